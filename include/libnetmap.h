@@ -61,22 +61,22 @@ struct nmport_d {
 	struct netmap_if *nifp;
 	uint16_t first_tx_ring, last_tx_ring;
 	uint16_t first_rx_ring, last_rx_ring;
-	uint16_t cur_tx_ring;    /* where nmport_inject goes on */
-	uint16_t cur_rx_ring;    /* the program's to use */
+	uint16_t cur_tx_ring;    /* the ring with which nmport_inject continues */
+	uint16_t cur_rx_ring;    /* for the program; the library does not use it */
 	struct nmport_cleanup_d *clist;
 };
 
-/* All at once. */
+/* Opens a port in one step. */
 struct nmport_d *nmport_open(const char *portspec);
 void nmport_close(struct nmport_d *d);
 
-/* In two steps, so that the caller can change d->reg between them. */
+/* Open a port in two steps, so that the caller can change d->reg between them. */
 struct nmport_d *nmport_prepare(const char *portspec);
 int nmport_open_desc(struct nmport_d *d);
 void nmport_undo_open_desc(struct nmport_d *d);
 void nmport_undo_prepare(struct nmport_d *d);
 
-/* One by one. */
+/* The single steps. */
 struct nmport_d *nmport_new(void);
 int nmport_parse(struct nmport_d *d, const char *portspec);
 int nmport_register(struct nmport_d *d);
@@ -144,7 +144,7 @@ struct nmreq_opt_key {
 	unsigned int flags;
 #define NMREQ_OPTK_ALLOWEMPTY (1U << 0)
 #define NMREQ_OPTK_MUSTSET (1U << 1)
-#define NMREQ_OPTK_DEFAULT (1U << 2)     /* what "@opt=value" sets */
+#define NMREQ_OPTK_DEFAULT (1U << 2)     /* the key that "@opt=value" sets */
 #define NMREQ_OPTK_NUMBER (1U << 3)      /* not in netmap: the value ends with its last digit */
 };
 
@@ -162,7 +162,7 @@ struct nmreq_opt_parser {
 
 struct nmreq_parse_ctx {
 	struct nmctx *ctx;
-	void *token;                     /* as handed to nmreq_options_decode */
+	void *token;                     /* the token that was passed to nmreq_options_decode */
 	const char *keys[NMREQ_OPT_MAXKEYS];
 };
 

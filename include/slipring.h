@@ -80,7 +80,7 @@ struct netmap_ring; /* net/netmap.h */
 #define SLIPRING_OPEN_TX_ONLY 32          /* only send: a capture is written, even over an existing one */
 
 #define SLIPRING_XDP_BEST 0     /* the best mode that the interface supports; slipring_port_mode returns it */
-#define SLIPRING_XDP_ZEROCOPY 1 /* this one or none */
+#define SLIPRING_XDP_ZEROCOPY 1 /* only this mode */
 #define SLIPRING_XDP_NATIVE 2
 #define SLIPRING_XDP_GENERIC 3
 
@@ -90,7 +90,7 @@ struct slipring_options {
 	uint32_t slots;        /* slots of each ring; 0: 1024 */
 	uint32_t buf_size;     /* bytes of a buffer; 0: a suitable size for the ports */
 	uint32_t xdp_mode;     /* SLIPRING_XDP_ */
-	uint32_t busy_poll_us; /* busy-poll the device for so long per system call */
+	uint32_t busy_poll_us; /* microseconds for which a system call busy-polls the device */
 	const char *run_dir;   /* run directory of the daemon with the pipes; NULL: pipes of this process */
 };
 
@@ -128,7 +128,7 @@ struct slipring_port_info {
 	uint32_t can_receive, can_send;
 	uint32_t max_packet;  /* length in bytes of the longest packet, without CRC, over several slots */
 	uint32_t max_slot;    /* maximum number of bytes in one slot */
-	uint32_t mtu;         /* 0: it has none */
+	uint32_t mtu;         /* in bytes; 0 if the port has none */
 	uint32_t has_mac;
 	uint8_t mac[6];
 	uint8_t reserved[2];
@@ -192,7 +192,7 @@ int slipring_drain(struct slipring_port *port, int64_t timeout_ns);
 
 struct slipring_wait {
 	struct slipring_port *port;
-	uint32_t events; /* wanted */
+	uint32_t events; /* requested by the program */
 	uint32_t ready;  /* set by slipring_wait */
 };
 

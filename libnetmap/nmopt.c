@@ -127,7 +127,7 @@ find_key(const struct nmreq_opt_parser *p, const char *s, size_t len)
 	return NULL;
 }
 
-/* "key=value,..." */
+/* Parses "key=value,...". */
 static int
 pairs(const char **at, const struct nmreq_opt_parser *p, struct nmreq_parse_ctx *into, char *out)
 {

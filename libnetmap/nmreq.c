@@ -2,7 +2,7 @@
  * Requests from names. SPDX-License-Identifier: BSD-2-Clause
  *
  * Left to right: the name and the pipe, then rings, flags and memory number. Options with a name
- * are for options.c. What is accepted here is what slipring's own parser accepts
+ * are for nmopt.c. What is accepted here is what slipring's own parser accepts
  * (crates/abi/src/name), character for character; a test holds the two together.
  */
 #include "internal.h"

@@ -24,7 +24,7 @@ archive=$(apt-get indextargets --format '$(REPO_URI) $(COMPONENT)' 'Created-By: 
     sed -n 's|^\([^ ]*/debian\)/* main$|\1|p' | head -n 1)
 
 # Fetches a file of the archive by apt, which knows the proxies of this machine.
-# A file that is there would be continued.
+# apt-helper would continue an existing file, so that file is removed first.
 fetch() { rm -f "$2"; /usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file "$1" "$2" > /dev/null 2>&1; }
 
 # Prints the list for the present contents of the archive. apt checks the signatures of the lists.

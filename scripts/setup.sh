@@ -82,8 +82,8 @@ if [ ${#missing[@]} -gt 0 ] && { [ "$(id -u)" != 0 ] || ! command -v apt-get > /
     names=${names//$'\n'/ }
     echo "setup: these packages are missing: $names" >&2
     echo "  on Debian, run: sudo apt-get install --no-install-recommends $names" >&2
-    # The demo itself reports the parts that it leaves out without them, but it cannot do without
-    # the linker.
+    # Without the other packages, the demo still works, and reports the parts that it leaves out.
+    # Without a linker, it cannot be built.
     if [ "$1" != demo ] || ! is_there cc || ! is_there /usr/include/stdio.h; then exit 3; fi
     missing=()
 fi

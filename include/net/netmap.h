@@ -74,7 +74,7 @@ struct netmap_ring {
 	const uint64_t buf_align;   /* alignment that offsets must have; 0: none */
 	const uint32_t unused[12];
 	const uint32_t lost;        /* not in netmap: frames for which a monitor had no room, mod 2^32 */
-	uint8_t __attribute__((__aligned__(NM_CACHE_ALIGN))) sem[128]; /* the program's to use */
+	uint8_t __attribute__((__aligned__(NM_CACHE_ALIGN))) sem[128]; /* for the program only */
 	struct netmap_slot slot[0];
 };
 
@@ -150,7 +150,7 @@ enum {
 };
 
 struct nmreq_register {
-	uint64_t nr_offset;   /* of struct netmap_if in the mapping */
+	uint64_t nr_offset;   /* offset of struct netmap_if in the mapping */
 	uint64_t nr_memsize;  /* bytes to map */
 	uint32_t nr_tx_slots;
 	uint32_t nr_rx_slots;

@@ -9,10 +9,10 @@
  *   ioctl(fd, NIOCTXSYNC), ioctl(fd, NIOCRXSYNC)   move slots here, without a system call
  *   poll of this descriptor alone                  syncs here, and calls the kernel only to sleep
  *
- * mean what they always mean. The descriptor stays the device's: everything else (select, epoll,
+ * keep their meaning. The descriptor still belongs to the device: everything else (select, epoll,
  * dup, fork, exec, passing it on, polling it with others) goes to the device, which syncs the same
- * rings. So does everything in a forked process, and if the device lends nothing. Once a second a
- * sync goes to the device, which can then report that the interface or the daemon is gone.
+ * rings. In a forked process, or if the device lends nothing, all calls go to the device. Once a
+ * second a sync goes to the device, which can then report that the interface or the daemon is gone.
  *
  * The code is in libslipring, which contains libnetmap; this header only finds it:
  *

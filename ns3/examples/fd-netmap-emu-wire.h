@@ -6,7 +6,7 @@
 #define FD_NETMAP_EMU_WIRE_H
 
 #include <slipring.h>
-// Behind slipring.h.
+// Included after slipring.h.
 #include <net/netmap.h>
 
 #include <algorithm>
@@ -103,7 +103,7 @@ class PacedWire
             free = Send(free);
             slipring_forward(m_port, m_pipe, 256);
             const bool busy = free > Clock::now();
-            // While the wire is busy, a frame in the pipe wakes nobody.
+            // While the wire is busy, a frame in the pipe need not wake the thread.
             struct slipring_wait waits[2] = {{m_port, SLIPRING_WAIT_RX, 0}, {m_pipe, SLIPRING_WAIT_RX, 0}};
             const auto pause = busy ? free - Clock::now() : std::chrono::milliseconds(50);
             const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(pause).count();

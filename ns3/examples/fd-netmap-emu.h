@@ -201,8 +201,8 @@ Install(const Options& options,
     control.SetRootQueueDisc("ns3::" + options.qdisc + "QueueDisc");
     if (options.bql && options.netmapMode)
     {
-        // The limit grows by all that leaves the ring until the simulator hears of it, and shrinks
-        // only after 1 s: on a busy machine a maximum keeps the backlog in the queue disc.
+        // If the simulator is late, many frames leave the ring at once, so the limit grows. It
+        // shrinks only after 1 s. A maximum keeps the backlog in the queue disc meanwhile.
         UintegerValue most(options.bqlMax);
         options.bqlMax > 0 ? control.SetQueueLimits("ns3::DynamicQueueLimits", "MaxLimit", most)
                            : control.SetQueueLimits("ns3::DynamicQueueLimits");
@@ -226,7 +226,7 @@ class Pinger
     /// Pings \p remote from \p node.
     void Start(Ptr<Node> node, const std::string& remote, Time interval, Time stop)
     {
-        // The type by its function, not by its name: else the linker leaves its library out.
+        // A type given only by its name would let the linker leave its library out.
         ObjectFactory factory;
 #if SLIPRING_NS3_MINOR >= 38
         factory.SetTypeId(Ping::GetTypeId());

@@ -41,7 +41,7 @@ for pair in "peer veth0 veth1 10.0.1.2" "peer2 veth2 veth3 10.0.2.2"; do
 done
 case " $* " in
     *" --netmapMode=false "* | *" --netmapMode=0 "*)
-        # The stock device takes checksums and segments as they are: what veth leaves to the card is lost.
+        # The stock device does not complete checksums and segments, so veth must do that itself.
         for pair in "peer veth1" "peer2 veth3"; do
             read -r space theirs <<< "$pair"
             ip netns exec "$space" ethtool -K "$theirs" tx off gso off tso off > /dev/null

@@ -67,7 +67,7 @@ class SlipringNetDeviceHelper : public FdNetDeviceHelper
     void SetPortName(const std::string& portName);
 
     /**
-     * The name that helpers of ns-3 have for it.
+     * Does the same as SetPortName. Helpers of ns-3 have this name for it.
      * \param deviceName name of an interface or of a port
      */
     void SetDeviceName(std::string deviceName);

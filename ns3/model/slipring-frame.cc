@@ -81,7 +81,7 @@ FindIpv4(const uint8_t* frame, std::size_t length, Headers& headers)
     }
     std::size_t headerLength = (ip[0] & 15) * 4U;
     std::size_t total = Get16(ip + 2);
-    // A packet of segmentation offload that is longer than 64 KiB says 0.
+    // With segmentation offload, a packet longer than 64 KiB has the total length 0.
     total = total == 0 ? room : total;
     bool isFragment = Get16(ip + 6) & 0x3fff;
     if (headerLength < 20 || total < headerLength || total > room || isFragment)

@@ -281,7 +281,7 @@ SlipringLinkChannel::Deliver(const SlipringLink::Delivery& delivery)
             delivery.size < ETHERNET_HEADER_LEN ? 0 : ToPpp(frame[12] << 8 | frame[13]);
         if (protocol == 0)
         {
-            // Bit errors in the EtherType: the device has no protocol to give the packet to.
+            // Bit errors have changed the EtherType, so no protocol can receive the packet.
             m_dropTrace(inside.packet, "protocol", m_link->GetLinkName(delivery.link));
             return;
         }

@@ -8,7 +8,7 @@
 #include "slipring-link.h"
 
 #include "ns3/point-to-point-net-device.h"
-// Behind the device, which its header only declares.
+// Included after the device, because this header only declares the device.
 #include "ns3/point-to-point-channel.h"
 #include "ns3/traced-callback.h"
 
@@ -69,7 +69,7 @@ class SlipringLinkChannel : public PointToPointChannel
     const std::string& GetError() const;
     /// \return the engine, for its counters
     Ptr<SlipringLink> GetLink();
-    /// \return packets whose outcome is still to come
+    /// \return the number of packets that have neither been delivered nor lost yet
     std::size_t GetNInside() const;
 
     bool TransmitStart(Ptr<const Packet> p, Ptr<PointToPointNetDevice> src, Time txTime) override;
@@ -100,7 +100,7 @@ class SlipringLinkChannel : public PointToPointChannel
     /// A packet between the devices.
     struct PacketInside
     {
-        Ptr<const Packet> packet; //!< As it was sent.
+        Ptr<const Packet> packet; //!< The packet as it was sent.
         uint32_t source;          //!< Number of the device that sent it.
     };
 
@@ -110,11 +110,11 @@ class SlipringLinkChannel : public PointToPointChannel
      * \return false if the file does not have two ports
      */
     bool Connect(bool loaded);
-    /// The last bit of a packet has left device \p source.
+    /// Passes a packet to the links when its last bit has left device \p source.
     void Arrive(Ptr<const Packet> packet, uint32_t source);
-    /// A packet reaches the other end.
+    /// Delivers a packet to the device at the other end.
     void Deliver(const SlipringLink::Delivery& delivery);
-    /// A packet was lost.
+    /// Reports that a packet was lost.
     void Lose(const SlipringLink::Loss& loss);
     /// \return a packet from device \p source as an Ethernet frame
     std::vector<uint8_t> ToFrame(Ptr<const Packet> packet, uint32_t source) const;

@@ -260,8 +260,8 @@ SlipringLink::Run()
 void
 SlipringLink::Report()
 {
-    // The bytes of a delivery are valid until the next one is taken. So what a callback causes is
-    // reported by the loop that called it.
+    // The bytes of a delivery are valid only until the next delivery is taken. So a callback must
+    // not start another loop: the loop that called it reports the outcomes that it causes.
     if (!m_reporting)
     {
         m_reporting = true;

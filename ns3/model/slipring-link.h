@@ -56,7 +56,7 @@ class SlipringLink : public Object
         uint32_t remaining; //!< Outcomes with this tag that are still to come.
         uint32_t length;    //!< Length of the frame, in bytes.
         Time at;            //!< When it was lost.
-        std::string cause;  //!< Name of the cause, such as "queue"; "buffer": MaxBytes are stored.
+        std::string cause;  //!< Name of the cause; "buffer" if MaxBytes were stored.
         std::string link;   //!< Name of the link; empty: no link accepted the frame.
     };
 

@@ -38,17 +38,17 @@ struct SlipringNetDevice::Queue
     SlipringRxQueue rx;   //!< its rx ring
     bool stopped{false};  //!< whether the device has stopped the queue
     bool stalled{false};  //!< whether a stall was reported, and nothing has been sent since
-    Time lastProgress{0}; //!< when a frame left the ring, or entered the empty ring
+    Time lastProgress{0}; //!< when a frame last left the ring, or entered the empty ring
     uint32_t burst{0};    //!< frames of the current burst
 };
 
 /**
- * What events and the poll thread know of a device. The count of references is atomic, unlike
- * that of ns3::Ptr.
+ * The object by which events and the poll thread refer to a device. They share it by
+ * std::shared_ptr, whose count of references is atomic, unlike that of ns3::Ptr.
  */
 struct SlipringNetDevice::Guard
 {
-    SlipringNetDevice* device; //!< the device; null after its disposal. For the simulator thread
+    SlipringNetDevice* device; //!< null after the disposal; for the simulator thread only
 };
 
 /// An event that calls a function of a device, if the device still exists

@@ -183,7 +183,7 @@ SlipringNetDevice::EndWait()
 
 namespace
 {
-/// The deterministic devices by what both ends of their pipe have in common
+/// Returns the deterministic devices, by the key that both ends of a pipe have in common
 std::map<std::string, std::set<SlipringNetDevice*>>&
 PipeMembers()
 {
@@ -379,7 +379,7 @@ SlipringNetDevice::AcceptLong(uint32_t number, const uint8_t* data, std::size_t 
         return;
     }
     m_stats[number].rxSegments += segments.size() - 1;
-    // A callback may stop the device; these segments are ours.
+    // A callback may stop the device. The segments stay valid, because this function owns them.
     for (auto& segment : segments)
     {
         PassUp(number, segment.data(), segment.size());

@@ -89,7 +89,7 @@ SlipringNetDevice::AllocateBuffer(size_t len)
 void
 SlipringNetDevice::FreeBuffer(uint8_t* buf)
 {
-    // Frames are in slots, or in memory of this object.
+    // Nothing to free: frames are in slots, or in memory of this object.
     NS_LOG_FUNCTION(this << static_cast<void*>(buf));
 }
 
@@ -131,8 +131,8 @@ SlipringNetDevice::Write(uint8_t* buffer, size_t length)
     bool hadRoom = queue.tx.Publish(buffer, length);
     if (!hadRoom)
     {
-        // A frame of this length needs more slots than frames of the MTU, or there is no flow
-        // control. What has left the ring may be enough. The frame may lie in a slot: keep it.
+        // The frame needs more slots than a frame of the MTU, or there is no flow control. A sync
+        // may free enough slots. The frame may be in a slot itself, so it is copied first.
         std::vector<uint8_t> frame(buffer, buffer + length);
         if (!SyncTx(number) || !m_queues[number].tx.Publish(frame.data(), length))
         {
@@ -183,7 +183,7 @@ SlipringNetDevice::ResetLimits(uint32_t number)
     deviceQueue->ResetQueueLimits();
     if (Ptr<QueueLimits> limits = deviceQueue->GetQueueLimits())
     {
-        // DynamicQueueLimits::Reset leaves the old bound in force; any report computes the new one.
+        // DynamicQueueLimits::Reset does not recompute its bound. Any report does so.
         limits->Completed(0);
     }
     if (m_queues[number].stopped)
@@ -201,7 +201,7 @@ SlipringNetDevice::ResumeLimited()
         Ptr<QueueLimits> limits = deviceQueue ? deviceQueue->GetQueueLimits() : nullptr;
         if (limits && deviceQueue->IsStopped() && m_queues[i].tx.GetInflightFrames() == 0)
         {
-            // The frames for which the limits have stopped the queue went with the former ring.
+            // The frames for which the limits stopped the queue were in the former ring.
             // Only bytes that were transmitted end such a stop, and run the queue disc.
             limits->Queued(1);
             deviceQueue->NotifyTransmittedBytes(1);
@@ -288,7 +288,7 @@ SlipringNetDevice::StopIfFull(uint32_t number)
     {
         return;
     }
-    // Send what is published; what has left the ring before may be enough.
+    // The sync sends published frames, and frees slots of sent frames; these may suffice.
     if (!SyncTx(number) || m_queues[number].stopped || m_queues[number].tx.GetSpace() >= needed)
     {
         return;

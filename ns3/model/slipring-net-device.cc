@@ -391,7 +391,7 @@ SlipringNetDevice::CreateQueues()
     m_stats.resize(std::max<std::size_t>(m_stats.size(), queues));
     m_nextRx = 0;
     m_ended = false;
-    // A null port always has a frame: without a period it would fill one instant for ever.
+    // A null port always has a frame. Without a period, one instant would never end.
     m_receives = m_port->GetKind() != "null" || !m_period.IsZero();
     if (m_port->GetMtu() > 0 && m_port->GetMtu() < GetMtu())
     {

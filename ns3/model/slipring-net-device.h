@@ -290,7 +290,7 @@ class SlipringNetDevice : public FdNetDevice
     /// Schedules the check for stalls, unless it is scheduled already.
     void ScheduleStallCheck();
 
-    /// Serves the port, and schedules the next time.
+    /// Serves the port, and schedules the next periodic service.
     void ServePeriod();
 
     /// Sends published frames.
@@ -498,7 +498,7 @@ class SlipringNetDevice : public FdNetDevice
     uint32_t m_txQueue{0};        //!< queue of the packet that is being sent
     uint32_t m_nextRx{0};         //!< queue with which the next burst starts
     int m_linkFd{-1};             //!< descriptor of link changes
-    SlipringDropReason m_refusal{SlipringDropReason::TX_LINK_DOWN}; //!< why Write failed last
+    SlipringDropReason m_refusal{SlipringDropReason::TX_LINK_DOWN}; //!< why Write last refused a frame
     Time m_rxTime;                //!< when the current burst was received
     EventId m_startDevice;        //!< start of the device
     EventId m_stopDevice;         //!< stop of the device

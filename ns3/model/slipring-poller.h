@@ -63,7 +63,7 @@ class SlipringPoller
     /// Makes the thread ignore the port. A wake-up may be under way.
     void Disarm();
 
-    /// Ends a wait of the thread for no reason. It has to wait again.
+    /// Wakes the thread although nothing has happened. The thread then waits again.
     void Disturb();
 
   private:
@@ -80,14 +80,14 @@ class SlipringPoller
 
     int m_portFd;             //!< descriptor of the port
     int m_linkFd;             //!< descriptor of link changes, or -1
-    int m_eventFd;            //!< wakes the thread when its orders change
+    int m_eventFd;            //!< wakes the thread when m_armed, m_stop or m_untilNs change
     WakeFunction m_wake;      //!< wakes the simulator
     std::mutex m_mutex;       //!< protects the members below
     bool m_armed{false};      //!< whether the thread waits for the port
     bool m_stop{false};       //!< whether the thread has to end
     uint64_t m_untilNs{0};    //!< time after which to wake
     uint64_t m_generation{0}; //!< number of the last Arm
-    std::thread m_thread;     //!< the thread; last, so that it sees the other members
+    std::thread m_thread;     //!< the thread; last, so that the other members exist when it starts
 };
 
 } // namespace ns3

@@ -78,7 +78,7 @@ SlipringPort::SlipringPort(slipring_port* port, bool shared)
       m_maxFrame(0),
       m_shared(shared)
 {
-    // A function has the same name.
+    // `struct` is needed, because a function has the same name.
     struct slipring_port_info info;
     info.size = sizeof(info);
     if (slipring_port_info(port, &info) == 0)

@@ -29,7 +29,7 @@ using namespace ns3::slipringtest;
 namespace
 {
 
-/// Queue limits that note what they are told, and never limit
+/// Queue limits that record all calls, and never limit
 class NotingLimits : public QueueLimits
 {
   public:

@@ -39,7 +39,7 @@ struct WireResult
 /**
  * Sends PACKETS packets at once.
  * \param maxLimit attribute MaxLimit of the limits; 0: the default
- * \param late the device hears of the frames that have left only when the wire has taken that many
+ * \param late the device is told of sent frames once per this many frames on the wire
  * \return what the wire sees
  */
 WireResult

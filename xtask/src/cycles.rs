@@ -1,8 +1,8 @@
 //! Finds cycles of modules that use each other. Cycles of at most three modules are allowed.
 //!
-//! A module uses another module if its code names an item that the other one defines: in a `use`, a
-//! type, an expression, or the arguments of a macro. A name is followed through re-exports and
-//! globs to the module that defines it. `pub use` and `mod` alone do not count as uses, because
+//! A module uses another module if its code names an item that the other module defines: in a
+//! `use`, a type, an expression, or the arguments of a macro. A name is followed through re-exports
+//! and globs to the module that defines it. `pub use` and `mod` alone do not count as uses, because
 //! they only say where items are found. Test code does not count. Method calls do not count,
 //! because they name no module.
 
@@ -18,7 +18,8 @@ use modules::Modules;
 /// Cycles of up to this many modules are allowed.
 const MAX_CIRCLE: usize = 3;
 
-/// For each module, the modules that it uses. Each of these has the name of an item as an example.
+/// For each module, the modules that it uses, each with the name of one item that it uses as an
+/// example.
 type Graph = BTreeMap<String, BTreeMap<String, String>>;
 
 pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {

@@ -39,7 +39,7 @@ fn is_missing(root: &Path, span: &str) -> bool {
     is_source && is_below_crates && !root.join("crates").join(file).exists()
 }
 
-/// Returns the names of tests in the last columns of table rows. These are the spans that look like
+/// Returns the names of tests in the last columns of table rows: the code spans that look like
 /// functions.
 fn promised_tests(text: &str) -> impl Iterator<Item = &str> {
     let rows = text.lines().filter(|line| line.starts_with('|'));

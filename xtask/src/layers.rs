@@ -87,8 +87,8 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-bench", Layer::Program),
     ("xtask", Layer::Program),
     ("slipring-capi", Layer::Binding),
-    // These are last, so that no crate may use them. Only dev-dependencies refer to them, and these
-    // are not checked.
+    // These are last in the table, so no crate may use them, except as dev-dependencies, which are
+    // not checked.
     ("slipring-rtl-model", Layer::Tests),
     ("slipring-test-support", Layer::Tests),
 ];

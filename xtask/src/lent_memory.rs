@@ -47,7 +47,8 @@ fn unproven(source: &Source) -> Vec<String> {
 
 #[derive(Default)]
 struct SliceFinder {
-    /// The name of the innermost function, and whether it may make slices.
+    /// The name of the innermost function, and whether it may make slices; `None` outside
+    /// functions.
     within: Option<(String, bool)>,
     found: Vec<String>,
 }

@@ -1,4 +1,5 @@
-//! Tests of `scripts/setup.sh` on simulated machines. Scripts stand for the programs of apt.
+//! Tests of `scripts/setup.sh` on simulated machines. Scripts take the place of the programs of
+//! apt.
 
 #![allow(clippy::unwrap_used)]
 

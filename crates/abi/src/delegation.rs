@@ -9,7 +9,7 @@ use crate::ioctl::{IoctlDir, ioc};
 /// The ioctl with which a program borrows the pipe rings that it has bound, to sync them itself.
 /// Its argument has [`DELEGATION_SIZE`] bytes.
 pub const NIOCLEND: u32 = ioc(IoctlDir::ReadWrite, b'i', 160, DELEGATION_SIZE);
-/// The ioctl that wakes the clients at the other end of a pipe that are marked as asleep. It has no
+/// The ioctl that wakes all clients that are marked as asleep at the other end of a pipe. It has no
 /// argument.
 pub const NIOCKICK: u32 = ioc(IoctlDir::None, b'i', 161, 0);
 

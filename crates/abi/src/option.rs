@@ -15,9 +15,11 @@ pub const NETMAP_REQ_OPT_SYNC_KLOOP_MODE: u32 = 4;
 /// The value of `nro_reqtype` that stands for [`NmreqOptOffsets`].
 pub const NETMAP_REQ_OPT_OFFSETS: u32 = 5;
 
-/// Bit of [`NmreqOptSyncKloopMode::mode`]: the thread that kicks transmits, not the loop.
+/// Bit of [`NmreqOptSyncKloopMode::mode`]: frames are transmitted by the thread that signals the
+/// eventfd, not by the loop's thread.
 pub const NM_OPT_SYNC_KLOOP_DIRECT_TX: u32 = 1;
-/// Bit of [`NmreqOptSyncKloopMode::mode`]: the thread that kicks receives, not the loop.
+/// Bit of [`NmreqOptSyncKloopMode::mode`]: frames are received by the thread that signals the
+/// eventfd, not by the loop's thread.
 pub const NM_OPT_SYNC_KLOOP_DIRECT_RX: u32 = 2;
 
 abi_structs! {

@@ -45,7 +45,8 @@ pub const NS_NO_LEARN: u16 = 0x0008;
 pub const NS_INDIRECT: u16 = 0x0010;
 /// [`NetmapSlot::flags`]: the frame continues in the next slot.
 pub const NS_MOREFRAG: u16 = 0x0020;
-/// [`NetmapSlot::flags`]: on the ring of a monitor, this frame was transmitted and not received.
+/// [`NetmapSlot::flags`], on the ring of a monitor: the monitored port transmitted this frame.
+/// Without the flag, the port received the frame.
 pub const NS_TXMON: u16 = 0x0040;
 /// The lowest bit of the upper byte of [`NetmapSlot::flags`]. The upper byte contains the number of
 /// fragments (rx) or the output port (tx).
@@ -128,8 +129,8 @@ abi_structs! {
         64: buf_align: u64,
         /// Reserved; fills a part of the space before `sem`.
         72: pad2: [u64; 6],
-        /// For how many frames the rx ring of a monitor had no slots, modulo 2^32. This is an
-        /// extension: netmap leaves the field 0.
+        /// Number of frames for which the rx ring of a monitor had no free slots, modulo 2^32. This
+        /// is an extension: netmap leaves the field 0.
         120: lost: u32,
         /// Aligns `sem` to 128 bytes, a pair of cache lines.
         124: pad3: u32,

@@ -95,7 +95,7 @@ impl BenchLab {
                 self.netns.enter()?;
                 feed(&program, frame, &stop)
             });
-            // After this time, the first frames are in flight.
+            // Waits until the first frames are in flight.
             thread::sleep(Duration::from_millis(20));
             let worked = self.within(work);
             stop.store(true, Ordering::Relaxed);

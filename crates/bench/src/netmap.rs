@@ -12,13 +12,13 @@ use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 /// Length of a frame in bytes.
 const FRAME_BYTES: &str = "64";
 
-/// A way on which calls reach the daemon.
+/// A transport by which calls reach the daemon.
 #[derive(Debug, Clone, Copy)]
 struct FuseTransport {
-    /// The end of the names of rows with this way.
+    /// The suffix of the names of this transport's rows.
     suffix: &'static str,
     name: &'static str,
-    /// The daemon's setting `uring` for this way.
+    /// The daemon's setting `uring` that selects this transport.
     uring: &'static str,
     /// How many packets per second a pipe should carry.
     goal: f64,
@@ -29,7 +29,7 @@ const FUSE_TRANSPORTS: [FuseTransport; 2] = [
     FuseTransport { suffix: "-uring", name: "by io_uring", uring: "on", goal: 60e6 },
 ];
 
-/// Returns the rows, two for each way on which calls reach the daemon.
+/// Returns the rows, two for each transport.
 pub(crate) fn rows() -> impl Iterator<Item = BenchRow> {
     FUSE_TRANSPORTS.into_iter().flat_map(|transport| [sync_row(transport), pipe_row(transport)])
 }

@@ -57,7 +57,7 @@ pub(crate) fn measure(row: BenchRow, effort: BenchEffort, stopped: impl Fn() -> 
     let contenders = row.contenders.into_iter().filter(wanted);
     let mut fighters: Vec<_> = contenders.map(ContenderRun::start).collect();
     if row.once.is_none() {
-        // After this, caches, clocks and branch predictors have settled.
+        // The warm-up lets caches, clocks and branch predictors settle.
         fighters.iter_mut().for_each(|fighter| fighter.warm_up(time / 4));
     }
     for _ in 0..runs {

@@ -32,7 +32,7 @@ pub(crate) fn raise() -> &'static str {
 
 fn is_session_leader() -> bool {
     if setsid().is_ok() {
-        // From now on, INT from the terminal reaches only the process that started this one.
+        // From now on, INT from the terminal does not reach this process, but only its parent.
         let _ = set_parent_process_death_signal(Some(Signal::TERM));
     }
     getsid(None).is_ok_and(|leader| leader == getpid())

@@ -63,7 +63,7 @@ pub(super) fn two_processes<const N: usize>(read_mode: ReadMode, batch: u32) -> 
         let PipePair { a, b } = pipe(true)?;
         let part = PassedPipeEnd { offset: b.offset(), len: N, batch, read_mode, time };
         let child = start(&b, part)?;
-        // The ends in this process must not touch the rings of the other process.
+        // The other process uses end `b`, so this process must no longer touch it.
         drop(b);
         beside_writer::<N>(&mut PipeWriter::new(a), batch, || result(child))
     })

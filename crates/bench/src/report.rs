@@ -6,7 +6,7 @@ use super::measure::BenchReading;
 use super::outcome::{BenchEffort, ContenderResult, GoalVerdict, RowResult};
 use super::row::{GoalMetric, RowUnit};
 
-/// On which machine and how the rows are measured.
+/// The machine on which the rows are measured, and how they are measured.
 pub(crate) struct BenchHeader {
     pub(crate) command: String,
     pub(crate) cpu: String,

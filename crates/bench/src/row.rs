@@ -22,7 +22,7 @@ pub(crate) enum RowUnit {
 }
 
 impl RowUnit {
-    /// Returns the name of the role in JSON.
+    /// Returns the name of the unit in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::PacketsPerSec => "packets_per_second",
@@ -50,14 +50,14 @@ impl RowUnit {
 pub(crate) enum ContenderRole {
     /// slipring. The first contender with this role is compared with the others.
     Ours,
-    /// The best that this machine allows.
+    /// The least cost that any implementation on this machine can have.
     Floor,
     /// Another program that does the same work as slipring.
     Peer,
 }
 
 impl ContenderRole {
-    /// Returns the name of the unit.
+    /// Returns the name of the role in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -106,8 +106,8 @@ pub(crate) struct BenchRow {
     pub(crate) unit: RowUnit,
     pub(crate) contenders: Vec<Contender>,
     pub(crate) goals: Vec<BenchGoal>,
-    /// If set, the row is measured once and for this duration, whatever the user has requested.
-    /// This is for a rate over 10 s.
+    /// If set, the row is measured once and for this duration, even if the user has requested
+    /// another one. The row for the error of a rate over 10 s needs this.
     pub(crate) once: Option<Duration>,
 }
 
@@ -135,7 +135,7 @@ impl BenchRow {
         self
     }
 
-    /// Makes the row be measured only once, and for this long.
+    /// Makes the bench measure this row only once, and for this long.
     pub(crate) fn once(mut self, time: Duration) -> Self {
         self.once = Some(time);
         self

@@ -145,7 +145,7 @@ impl Testpmd {
         start: &str,
     ) -> Result<BenchTally, BenchError> {
         self.send_command(start)?;
-        // Frames that were sent before this time do not count for the rate.
+        // Frames that are sent during this warm-up do not count for the rate.
         std::thread::sleep(time / 10);
         let tally = self.count(mode, time);
         self.send_command("stop")?;

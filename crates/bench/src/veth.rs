@@ -174,7 +174,7 @@ fn generate(path: InterfacePath, time: Duration) -> Result<BenchReading, BenchEr
     child::saturating(&path.port(OUTPUT_IFNAME), time)
 }
 
-/// The open ports. Also a guard that keeps their far ends from sending.
+/// The open ports, and a guard that keeps their far ends from sending.
 struct VethRig {
     ports: Vec<Port>,
     _drop: Option<BpfLink>,
@@ -184,7 +184,7 @@ impl VethRig {
     fn open(path: InterfacePath, job: VethJob) -> Result<Self, BenchError> {
         let ports = open(path, path.interfaces(job))?;
         if path == InterfacePath::Generic && job != VethJob::Tx {
-            // The port switches coalescing off. But the source needs it.
+            // Opening the port switches coalescing off, but the source needs it.
             receive_by_napi(&find(INPUT_IFNAME)?);
         }
         let _drop = match (path, path.interfaces(job).last()) {

@@ -75,7 +75,7 @@ pub(super) fn round(
     }))
 }
 
-/// Runs the program, and parses its output, `packets wall cpu`. Or returns an error.
+/// Runs the program, and parses its output, `packets wall cpu`. Returns an error if that fails.
 fn run(
     program: &PathBuf,
     words: &[&str],

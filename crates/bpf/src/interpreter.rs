@@ -79,9 +79,9 @@ pub enum Fault {
 /// Data that accompany a frame (`struct xdp_md`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct XdpMeta {
-    /// The interface.
+    /// Index of the interface on which the frame arrived.
     pub ifindex: u32,
-    /// The interface's queue.
+    /// Number of the interface's receive queue.
     pub rx_queue: u32,
 }
 

@@ -21,7 +21,7 @@ pub enum BpfMapKind {
     /// Values by the longest prefix. A key is a `u32` number of bits in host byte order, then the
     /// bytes of the prefix.
     LpmTrie = 11,
-    /// Maps by index, all with the same specification as a given map.
+    /// Maps by index. All have the same specification as the map that is given at creation.
     ArrayOfMaps = 12,
     /// Interfaces by index, to redirect to.
     DevMap = 14,
@@ -32,7 +32,7 @@ pub enum BpfMapKind {
 /// The specification of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BpfMapSpec {
-    /// How values are looked up.
+    /// The kind of the map, which determines how values are looked up.
     pub kind: BpfMapKind,
     /// Bytes of a key.
     pub key_size: u32,

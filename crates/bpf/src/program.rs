@@ -27,7 +27,9 @@ pub enum BpfProgramKind {
 pub struct BpfProgramFlags {
     /// Whether the program accepts frames in several buffers (`BPF_F_XDP_HAS_FRAGS`).
     pub frags: bool,
-    /// Runs only on this interface and may use its metadata functions (`BPF_F_XDP_DEV_BOUND_ONLY`).
+    /// Index of the only interface on which the program runs; it may then use the metadata
+    /// functions of that interface (`BPF_F_XDP_DEV_BOUND_ONLY`). `None`: the program runs on any
+    /// interface.
     pub bound_to: Option<u32>,
 }
 
@@ -213,8 +215,7 @@ pub struct BpfLink {
 }
 
 impl BpfLink {
-    /// Exchanges the program between two frames. The program must be of the same kind. Needs no
-    /// capability.
+    /// Replaces the attached program, between two frames. The new program must be of the same kind.
     ///
     /// # Errors
     /// The kernel's error: EINVAL for another kind of program, ENOLINK without the interface.

@@ -19,7 +19,8 @@ fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Registers that hold numbers; `R9` leads to the value of the map "cells", `R10` to the stack.
+/// Registers that hold numbers. `R9` points to the value of the map "cells", and `R10` to the end
+/// of the stack.
 const REGS: [BpfReg; 8] = [
     BpfReg::R0,
     BpfReg::R2,
@@ -30,7 +31,7 @@ const REGS: [BpfReg; 8] = [
     BpfReg::R7,
     BpfReg::R8,
 ];
-/// Words on the stack, and in the map.
+/// Number of 8-byte words that programs use on the stack, and in the map.
 const SLOTS: i16 = 8;
 const CELLS: BpfMapSpec = BpfMapSpec::new(BpfMapKind::Array, 4, 8 * SLOTS as u32, 1);
 
@@ -52,7 +53,7 @@ fn reg() -> impl Strategy<Value = BpfReg> {
     prop::sample::select(&REGS[..])
 }
 
-/// Numbers near boundaries, and any others.
+/// Chooses numbers near boundaries, and arbitrary numbers.
 fn number() -> impl Strategy<Value = i32> {
     let edges = [0, 1, -1, 2, 63, 64, i32::MAX, i32::MIN, 0xffff, 0x8000];
     prop_oneof![prop::sample::select(edges.to_vec()), any::<i32>()]
@@ -132,7 +133,8 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// Starts with these numbers in the registers, and zeros in memory; returns a digest of both.
+/// Builds a program that starts with these numbers in the registers and zeros in memory, executes
+/// `parts`, and returns a digest of registers and memory.
 fn program(numbers: &[u64], parts: &[Part]) -> BpfCode {
     let mut program = Assembler::new();
     for (reg, number) in REGS.iter().zip(numbers) {
@@ -250,7 +252,7 @@ fn hashes_and_arrays_answer_in_the_interpreter_as_in_the_kernel() {
     if !lab::has_bpf() {
         return;
     }
-    // More keys than fit.
+    // There are more keys than fit into the map.
     let keys = || (0..7_u32).map(|key| key.to_ne_bytes().to_vec());
     let key = (0..7_u32).prop_map(|key| key.to_ne_bytes().to_vec());
     proptest!(config(256), |(changes in prop::collection::vec(change(key), 0..40))| {

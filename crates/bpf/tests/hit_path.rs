@@ -40,7 +40,7 @@ const PORTS: BpfMapSpec = BpfMapSpec::of_descriptors(BpfMapKind::DevMap, 4);
 
 const KEY: i16 = -4;
 
-/// `R0 = lookup(map, key)`, with the key in `register`; leaves for "pass" if there is none.
+/// `R0 = lookup(map, key)`, with the key in `register`; jumps to "pass" if the map has no such key.
 fn look_up(program: &mut Assembler, map: &str, register: BpfReg) {
     program.load_map(BpfReg::R1, map);
     look_up_in_r1(program, register);
@@ -54,7 +54,8 @@ fn look_up_in_r1(program: &mut Assembler, register: BpfReg) {
         .jump_if(BpfReg::R0, JumpIf::Eq, 0, "pass");
 }
 
-/// `R2 = data`, if the frame has an Ethernet and an IPv4 header; the context is in `R6`.
+/// `R2 = data`. Jumps to "pass" if the frame is too short for an Ethernet and an IPv4 header. The
+/// context is in `R6`.
 fn bounds(program: &mut Assembler) {
     program
         .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, 0))
@@ -71,8 +72,8 @@ fn pass_without_heartbeat(program: &mut Assembler) {
         .jump_if(BpfReg::R0, JumpIf::Gt, MAX_BEAT_AGE_NS, "pass");
 }
 
-/// Accepts IPv4 packets without options and with a TTL above 1. Puts the last byte of the
-/// destination into `R8`.
+/// Jumps to "pass" unless the packet is IPv4 without options and has a TTL above 1. Puts the last
+/// byte of the destination into `R8`.
 fn parse(program: &mut Assembler) {
     bounds(program);
     program
@@ -85,7 +86,7 @@ fn parse(program: &mut Assembler) {
         .put(load(AccessWidth::Byte, BpfReg::R8, BpfReg::R2, 33));
 }
 
-/// Leaves the next hop's entry in `R7`.
+/// Puts the address of the next hop's entry into `R7`. Jumps to "pass" if there is no route.
 fn route(program: &mut Assembler) {
     program.put(mov_imm(BpfReg::R9, 0));
     look_up(program, "tables", BpfReg::R9);
@@ -173,11 +174,11 @@ fn sum(header: &[u8]) -> u16 {
     ((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// A way to run the hit path.
+/// A simulated or a real environment in which the hit path runs.
 trait Router {
     fn now_ns(&self) -> u64;
     fn beat(&mut self, time_ns: u64);
-    /// Sets a hop.
+    /// Sets the entry of hop `number`.
     fn set_hop(&mut self, number: u32, hop: [u8; 16]);
     /// Publishes these routes, from the last byte of an address to a hop, in place of all previous
     /// routes.
@@ -319,7 +320,8 @@ fn everywhere(check: impl Fn(&mut dyn Router)) {
     }
 }
 
-/// Starts the router with a heartbeat of this moment and one route: to 10.0.1.7 by hop 2.
+/// Sets up the router with a heartbeat at the present time, and one route: to 10.0.1.7 through hop
+/// 2.
 fn start(router: &mut dyn Router) {
     router.set_hop(2, hop(0x22));
     router.set_hop(5, hop(0x55));

@@ -14,8 +14,8 @@ use slipring_test_support::skip;
 const LOAD: &str = "SLIPRING_LOAD_PROGRAM";
 /// Enough instructions to keep the verifier busy for some milliseconds.
 const INSNS: usize = 100_000;
-/// Number of stops: fewer than the attempts to load a program, even if each stop costs two
-/// attempts.
+/// How often the process is stopped. Even if each stop costs two attempts to load the program,
+/// attempts are left.
 const STOPS: u32 = 5;
 
 /// Not a test of its own: the next test runs this function in a process that it stops and

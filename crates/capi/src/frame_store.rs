@@ -13,8 +13,8 @@ pub(crate) struct LinkFrameStore {
     bytes: u64,
     max_bytes: u64,
     keep_losses: bool,
-    /// How many outcomes each push has still to come: deliveries and losses that the caller has not
-    /// taken.
+    /// For each push, the number of outcomes (deliveries and losses) that the caller has not taken
+    /// yet.
     outcomes: PushOutcomes,
     pub(crate) delivered: VecDeque<Delivery>,
     lost: VecDeque<(LostFrame, PushedTag)>,
@@ -36,7 +36,8 @@ struct PushOutcomes {
 }
 
 impl PushOutcomes {
-    /// Starts to count the frames of a push; there is one. `None` if there are 2^32 pushes.
+    /// Starts to count the frames of a push, with one frame: the original. Returns `None` if 2^32
+    /// pushes are being counted.
     fn begin(&mut self) -> Option<u32> {
         if let Some(push) = self.free.pop() {
             self.remaining[push as usize] = 1;
@@ -52,7 +53,7 @@ impl PushOutcomes {
         self.remaining[push as usize] += 1;
     }
 
-    /// Counts an outcome; returns how many are still to come.
+    /// Counts an outcome of a push. Returns how many of its outcomes the caller has not taken yet.
     fn end(&mut self, push: u32) -> u32 {
         let remaining = &mut self.remaining[push as usize];
         *remaining -= 1;
@@ -114,8 +115,8 @@ impl LinkFrameStore {
         &self.frames[number as usize]
     }
 
-    /// Removes the next delivery for the caller. Returns it with the tag of its push, and the number
-    /// of outcomes that this push has still to come.
+    /// Removes the next delivery for the caller. Returns it with the tag of its push, and the
+    /// number of outcomes of that push that the caller has not taken yet.
     pub(crate) fn take_delivery(&mut self) -> Option<(Delivery, u64, u32)> {
         let delivery = self.delivered.pop_front()?;
         let PushedTag { tag, push } = self.get(delivery.handle).pushed;

@@ -1,5 +1,5 @@
-//! Prints millions of lookups per CPU-second next to the required rates, for prefix tables and for
-//! rules on five fields, with parsed keys in batches.
+//! Prints how many million lookups a CPU-second allows, next to the required rates. Measures prefix
+//! tables, and rules on five fields. Keys are already parsed and come in batches.
 //!
 //! `cargo run --release -p slipring-classify --example classify_cost`
 
@@ -137,14 +137,15 @@ fn prefixes<K: TrieKey>(name: &str, all: &[(K, u8)], near: impl Fn(&mut Draw, K)
     row(&format!("{name}: million lookups, many at once"), many, 30.0);
 }
 
-/// Millions of probes in a CPU-second.
+/// Returns the rate of probes, in millions per CPU-second.
 fn rate(mut all: impl FnMut() -> u64) -> f64 {
     rate_of(PROBES, || {
         black_box(all());
     })
 }
 
-/// Millions per CPU-second if `all` processes `count` items; the best of several runs.
+/// Returns the rate of `all`, which processes `count` items, in millions per CPU-second. This is
+/// the best of several runs.
 fn rate_of(count: usize, mut all: impl FnMut()) -> f64 {
     let go = |_| {
         let start = cpu_seconds();
@@ -163,7 +164,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Marsaglia's xorshift, which returns the same numbers every time.
+/// Marsaglia's xorshift, which returns the same numbers in every run.
 struct Draw(u64);
 
 impl Draw {

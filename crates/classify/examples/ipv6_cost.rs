@@ -1,6 +1,7 @@
 //! Prints what tables of IPv6 prefixes cost as an interval tree (`PrefixMap<u128>`) next to a trie
 //! of the same upper halves (`PrefixMap<u64>`): million lookups per CPU-second, microseconds for a
-//! change of one prefix, bytes for each prefix. Both run in turn, the best of several times.
+//! change of one prefix, bytes for each prefix. The two alternate, and the best of several runs
+//! counts.
 //!
 //! `cargo run --release -p slipring-classify --example ipv6_cost [PREFIXES...]`
 
@@ -73,7 +74,7 @@ impl<K: TrieKey> Subject<K> {
         Self { map, probes, changes, numbers: vec![0; PROBES] }
     }
 
-    /// Microseconds of a lookup among many, of one by itself, and of a change.
+    /// Returns microseconds per lookup in a batch, per single lookup, and per change.
     fn costs(&mut self, round: usize) -> [f64; 3] {
         let Self { map, probes, changes, numbers } = self;
         let many = micros_each(PROBES, || map.get_many(black_box(probes), numbers));
@@ -110,7 +111,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Marsaglia's xorshift, which returns the same numbers every time.
+/// Marsaglia's xorshift, which returns the same numbers in every run.
 struct Draw(u64);
 
 impl Draw {

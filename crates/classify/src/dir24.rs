@@ -1,4 +1,5 @@
-//! Maps every IPv4 address to a 15-bit number: DIR-24-8, which one writer changes under readers.
+//! Maps every IPv4 address to a 15-bit number: a DIR-24-8 table that one writer can change while
+//! others read.
 //!
 //! ```text
 //!   address  | 24 bits: slot | 8 bits |
@@ -10,9 +11,9 @@
 //! ```
 //!
 //! DIR-24-8 (Gupta, Lin, McKeown: "Routing Lookups in Hardware at Memory Access Speeds", Infocom
-//! 1998) needs one memory access for an address, or two where a prefix longer than /24 is near. The
-//! root takes 32 MiB, a block 512 bytes. The cells lie in any [`Cells`]: the heap, or memory that
-//! is shared with a BPF program.
+//! 1998) needs one memory access for an address, or two if the address's /24 contains a longer
+//! prefix. The root takes 32 MiB, a block 512 bytes. The cells lie in any [`Cells`]: the heap, or
+//! memory that is shared with a BPF program.
 //!
 //! [`Dir24`] looks up; [`Dir24Writer`] changes the numbers. The table does not know prefixes: for a
 //! changed prefix, its owner computes the final numbers of all addresses in it, as ranges.
@@ -20,24 +21,24 @@
 //! # Concurrency
 //! There is one writer. Each lookup of a reader finds a number that its address had at some moment
 //! during the lookup, never one of another address:
-//! 1. A cell is stored whole. So a number in the root is replaced by another at once, and so is a
-//!    number in a block.
+//! 1. A cell is stored whole. So a number, in the root or in a block, is replaced atomically.
 //! 2. All cells of a block are stored before the root cell that names the block. That cell is
 //!    stored with release and loaded with acquire: a reader that finds the block finds its
 //!    contents.
 //! 3. The cells of a block do not change after the root cell has stopped naming it, because the
-//!    block is retired, not free. A reader that still holds its number finds what the addresses had
-//!    until then.
+//!    block is retired, not free. A reader that still holds the block's index finds the numbers
+//!    that the addresses had until then.
 //! 4. A retired block is free after [`Dir24Writer::reclaim`], which the owner calls when no reader
-//!    can hold its number: each has begun another batch since, or an RCU grace period is over.
+//!    can hold the block's index: each reader has begun another batch since, or an RCU grace period
+//!    is over.
 //!
 //! The numbers of different addresses change one after the other: a reader of two addresses may
-//! find one changed and not yet the other.
+//! find only one of them changed.
 //!
 //! # Invariants
 //! 1. A root cell with the top bit set names a block of the tail. All other cells are numbers.
-//! 2. A block is named by one root cell, or free, or retired. Its numbers are not all equal while
-//!    it is named.
+//! 2. A block is named by one root cell, or free, or retired. While it is named, its numbers are
+//!    not all equal.
 
 mod cells;
 #[cfg(test)]
@@ -53,7 +54,7 @@ pub use writer::{Dir24Writer, NoBlocks};
 pub const ROOT_CELLS: usize = 1 << 24;
 /// The number of cells in a block of the tail.
 pub const BLOCK_CELLS: usize = 1 << 8;
-/// The greatest number that an address can have.
+/// The greatest number to which an address can be mapped.
 pub const MAX_NUMBER: u16 = BLOCK_FLAG - 1;
 /// The greatest number of blocks in the tail.
 pub const MAX_BLOCKS: usize = BLOCK_FLAG as usize;
@@ -70,7 +71,7 @@ pub struct Dir24<C> {
 }
 
 impl<C: Cells> Dir24<C> {
-    /// Makes a table of [`ROOT_CELLS`] cells, and a tail of whole blocks. In zeroed cells, every
+    /// Makes a table of [`ROOT_CELLS`] cells, and a tail of whole blocks. If all cells are 0, every
     /// address has the number 0.
     ///
     /// # Panics
@@ -100,9 +101,9 @@ impl<C: Cells> Dir24<C> {
         self.resolve(self.root.get(slot_of(address)), address)
     }
 
-    /// Writes the number of each address to the same place of `numbers`. Cheaper than single
-    /// lookups where many addresses are in blocks: their memory accesses overlap, because no branch
-    /// depends on a single cell.
+    /// Writes the number of each address to the same index of `numbers`. This is cheaper than
+    /// single lookups if many addresses are in blocks: no branch depends on a cell, so memory
+    /// accesses overlap.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -146,8 +147,8 @@ impl<C: Cells> Dir24<C> {
         block_of(cell).map_or(cell, |block| self.tail.get(tail_cell(block, address)))
     }
 
-    /// Like [`Self::resolve`], for a table that has blocks. If the cell is a number, it loads the
-    /// first cell of the tail and ignores it.
+    /// Like [`Self::resolve`], for a table that has blocks. If the cell is a number, loads the
+    /// first cell of the tail nevertheless and ignores it.
     #[inline(always)]
     fn resolve_without_branch(&self, cell: u16, address: u32) -> u16 {
         let names_block = cell >> BLOCK_FLAG.trailing_zeros();

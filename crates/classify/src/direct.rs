@@ -3,12 +3,13 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// One entry for each value: the fastest lookup, at the cost of 256 KiB.
+/// A table with one entry for each value. This is the fastest lookup, but takes 256 KiB.
 #[derive(Clone, Debug)]
 pub struct DirectTable(Box<[u32; 1 << 16]>);
 
 impl DirectTable {
-    /// Builds the table from the values at which the number changes, ascending, the first at 0.
+    /// Builds the table from the values at which the number changes, in ascending order. The first
+    /// value is 0.
     #[must_use]
     pub fn build(starts: &[(u16, u32)]) -> Self {
         let mut table = vec![0; 1 << 16];

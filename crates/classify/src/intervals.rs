@@ -11,15 +11,17 @@
 //!                  the lower halves, where values with this upper half have different numbers
 //! ```
 //!
-//! A B+-tree of one kind of node: a search takes the last key that is not above the value, by
-//! vector instructions, and goes below it. All searches of a batch take one step before any takes
-//! the next, and each prefetches the three lines of its next node; so memory accesses overlap,
-//! and no branch depends on the values. A changed prefix replaces the starts in it: along two paths
-//! from the root, nodes are rewritten, split if full, and freed if empty.
+//! This is a B+-tree with one kind of node. In each node, a search finds the last key that is not
+//! above the value, by vector instructions, and follows its entry. All searches of a batch take one
+//! step before any of them takes the next, and each prefetches the three cache lines of its next
+//! node. So memory accesses overlap, and no branch depends on the values. A changed prefix replaces
+//! the starts in it: along two paths from the root, nodes are rewritten, split if full, and freed
+//! if empty.
 //!
-//! A prefix of at most 64 bits takes 30 bytes, or 15 if the next begins where it ends. So do longer
-//! prefixes with the same upper half, which share one tree; one that is alone in its /64 takes 220:
-//! for tables with many of these, a [`Trie`] is smaller.
+//! A prefix of at most 64 bits takes 30 bytes, or 15 bytes if the next prefix begins where it ends.
+//! The same is true for longer prefixes with the same upper half, which share one tree. A longer
+//! prefix that is alone in its /64 takes 220 bytes: for tables with many of these, a [`Trie`] is
+//! smaller.
 //!
 //! A copy of the tree costs as much as a copy of its memory. So a writer can change a copy, and
 //! give it to the readers in place of the old one.
@@ -30,8 +32,8 @@
 //! 1. An entry is a 32-bit word. If its top bit is set, the other bits are the index of a node;
 //!    otherwise it is a number. Begin with the entry [`IntervalTree::root`], which refers to a node.
 //! 2. A step, from an entry that refers to a node, with a 64-bit key: count the node's 16 keys that
-//!    are not above the key, as unsigned numbers. At least one is not. Go on with the entry at the
-//!    count minus one.
+//!    are not above the key, as unsigned numbers. The count is at least 1. Continue with the entry
+//!    at index count minus one.
 //! 3. Take exactly [`IntervalTree::levels`] steps with the upper half of the value, as a number.
 //! 4. Then take steps with the lower half until the entry is a number: no step in most cases. This
 //!    is the number of the value.
@@ -43,8 +45,9 @@
 //! # Invariants
 //! 1. The keys of a node ascend. In unused places, the last number repeats with the greatest key.
 //! 2. A node's first key is the key above it, and the root's is 0: some key is not above the value.
-//! 3. An entry refers to a node exactly if its top bit is set. All leaves of the upper halves are
-//!    `levels` steps below the root; trees of lower halves end where it is not set.
+//! 3. An entry refers to a node if and only if its top bit is set. All leaves of the upper halves
+//!    are `levels` steps below the root; in trees of lower halves, a search ends at an entry
+//!    without this bit.
 //! 4. Each node is below one entry, or free.
 //! 5. Entries of leaves that refer to nodes are for one upper half each.
 //!
@@ -66,10 +69,10 @@ pub const MAX_STEPS: u32 = 16;
 const FILL: usize = 14;
 /// The number of values that are looked up together.
 const LOOKUP_BATCH: usize = 64;
-/// Searches do not prefetch the nodes below those of this many levels: there are few of these, and
-/// they stay in the L1 cache.
+/// Number of steps, from the root on, in which searches do not prefetch the next node. There are
+/// few nodes at these levels, and they stay in the L1 cache.
 const CACHED_LEVELS: u32 = 1;
-/// A tree is rebuilt when it has more than twice the nodes that it was built with, plus this
+/// A tree is rebuilt when it has more nodes than twice the number that it was built with, plus this
 /// number.
 const MIN_NODES: usize = 64;
 
@@ -88,8 +91,8 @@ pub struct IntervalTree {
 }
 
 impl IntervalTree {
-    /// Builds the tree from the values at which the number changes, ascending, the first at 0;
-    /// lookups use the instructions of `simd`.
+    /// Builds the tree from the values at which the number changes, ascending, the first at 0.
+    /// Lookups use the vector instructions of `simd`.
     ///
     /// # Panics
     /// If `starts` is not of this form, or a number is not below 2³¹.
@@ -104,14 +107,14 @@ impl IntervalTree {
         tree
     }
 
-    /// Whether the tree should be built again, because changes have left it with many more nodes
-    /// than a new one.
+    /// Returns whether the tree should be rebuilt, because changes have left it with many more
+    /// nodes than a new tree would have.
     #[must_use]
     pub const fn needs_rebuild(&self) -> bool {
         self.nodes.len() - self.free.len() > 2 * self.built + MIN_NODES
     }
 
-    /// All nodes, for a search by another program; unused nodes are among them.
+    /// All nodes, for a search by another program; this includes unused nodes.
     #[must_use]
     pub fn nodes(&self) -> &[TreeNode] {
         &self.nodes
@@ -152,7 +155,7 @@ impl IntervalTree {
         self.lower(value, entry)
     }
 
-    /// Follows an entry of the upper halves to a number.
+    /// Follows the leaf entry of a value's upper half to the value's number.
     #[inline(always)]
     fn lower(&self, value: u128, mut entry: u32) -> u32 {
         while entry & NODE_FLAG != 0 {
@@ -178,7 +181,8 @@ impl IntervalTree {
 
     /// Advances many searches from the root to entries of leaves.
     fn descend(&self, keys: &[u64], entries: &mut [u32]) {
-        // A slice by value: the vector would be loaded again after each store to `entries`.
+        // The slice is a local copy: `self.nodes` would be loaded again after each store to
+        // `entries`.
         let nodes = self.nodes.as_slice();
         let node = move |entry: u32| &nodes[(entry & !NODE_FLAG) as usize];
         for level in 1..=self.levels {

@@ -12,8 +12,8 @@
 //! | [`ranges`] | sets of values as ranges: union, intersection, complement |
 //! | [`trie`] | maps every value of a wide field to a number: compressed multi-bit tries |
 //! | [`dir24`] | maps IPv4 addresses to numbers that change under readers: DIR-24-8 |
-//! | [`direct`] | as [`prefixes`], for 16-bit fields: one table |
-//! | [`intervals`] | as [`prefixes`], for 128-bit fields: a search tree with vector instructions |
+//! | [`direct`] | maps every value of a 16-bit field to a number: one table |
+//! | [`intervals`] | maps every 128-bit value to a number: a search tree with vector instructions |
 //! | [`prefixes`] | longest-prefix match: tables of prefixes that change |
 //! | [`partition`] | groups the values of a field that the same rules accept into classes |
 //! | [`rows`] | one row of bits for each class, with summaries |
@@ -22,7 +22,7 @@
 //! Values that no rule distinguishes form one class, so the value of a field of any width becomes a
 //! small number, and each rule's condition on the field becomes one bit. The structures are built
 //! once from a list and then only read; after a change of the list they are built again. Only
-//! [`prefixes`], [`intervals`] and [`dir24`] support changes in place, the last one while others
+//! [`prefixes`], [`intervals`] and [`dir24`] support changes in place; [`dir24`] even while others
 //! read.
 //!
 //! Not for the actions of rules, conditions that are not a set of values of one field, or parsing

@@ -1,4 +1,4 @@
-//! The structure that lookups in a table of prefixes read, chosen when it is built.
+//! The structure in which a table of prefixes looks up values. Its kind is chosen when it is built.
 
 use alloc::vec::Vec;
 
@@ -14,7 +14,7 @@ const UPPER_BITS: u32 = 64;
 #[derive(Clone, Debug)]
 pub(crate) enum Lookup<K> {
     Trie(Trie<K>),
-    /// An interval tree: for values of 128 bits, unless many starts need more than the upper half.
+    /// An interval tree: for 128-bit values, unless many starts are not multiples of 2^64.
     Intervals(IntervalTree),
 }
 
@@ -55,7 +55,7 @@ impl<K: TrieKey> Lookup<K> {
         }
     }
 
-    /// Whether the structure should be built again for this many prefixes.
+    /// Returns whether the structure should be built again for this many prefixes.
     pub(crate) fn needs_rebuild(&self, prefixes: usize) -> bool {
         match self {
             Self::Trie(trie) => trie.needs_rebuild(prefixes),
@@ -71,7 +71,7 @@ impl<K: TrieKey> Lookup<K> {
     }
 }
 
-/// Whether many starts need trees of lower halves, each of which may have one start only.
+/// Returns whether many starts need a tree of lower halves, possibly for a single start each.
 fn needs_lower_trees<K: TrieKey>(starts: &[(K, u32)]) -> bool {
     let lower = starts.iter().filter(|start| start.0.into() as u64 != 0).count();
     lower > starts.len() / 4

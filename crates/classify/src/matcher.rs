@@ -11,11 +11,10 @@ use crate::partition::Partition;
 use crate::ranges::RangeSet;
 use crate::rows::{BAND_BITS, BitRow, BitRows};
 
-/// Maximum number of fields of a matcher.
+/// Maximum number of fields in a matcher.
 pub const MAX_FIELDS: usize = 24;
 
-/// Maximum number of rules for dense rows: if more rules all differ, dense rows take too much
-/// memory.
+/// Maximum number of rules for dense rows: dense rows of more rules could take too much memory.
 pub const MAX_DENSE_RULES: usize = 16384;
 /// Words of dense rows that are intersected together.
 const CHUNK_WORDS: usize = 4;
@@ -74,8 +73,8 @@ impl Matcher {
         (Self { rows: Vec::new(), positions, dense }, partitions)
     }
 
-    /// Appends the rules of a band that accept a class of each field to `found`: their positions
-    /// within the band, ascending. `classes` has one element for each field.
+    /// Appends the rules of a band that accept a class of each field to `found`: as positions
+    /// within the band, in ascending order. `classes` has one element for each field.
     #[inline]
     pub fn candidates(&self, classes: &[u32], band: usize, found: &mut Vec<u16>) {
         if let Some(dense) = &self.dense {
@@ -83,7 +82,7 @@ impl Matcher {
             return;
         }
         match self.rows.len() {
-            // Without fields there are no rules.
+            // A matcher without fields has no rules.
             0 => {}
             1..=4 => self.search::<4>(classes, band, found),
             5..=8 => self.search::<8>(classes, band, found),
@@ -134,7 +133,7 @@ impl Matcher {
         if self.dense.is_some() { (CHUNK_WORDS * 64).ilog2() } else { BAND_BITS.ilog2() }
     }
 
-    /// Whether a search reads so few words that no other method is faster.
+    /// Returns whether a search reads only a few words, so that no other method is faster.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.dense.is_some() && self.bands() <= 1
@@ -156,7 +155,7 @@ impl DenseRows {
             let classes = 0..field.classes() as u32;
             let word = |class, at: usize| match at / 64 {
                 band if band < field.bands() => field.row(class, band).word(at as u32 % 64),
-                // The field has no more words: zeros complete the chunk.
+                // The row has no more words, so zeros complete the chunk.
                 _ => 0,
             };
             let words = |class| (0..width).map(move |at| word(class, at));
@@ -331,7 +330,7 @@ mod tests {
         let alternating = [(0..128).map(|rule| value(rule % 2)).collect()];
         let by_value = Matcher::with_dense(&alternating, 0).0;
         assert_eq!(by_value.size_bytes(), 128 * 2 + row_bytes(2, 3));
-        // Every other rule leaves the second field open.
+        // Every second rule accepts all values of the second field.
         let wants = [
             (0..128).map(value).collect(),
             (0..128).map(|rule| value(0).filter(|_| rule % 2 == 1)).collect(),

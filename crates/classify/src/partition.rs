@@ -108,7 +108,7 @@ fn changes(sets: &[Option<&RangeSet>]) -> Vec<(FieldPoint, u32)> {
 struct ClassBuilder {
     rows: BitRows,
     own: Vec<u64>,
-    /// Hash of the set bits.
+    /// Hash of the bits that are set at the current point.
     hash: u64,
     /// Classes by hash; classes with equal hashes are compared.
     classes_by_hash: BTreeMap<u64, Vec<u32>>,
@@ -132,7 +132,7 @@ impl ClassBuilder {
     }
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea and Flood).
+/// The finalizer (output mixing function) of SplitMix64 (Steele, Lea and Flood).
 const fn mixed(number: u64) -> u64 {
     let z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn numbers_are_mixed_as_by_splitmix64() {
-        // The first outputs of the published generator, seeded with 0.
+        // These are the first outputs of the published generator with seed 0.
         let outputs = [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f];
         assert_eq!([0, 1, 2].map(mixed), outputs);
     }

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! [`PrefixMap::settle`] builds the fast lookup structure after any number of changes. If few
-//! values have changed, it patches the structure; the cost is then in proportion to the prefixes
-//! inside each changed prefix. Lookups before `settle` are correct too, but slow.
+//! values have changed, it patches the structure; the cost is then proportional to the number of
+//! prefixes inside each changed prefix. Lookups before `settle` are correct too, but slow.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
@@ -26,7 +26,8 @@ pub const NO_PREFIX: u32 = (1 << 31) - 1;
 #[derive(Clone, Debug)]
 pub struct PrefixMap<K> {
     prefixes: BTreeMap<(K, u8), u32>,
-    /// The fast lookup structure; `None` after more changes than patches are worth.
+    /// The fast lookup structure; `None` if rebuilding it is cheaper than patching it for
+    /// all changes.
     lookup: Option<Lookup<K>>,
     /// Prefixes changed since `lookup` was last up to date.
     changed: Vec<(K, u8)>,
@@ -34,11 +35,10 @@ pub struct PrefixMap<K> {
     patches: usize,
 }
 
-/// Maximum sum of patch costs; with more, the structure is built again. A unit of cost takes a few
-/// lookups in the map; building a large structure takes a tenth of a second.
+/// Maximum sum of patch costs. If it is exceeded, the structure is rebuilt. A unit of cost takes a
+/// few lookups in the map; building a large structure takes a tenth of a second.
 const MAX_PATCHES: usize = 2048;
-/// Number of prefixes over which a patch of an interval tree sweeps in the time of one unit of
-/// patch cost.
+/// Number of prefixes per unit of patch cost, for the sweep that patches an interval tree.
 const PREFIXES_PER_PATCH: usize = 64;
 
 impl<K: TrieKey> Default for PrefixMap<K> {
@@ -54,7 +54,7 @@ impl<K: TrieKey> PrefixMap<K> {
         self.prefixes.len()
     }
 
-    /// Whether there are no prefixes.
+    /// Returns whether there are no prefixes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.prefixes.is_empty()
@@ -76,11 +76,11 @@ impl<K: TrieKey> PrefixMap<K> {
         self.insert_if((key, len), number, true, true).unwrap_or_default()
     }
 
-    /// Does [`Self::insert`] if the prefix exists and `changes` is true, or does not exist and
-    /// `grows` is true; otherwise changes nothing.
+    /// Like [`Self::insert`], but changes an existing prefix only if `changes` is true, and adds a
+    /// new prefix only if `grows` is true.
     ///
     /// # Errors
-    /// Returns the present number, if any.
+    /// If nothing was changed: the current number of the prefix, if it exists.
     pub fn insert_if(
         &mut self,
         (key, len): (K, u8),
@@ -107,7 +107,7 @@ impl<K: TrieKey> PrefixMap<K> {
         self.prefixes.remove(&(prefix(key, len.into()), len))
     }
 
-    /// Records that a prefix changes, and drops the lookup structure if patching has become too
+    /// Records that a prefix changes. Drops the lookup structure if patching it has become too
     /// expensive.
     fn mark_changed(&mut self, key: K, len: u8) {
         let Some(lookup) = &self.lookup else { return };
@@ -146,8 +146,8 @@ impl<K: TrieKey> PrefixMap<K> {
 
     /// Returns the longest prefix of at most `len` bits that contains `key`, from the ordered map.
     /// Each step takes the last prefix that sorts at or before the first `len` bits of `key`. If
-    /// that prefix does not contain `key`, no prefix longer than the bits that both share contains
-    /// `key`, so `len` becomes that number of bits.
+    /// that prefix does not contain `key`, the two share only their first n bits. No prefix longer
+    /// than n bits contains `key`, so the next step uses `len` = n.
     fn longest_up_to(&self, key: K, mut len: u32) -> Option<(u8, u32)> {
         loop {
             let until = (prefix(key, len), len as u8);
@@ -173,7 +173,7 @@ impl<K: TrieKey> PrefixMap<K> {
     }
 
     /// Writes the numbers of the longest prefixes for many values, [`NO_PREFIX`] where no prefix
-    /// contains the value. Cheaper than single lookups.
+    /// contains the value. This is cheaper than single lookups.
     pub fn get_many(&self, keys: &[K], numbers: &mut [u32]) {
         match &self.lookup {
             Some(lookup) if self.changed.is_empty() => lookup.get_many(keys, numbers),
@@ -185,7 +185,7 @@ impl<K: TrieKey> PrefixMap<K> {
         }
     }
 
-    /// Whether lookups are fast: nothing has changed since [`Self::settle`].
+    /// Returns whether lookups are fast: nothing has changed since [`Self::settle`].
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         self.lookup.is_some() && self.changed.is_empty()
@@ -226,7 +226,8 @@ impl<K: TrieKey> PrefixMap<K> {
     fn sweep(&self, from: (K, u8), end: K, base: u32) -> Vec<(K, u32)> {
         let mut starts = RunStarts { all: Vec::new(), end, base };
         starts.set(from.0, base);
-        // The prefixes that contain the sweep's position: the last value of each, and its number.
+        // The prefixes that contain the sweep's position. Each element is a prefix's last value and
+        // its number.
         let mut around: Vec<(K, u32)> = Vec::new();
         for (&(key, len), &number) in self.prefixes.range(from..=(end, K::BITS as u8)) {
             while let Some((last, _)) = around.pop_if(|around| around.0 < key) {
@@ -294,7 +295,7 @@ mod tests {
             prefixes in prop::collection::vec((0..1_u32 << 8, 0..=32_u8, 0..1000_u32), 0..60),
             probes in prop::collection::vec(0..1_u32 << 8, 30),
         ) {
-            // Eight significant bits, at both ends of the address.
+            // The values have eight significant bits, four at each end of the address.
             let spread = |bits: u32| bits.rotate_right(4);
             let prefixes: Vec<_> =
                 prefixes.iter().map(|&(bits, len, number)| (spread(bits), len, number)).collect();
@@ -341,7 +342,7 @@ mod tests {
         }
     }
 
-    /// The model of a test: prefixes of eight-bit values in a map, searched one by one.
+    /// The model for the tests: a map of prefixes, searched one by one.
     #[derive(Default)]
     struct PrefixList(BTreeMap<(u32, u8), u32>);
 

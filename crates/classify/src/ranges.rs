@@ -80,13 +80,13 @@ impl RangeSet {
         &self.0
     }
 
-    /// Whether the set has no points.
+    /// Returns whether the set has no points.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the set contains a point.
+    /// Returns whether the set contains a point.
     #[must_use]
     pub fn contains(&self, point: FieldPoint) -> bool {
         let at = self.0.partition_point(|range| range.1 < point);

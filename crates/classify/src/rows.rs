@@ -54,15 +54,16 @@ impl BitRow<'_> {
             return wild;
         }
         let before = self.own & ((1 << index) - 1);
-        // Usually there is only one word, and counting bits is slow on a baseline CPU target.
+        // Usually there is only one own word. The check avoids counting bits, which is slow on the
+        // baseline CPU target.
         let rank = if before == 0 { 0 } else { before.count_ones() };
         wild | self.words[rank as usize]
     }
 }
 
 impl BitRows {
-    /// Makes rows without a class; `wildcard` contains the bits that are set for every class,
-    /// in words.
+    /// Makes rows without classes. `wildcard` contains, as 64-bit words, the bits that are set for
+    /// every class.
     #[must_use]
     pub fn new(mut wildcard: Vec<u64>) -> Self {
         let bands = wildcard.len().div_ceil(64);
@@ -82,7 +83,7 @@ impl BitRows {
         self.bands
     }
 
-    /// Adds a class with its own bits, in at most as many words as `wildcard` had.
+    /// Adds a class. `own` contains its own bits, in at most as many words as `wildcard`.
     pub fn push(&mut self, own: &[u64]) {
         for band in 0..self.bands {
             let mut block = RowBlock { first: self.words.len() as u32, ..RowBlock::default() };
@@ -99,7 +100,7 @@ impl BitRows {
         }
     }
 
-    /// Whether the class's own bits are equal to `own`.
+    /// Returns whether the class's own bits are equal to `own`.
     pub(crate) fn row_equals(&self, class: u32, own: &[u64]) -> bool {
         let blocks = &self.blocks[class as usize * self.bands..][..self.bands];
         let kept = blocks.iter().enumerate().flat_map(|(band, block)| {
@@ -150,7 +151,8 @@ mod tests {
 
     use super::*;
 
-    /// Generates words, most of them 0; words that are not 0 are at the ends of bands and between.
+    /// Generates words, most of which are 0. Nonzero words are at the ends and in the middle of
+    /// bands.
     fn words() -> impl Strategy<Value = Vec<u64>> {
         let places = prop::sample::select(vec![0, 1, 5, 62, 63, 64, 65, 127, 129]);
         let bits = prop::sample::select(vec![1, 2, 3, u64::MAX]);

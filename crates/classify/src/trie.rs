@@ -1,4 +1,5 @@
-//! Maps every value of a wide field to a number: a multi-bit trie without repetitions.
+//! Maps every value of a wide field to a number: a multi-bit trie that stores repeated entries
+//! once.
 //!
 //! ```text
 //!   address:  | root bits | 6 bits | 6 bits | …
@@ -8,11 +9,12 @@
 //!                 guard: bits to compare, bit count, entry outside, entry within
 //! ```
 //!
-//! A node covers 64 values of its six bits, but stores one entry for each run of equal ones, as the
-//! poptrie of Asai and Ohara does for its leaves. The entries follow the runs, mostly in the same
-//! cache line. If all values of a block with a different number share more leading bits than a node
-//! decides on, a guard compares these bits at once; values with other bits get the entry outside.
-//! An entry is a number, or the index in `words` of a node or guard.
+//! A node covers 64 values of its six bits, but stores only one entry for each run of equal
+//! entries, as the poptrie of Asai and Ohara does for its leaves. The entries follow the runs,
+//! mostly in the same cache line. If all values of a block with a different number share more
+//! leading bits than a node decides on, a guard compares these bits at once; values with other bits
+//! get the guard's entry `outside`. An entry is a number, or the index in `words` of a node or
+//! guard.
 //!
 //! # Invariants
 //! 1. Bit 0 of `runs` is set, so every slot belongs to a run.
@@ -24,7 +26,7 @@ use core::marker::PhantomData;
 
 use slipring_simd::prefetch_element;
 
-/// Number of bits that a node decides on.
+/// Number of bits of the value that select a slot of a node.
 const STRIDE: u32 = 6;
 const SLOTS: usize = 1 << STRIDE;
 /// Set in entries that are not numbers.
@@ -46,7 +48,8 @@ pub trait TrieKey: Copy + Ord + core::fmt::Debug + Into<u128> {
 
     /// Returns `count` bits after the first `skip` bits, padded with zeros. `count` is at most 31.
     fn bits(self, skip: u32, count: u32) -> usize;
-    /// Returns the value with `digits` in the `count` bits after the first `skip`, which were 0.
+    /// Returns the value with `digits` in the `count` bits after the first `skip`, which must be 0
+    /// before.
     fn with_bits(self, skip: u32, count: u32, digits: usize) -> Self;
     /// The last value with the same first `len` bits.
     fn last_of(self, len: u32) -> Self;
@@ -77,7 +80,7 @@ macro_rules! key {
             fn with_bits(self, skip: u32, count: u32, digits: usize) -> Self {
                 match Self::BITS.checked_sub(skip + count) {
                     Some(shift) => self | (digits as Self) << shift,
-                    // The last node of a path decides on fewer bits than it has slots.
+                    // At the end of the value, fewer than `count` bits remain.
                     None => self | (digits as Self) >> (skip + count - Self::BITS),
                 }
             }
@@ -108,7 +111,8 @@ macro_rules! key {
                 let mut key = 0;
                 let end = at + Self::BITS as usize / 32;
                 for &word in &words[at..end] {
-                    // Two shifts, because a `u32` cannot be shifted by 32 bits at once.
+                    // The shift is done in two steps, because a `u32` cannot be shifted by 32 bits
+                    // at once.
                     key = key << (31_u32 & (Self::BITS - 1)) << 1 | Self::from(word);
                 }
                 (key, end)
@@ -127,7 +131,7 @@ pub struct Trie<K> {
     root: Vec<u32>,
     root_bits: u32,
     words: Vec<u32>,
-    /// The length of `words` when the trie was built.
+    /// The length of `words` just after the trie was built.
     built: usize,
     key: PhantomData<K>,
 }
@@ -157,9 +161,9 @@ impl<K: TrieKey> Trie<K> {
     }
 
     /// Recomputes the numbers of all values with the first `len` bits of `key`, by copying the
-    /// nodes that lead to them. `starts` returns the values at which the number changes among those
-    /// with the first bits of a value. Its format is that of [`Self::build`], except that the first
-    /// start is at that value.
+    /// nodes that lead to them. `starts(first, len)` returns the values at which the number
+    /// changes, among those with the first `len` bits of `first`. The format is that of
+    /// [`Self::build`], except that the first start is at `first`.
     pub(crate) fn patch(&mut self, key: K, len: u32, starts: impl Fn(K, u32) -> Vec<(K, u32)>) {
         let (bits, key) = (self.root_bits, prefix(key, len));
         let from = key.bits(0, bits);
@@ -191,7 +195,8 @@ impl<K: TrieKey> Trie<K> {
         let (guarded, end) = K::read(&self.words, at);
         let &[bits, around, within] = self.words[end..].first_chunk().expect("a guard has them");
         if key_len < bits || key.common(guarded) < bits {
-            // Values outside the guard's block have changed, so the block needs a new entry.
+            // Values outside the guard's block have changed, so the guard no longer describes this
+            // block.
             return self.patched(0, block, changed, starts);
         }
         let within = self.patched(within, (guarded, bits), changed, starts);
@@ -233,8 +238,8 @@ impl<K: TrieKey> Trie<K> {
         NODE_FLAG | at
     }
 
-    /// Whether the trie should be rebuilt for this many starts, because patches have left too many
-    /// unused words, or because more starts need a wider root.
+    /// Returns whether the trie should be rebuilt for this number of starts: patches have left too
+    /// many unused words, or the starts need a wider root.
     pub(crate) fn needs_rebuild(&self, starts: usize) -> bool {
         self.words.len() > 2 * self.built + MIN_PATCH_WORDS || root_bits(starts) > self.root_bits
     }
@@ -331,7 +336,7 @@ impl<K: TrieKey> Trie<K> {
             return (if key.common(first) >= len { within } else { around }, len);
         }
         let runs = u64::from(self.words[at + 1]) << 32 | u64::from(self.words[at]);
-        // The number of runs that start at or before the slot: at least one.
+        // The number of runs that start at or before the slot. It is at least 1.
         let rank = (runs << (63 - key.bits(skip, STRIDE))).count_ones();
         (self.words[at + 1 + rank as usize], skip + STRIDE)
     }
@@ -393,7 +398,7 @@ pub(crate) fn prefix<K: TrieKey>(key: K, len: u32) -> K {
     first
 }
 
-/// The number of bits that the root decides on: more if there are many starts.
+/// Returns the number of bits that select an entry of the root. It grows with the number of starts.
 const fn root_bits(starts: usize) -> u32 {
     match starts {
         0..=16 => 6,

@@ -39,7 +39,8 @@ pub(crate) fn candidates(words: &[String], session: &Session<'_>) -> Vec<Complet
     found.into_iter().filter(|(word, _)| fits(word)).collect()
 }
 
-/// The command, and the argument of it, to be completed after the words before the cursor.
+/// What the words before the cursor have determined: the command whose argument is completed, and
+/// which of its arguments comes next.
 struct CompletionPoint<'c> {
     command: &'c Command,
     /// The flag in the last word, if its value is still missing.
@@ -51,7 +52,8 @@ struct CompletionPoint<'c> {
 }
 
 enum CompletionTarget<'c> {
-    /// The value of an argument. In the same word, the text of the second field precedes the value.
+    /// The value of an argument. The second field is the text before the value in the same word,
+    /// such as `--port=`.
     Value(&'c Arg, String),
     Flag,
     Word,

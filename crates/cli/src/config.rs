@@ -53,7 +53,8 @@ pub(crate) fn print_config(command: &Command, matches: &ArgMatches) -> String {
     lines.collect()
 }
 
-/// Maximum length of a file of settings in bytes, so that a device is not read for ever.
+/// Maximum length of a file of settings in bytes. Without a limit, a device such as `/dev/zero`
+/// would be read for ever.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// Reads the text of a file of settings.

@@ -10,8 +10,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use crate::{Failure, Session};
 
-/// Tells the service manager that the program does its work, and answers commands. If the manager
-/// cannot be reached, prints a warning.
+/// Tells the service manager that the program is at work and that clients can send it commands. If
+/// the manager cannot be reached, prints a warning.
 ///
 /// # Errors
 /// If the warning cannot be written.

@@ -287,7 +287,8 @@ impl<'p> Invocation<'p> {
 /// errors, and returns any other error as a failure.
 ///
 /// # Errors
-/// [`Failure`] with the mistake in a command that was typed as `typed`.
+/// [`Failure`] that says what is wrong with the command line. `typed` is the command as it was
+/// typed.
 pub fn parse_refusal(
     error: &clap::Error,
     typed: &str,

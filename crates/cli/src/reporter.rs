@@ -50,7 +50,7 @@ pub struct Reporter {
 /// The report options as they are known before the flags are parsed.
 pub(crate) struct EarlyReportOptions {
     pub(crate) format: ReportFormat,
-    /// The word after `--color`.
+    /// The word after `--color`; `None` if the flag is missing.
     pub(crate) color: Option<String>,
 }
 

@@ -129,7 +129,7 @@ pub struct SettingsSection<'f> {
     /// The section's keys and values; `None` if the file does not have the section.
     table: Option<&'f DeTable<'f>>,
     known: Vec<&'static str>,
-    /// No key is a mistake.
+    /// Whether every key is allowed, so that none is refused as unknown.
     takes_all: bool,
 }
 
@@ -304,7 +304,7 @@ impl<'f> SettingsSection<'f> {
         Ok(parsed.map_err(|allowed| self.note_unfit(key, value, &allowed)).ok())
     }
 
-    /// Returns the error for a value that does not fit others, or for a key that is missing.
+    /// Returns the error for a value that contradicts other settings, or for a missing key.
     #[must_use]
     pub fn mistake(&self, key: &str, what: &str, help: impl Into<String>) -> Diagnostic {
         let value = self.table.and_then(|table| table.get(key)).map(|value| value.span().start);
@@ -315,8 +315,8 @@ impl<'f> SettingsSection<'f> {
         self.file.mistake(value.or_else(first).unwrap_or_default(), &what, help.into())
     }
 
-    /// As [`Self::mistake`], for a `word` that is none of those that are allowed, of which a similar one
-    /// is suggested.
+    /// Like [`Self::mistake`], for a `word` that is not in `allowed`. The help suggests a similar
+    /// word that is allowed.
     #[must_use]
     pub fn not_one_of(&self, key: &str, what: &str, word: &str, allowed: &[&str]) -> Diagnostic {
         self.mistake(key, what, suggestion(word, allowed))
@@ -396,7 +396,7 @@ impl<'f> SettingsSection<'f> {
         self.file.mistake(value.span().start, &self.cannot_be(key, value), help)
     }
 
-    /// Notes a value that does not fit: the reading goes on as if the file did not have the key.
+    /// Notes a value that is not allowed. Reading continues as if the file did not have the key.
     fn note_unfit(&self, key: &str, value: &Spanned<DeValue<'_>>, allowed: &str) {
         self.file.note(value.span().start, self.unfit(key, value, allowed));
     }
@@ -451,7 +451,7 @@ fn text_of(value: &DeValue<'_>) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Reads a file with all kinds of values.
+    /// Reads a file with all kinds of values, and returns the text of the error.
     fn error_of(text: &str) -> String {
         let read = SettingsFile::new("f", text).read(|root| {
             root.texts("names")?;

@@ -39,8 +39,8 @@ pub(crate) fn diagnostic(error: &clap::Error, command: &str) -> Diagnostic {
     diagnostic.with_help(format!("list the flags: {command} --help"))
 }
 
-/// Joins a negative value to its flag, `-t -1s` to `-t=-1s`. A word of a dash and a digit after a
-/// flag that needs a value is that value, not an unknown flag.
+/// Joins a negative value to its flag, `-t -1s` to `-t=-1s`. If a flag needs a value, a word after
+/// it that starts with a dash and a digit is that value, and not an unknown flag.
 pub(crate) fn join_negative_values(command: &Command, args: Vec<OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::with_capacity(args.len());
     for arg in args {

@@ -61,15 +61,16 @@ impl ClassicName {
 pub struct Session<'p> {
     /// Writes the reports.
     pub reporter: &'p mut Reporter,
-    /// The classic name under which the command was called, which may select classic output.
+    /// The classic name under which the command was called; `None` under its current name. A
+    /// classic name may select classic output.
     pub classic: Option<&'static str>,
     /// Directory of sockets and counters.
     pub run_dir: PathBuf,
-    /// Address where `--metrics` serves counters; see [`crate::metrics`].
+    /// Address where `--metrics` serves counters; `None` without this flag. See [`crate::metrics`].
     pub metrics: Option<String>,
     /// The program itself.
     pub program: &'p CliProgram,
-    /// The exact exit status, for a command that uses the statuses of another program under any
-    /// name.
+    /// The exact exit status, if the command uses the statuses of another program even under its
+    /// current name; otherwise `None`.
     pub status: Option<u8>,
 }

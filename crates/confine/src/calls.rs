@@ -53,14 +53,14 @@ pub const FORBIDDEN_CALLS: &[i64] = &[
     libc::SYS_uselib,
 ];
 
-/// The system call that changes BPF maps, one of [`SETUP_ONLY_CALLS`]: a program that keeps tables
-/// for an attached program needs it throughout. Without capabilities, it creates no map and no
-/// program where `kernel.unprivileged_bpf_disabled` is set.
+/// The system call that changes BPF maps. It is one of [`SETUP_ONLY_CALLS`], but a program that
+/// keeps tables for an attached program always needs it. Without capabilities, it can create
+/// neither maps nor programs if `kernel.unprivileged_bpf_disabled` is set.
 pub const BPF_CALL: i64 = libc::SYS_bpf;
 
-/// System calls that may be needed to open ports, but not afterwards: calls for namespaces, mounts,
-/// BPF, and other processes' memory and descriptors. The daemon needs them throughout, because it
-/// opens ports for its clients.
+/// System calls that may be needed to open ports, but not afterwards. They are for namespaces,
+/// mounts, BPF, and other processes' memory and descriptors. The daemon always needs them, because
+/// it opens ports for its clients.
 pub const SETUP_ONLY_CALLS: &[i64] = &[
     libc::SYS_bpf,
     libc::SYS_fanotify_init,

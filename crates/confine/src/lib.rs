@@ -64,8 +64,8 @@ pub fn effective() -> CapabilitySet {
 
 fn drop_capabilities(kept: CapabilitySet) -> rustix::io::Result<()> {
     for one in CapabilitySet::all().difference(kept).iter() {
-        // The kernel may not know this capability, or may not permit the removal;
-        // `set_capabilities` decides.
+        // The kernel may not know this capability, or may not permit its removal from the bounding
+        // set. The error is ignored: `set_capabilities` takes the capability from the thread.
         let _ = remove_capability_from_bounding_set(one);
     }
     let _ = clear_ambient_capability_set();

@@ -133,7 +133,8 @@ impl ControlClient {
         Ok(())
     }
 
-    /// Returns the connection, after an answer by which the program has upgraded it. It has no timeouts.
+    /// Returns the connection, after an answer with which the program has upgraded it. The
+    /// connection has no timeouts.
     ///
     /// # Errors
     /// [`ControlError`] if the system cannot clear the timeouts.

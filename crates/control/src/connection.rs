@@ -20,15 +20,15 @@ pub(crate) struct ControlConnection<'c> {
     subscription: Option<Subscription>,
 }
 
-/// What a line has led to.
+/// The result of handling a line.
 #[derive(PartialEq, Eq)]
 enum Handled {
     Answered,
-    /// The connection is the service's.
+    /// The service has taken over the connection.
     Upgraded,
 }
 
-/// A request that is answered periodically.
+/// A request that the connection answers periodically.
 struct Subscription {
     request: ControlRequest,
     period: Duration,

@@ -70,10 +70,11 @@ impl ControlSocket {
     /// Listens in `dir`, and under `name` if it is given. Also removes sockets of ended processes.
     pub(crate) fn open(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
         trust::make_dir(dir, DIR_MODE).map_err(refused("make", dir))?;
-        // Declared before the lock, so dropped after it: the drop takes the lock itself.
+        // It is declared before the lock and thus dropped after it, because its drop takes the same
+        // lock.
         let socket;
-        // Without this lock, another process that removes dead sockets could see this one between
-        // bind and listen, and remove it.
+        // Without this lock, another process that removes dead sockets could find this socket
+        // between bind and listen, and remove it.
         let _lock = FileLock::lock(&dir.join(LOCK_FILE)).map_err(refused("lock", dir))?;
         remove_dead(dir);
         let name = name.map(|name| available_name(dir, name)).transpose()?;
@@ -100,10 +101,11 @@ impl ControlSocket {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         let Some(path) = &self.path else { return };
-        // Files that cannot be removed now are removed at the next start. A name that another run has
-        // taken over stays.
+        // Files that cannot be removed now are removed at the next start. If another run has taken
+        // over the name, the name stays.
         let Some(dir) = path.parent() else { return };
-        // Without this lock, a name could become another run's between the look at it and its removal.
+        // Without this lock, another run could take over the name between the check and the
+        // removal.
         let _lock = FileLock::lock(&dir.join(LOCK_FILE));
         let names = sockets(dir);
         for name in names.iter().filter(|name| leads_to(name, path)) {
@@ -113,8 +115,7 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Gives this process's socket in `dir` the name `name`, in place of the run that has it, if there is
-/// one.
+/// Gives this process's socket in `dir` the name `name`. If another run has the name, it loses it.
 ///
 /// # Errors
 /// [`ControlError`] if the name is invalid, or a system call fails.
@@ -139,7 +140,7 @@ fn leads_to(link: &Path, socket: &Path) -> bool {
 /// [`ControlError::Untrusted`] if other users can have created sockets in `dir`.
 pub fn check_trust(dir: &Path) -> Result<(), ControlError> {
     match trust::check_dir(dir) {
-        // Any other error will occur again, and be reported, when the directory is used.
+        // Any other error will occur again when the directory is used, and is reported then.
         Err(error) if TrustError::of(&error).is_some() => Err(refused("look into", dir)(error)),
         _ => Ok(()),
     }
@@ -161,7 +162,7 @@ pub(crate) fn open(dir: &Path, target: Option<&str>) -> Result<UnixStream, Contr
     })
 }
 
-/// Returns the only run in `dir` for which `is_meant` is true.
+/// Returns the only run in `dir` for which `is_meant` returns true.
 pub(crate) fn single(
     dir: &Path,
     is_meant: impl FnMut(&RunningProgram) -> bool,
@@ -181,10 +182,10 @@ pub(crate) fn single(
     }
 }
 
-/// Checks the name of a run, before the run directory is known.
+/// Checks the name of a run. This does not need the run directory.
 ///
 /// # Errors
-/// [`ControlError::BadName`].
+/// [`ControlError::BadName`] if the name is not valid.
 pub fn check_name(name: &str) -> Result<(), ControlError> {
     match is_name(name) {
         true => Ok(()),

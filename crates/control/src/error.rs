@@ -19,7 +19,7 @@ pub enum ControlError {
         /// The program that was looked for, as its answers to `hello` name it; `None` for any.
         program: Option<String>,
     },
-    /// There are several runs, and the caller did not say which one it wants.
+    /// There are several runs, and the caller did not select one of them.
     #[error("several run: {}", listed(running))]
     Several {
         /// The runs in the directory.
@@ -82,7 +82,7 @@ impl ControlError {
     }
 }
 
-/// Names the program that does not run.
+/// Describes the program that does not run; any program for `None`.
 fn meant(program: Option<&str>) -> String {
     match program {
         Some("route") => "no router".to_owned(),

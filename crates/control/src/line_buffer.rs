@@ -13,7 +13,8 @@ pub(crate) struct LineBuffer {
     /// Maximum bytes of a line.
     max_line_bytes: usize,
     bytes: Vec<u8>,
-    /// Number of `bytes` already searched for the end of a line.
+    /// Number of bytes at the start of `bytes` that contain no newline, so they need not be
+    /// searched again.
     searched: usize,
     /// Whether the next bytes, up to a newline, belong to an overlong line and are discarded.
     skipping: bool,

@@ -26,10 +26,10 @@ pub enum ControlReply {
     /// A value, and a function that runs after the value was sent. For example, it may end the
     /// program.
     Then(Value, fn()),
-    /// The answer to the request with this name, sent now and after each period. This ends when the
-    /// client sends another request or closes the connection.
+    /// The answer to the request with this name, which is sent now and then after each period. The
+    /// updates end when the client sends another request or closes the connection.
     Every(&'static str, Duration),
-    /// A value, after which the connection carries what [`ControlService::serve_stream`] makes of it.
+    /// A value. After it, the connection belongs to [`ControlService::serve_stream`].
     ///
     /// [`ControlService::serve_stream`]: crate::ControlService::serve_stream
     Upgrade(Value),

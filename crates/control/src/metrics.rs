@@ -119,8 +119,8 @@ impl Drop for MetricsEndpoint {
             let _ = std::fs::remove_file(path);
         }
         if let Some(thread) = self.thread.take() {
-            // Nothing that a client sends can make the thread panic. If it panicked nevertheless,
-            // nothing is left to do, because the endpoint ends here.
+            // No client can make the thread panic. If it panicked nevertheless, there would be
+            // nothing left to do, because the endpoint ends here.
             let _ = thread.join();
         }
     }
@@ -238,12 +238,13 @@ mod tests {
         MetricsEndpoint::open("127.0.0.1:0", Box::new(|| Ok("# EOF\n".to_owned()))).unwrap()
     }
 
-    /// Sends half a request on many connections and asks on another one. The server waits for none
-    /// of the halves, so that the other halves can still be sent. Returns all answers.
+    /// Sends half a request on many connections, and a whole request on another one. The server
+    /// waits for none of the half requests, so their other halves can still be sent. Returns all
+    /// answers.
     fn answers_beside_silence() -> io::Result<Vec<String>> {
         let endpoint = endpoint();
         let address = endpoint.address().unwrap();
-        // 60 of the at most 64 connections.
+        // 60 connections of at most 64.
         let silent =
             (0..60).map(|_| TcpStream::connect(address)).collect::<io::Result<Vec<_>>>()?;
         for mut half in &silent {
@@ -262,7 +263,8 @@ mod tests {
     #[test]
     fn silent_connections_delay_nobody_who_asks() {
         let is_good = |answers: &Vec<String>| answers.iter().all(|one| one.contains("200 OK"));
-        // On a busy machine, all this may take longer than each client has for its request.
+        // On a busy machine, this may take longer than the time that each client has for its
+        // request. So it is attempted several times.
         let answers = eventually("an attempt that is quick enough", || {
             let start = Instant::now();
             let answers = answers_beside_silence();

@@ -31,8 +31,8 @@ const MAX_HALF_OPEN_PER_PEER: usize = 16;
 pub enum ConnectionPeer {
     /// A program of this user or of root. The first rule above does not apply to it.
     Trusted,
-    /// Another user of this machine. `None` stands for all users whose id could not be determined;
-    /// together they count as one peer.
+    /// Another user of this machine. `None` stands for all users whose id could not be determined.
+    /// Together, they count as one peer.
     User(Option<u32>),
     /// Another machine, identified by its IPv4 address or by its IPv6 network. An IPv6 machine may
     /// use many addresses of its network, so a single address would not identify it.

@@ -19,7 +19,7 @@ use crate::{ControlError, ControlRefusal, ControlReply, ControlRequest};
 /// How long the server waits before it accepts again after the process ran out of descriptors.
 const FD_RETRY_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// What a program does with the requests of its clients.
+/// Answers the requests of a program's clients.
 pub trait ControlService: Send + Sync {
     /// Answers a request. Several threads may call this at once.
     ///
@@ -27,8 +27,8 @@ pub trait ControlService: Send + Sync {
     /// [`ControlRefusal`], which is sent to the client, if the request is refused.
     fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal>;
 
-    /// Takes over a connection after [`ControlReply::Upgrade`] was sent. The connection is closed when
-    /// this returns. At the end of the server, it is shut down.
+    /// Takes over a connection after [`ControlReply::Upgrade`] was sent. The connection is closed
+    /// when this function returns. When the server ends, it shuts the connection down.
     fn serve_stream(&self, _stream: &UnixStream) {}
 
     /// Returns the maximum length of a request in bytes.

@@ -80,7 +80,7 @@ fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     let mut asked = Vec::with_capacity(72);
     asked.extend(72u32.to_ne_bytes());
     asked.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    // The flags (NLM_F_REQUEST), the sequence number and the sender.
+    // The flags (NLM_F_REQUEST), the sequence number and the sender's port.
     asked.extend(1u16.to_ne_bytes());
     asked.extend([0; 8]);
     let family = match local.ip().to_canonical() {

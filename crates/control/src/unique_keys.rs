@@ -1,9 +1,9 @@
 //! JSON whose objects contain each key only once.
 //!
-//! Most readers silently take the last value of a duplicate key. So a request could contain two
+//! Most parsers silently take the last value of a duplicate key. So a request could contain two
 //! instructions, of which only one would be executed.
 //!
-//! Not for JSON that slipring's own programs write.
+//! JSON that slipring's own programs write needs no such check.
 
 use std::fmt;
 

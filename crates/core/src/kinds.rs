@@ -38,9 +38,9 @@ pub trait PortDriver: Sync {
     /// The static description of the kind.
     fn facts(&self) -> &'static PortKindInfo;
 
-    /// Returns the memory that the port takes from a region, without host rings, and makes all
-    /// checks that only need the name, the options and the state of this machine: opening and
-    /// `slipring doctor` both begin with them. Changes nothing.
+    /// Returns the memory that the port takes from a region, without host rings. Also makes all
+    /// checks that need only the name, the options and the state of this machine; opening and
+    /// `slipring doctor` both begin with these checks. Changes nothing.
     ///
     /// # Errors
     /// [`OpenError`] for a name that cannot be opened anywhere, or not on this machine.

@@ -8,10 +8,9 @@
 //! ```
 //!
 //! Ports opened by one [`Host::open_all`] share one region, so frames pass between them by
-//! exchanging buffers. The crate also has [`listen`], which listens on an interface without taking
-//! anything from it, [`netns`], network namespaces that leave nothing behind, and [`counters`],
-//! which a running program publishes,
-//! and [`kinds`], the table of all kinds of ports.
+//! exchanging buffers. The crate also has [`listen`] (listens on an interface without taking frames
+//! from it), [`netns`] (network namespaces that leave nothing behind), [`counters`] (which a
+//! running program publishes) and [`kinds`] (the table of all kinds of ports).
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -174,8 +173,8 @@ fn host_rings(name: &PortName, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
     [wish(name.conf.host_tx_rings, to_host), wish(name.conf.host_rx_rings, from_host)]
 }
 
-/// Returns the buffer size for a region of these ports: one for devices if a port opens an interface
-/// or a card.
+/// Returns the buffer size for a region of these ports: the size for devices if a port opens an
+/// interface or a card, otherwise the default.
 fn buf_size(names: &[PortName]) -> u32 {
     let device = |name: &PortName| {
         let is_interface = name.kind.names_interface() && name.pipe.is_none();

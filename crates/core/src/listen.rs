@@ -55,7 +55,8 @@ impl InterfaceListener {
     /// Listens on `ifname`, in both directions, from now on.
     ///
     /// # Errors
-    /// [`OpenError`]: no such interface, not Ethernet, no CAP_NET_RAW.
+    /// [`OpenError`] if the interface does not exist or is not Ethernet, or if this process lacks
+    /// CAP_NET_RAW.
     pub fn open(ifname: &str) -> Result<Self, OpenError> {
         Self::listen(ifname).map_err(|cause| OpenError::new(format!("packet:{ifname}"), cause))
     }

@@ -15,7 +15,8 @@ pub(crate) struct PipeRegistry {
 }
 
 impl PipeRegistry {
-    /// Opens one end.
+    /// Opens the end `name` of a pipe. If the pipe does not exist, creates it in `region` and keeps
+    /// its other end.
     pub(crate) fn open(
         &self,
         name: &PortName,
@@ -53,8 +54,8 @@ impl PipeRegistry {
         })
     }
 
-    /// Whether the end `name` already exists, because the other end has been opened, so that
-    /// opening it needs no memory.
+    /// Whether the end `name` already exists because the other end has been opened. Then opening
+    /// `name` needs no memory.
     pub(crate) fn has_waiting_peer(&self, name: &PortName) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         end_names(name).is_some_and(|(mine, _)| waiting.contains_key(&mine))
@@ -71,7 +72,7 @@ pub(crate) fn are_peers(one: &PortName, other: &PortName) -> bool {
     one.kind == other.kind && end_names(one).is_some_and(joins)
 }
 
-/// Returns the names of this end and of the other one, without the options in `name`.
+/// Returns the names of this end and of the other end, without the options in `name`.
 fn end_names(name: &PortName) -> Option<(String, String)> {
     let PipeEndName { id, .. } = name.pipe.as_ref()?;
     let parent = &name.name;

@@ -1,4 +1,4 @@
-//! Published counters, their readers, and files that only look like published counters.
+//! Tests of published counters, their readers, and files that only look like published counters.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, OpenOptions};
@@ -163,7 +163,7 @@ fn sizes_that_do_not_fit_each_other_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let copy = copied(dir.path(), "1.stats");
     let good = fs::read(&copy).unwrap();
-    // Length, text, number of words, process number.
+    // Header words: length of the file, length of the text, number of words, process id.
     for word in [2u64, 5, 6, 3] {
         for value in [1 << 32, u64::MAX, u64::MAX / 8 + 1, 0x1000_0000] {
             fs::write(&copy, &good).unwrap();

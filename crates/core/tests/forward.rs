@@ -1,4 +1,4 @@
-//! The documented example, run unchanged: two hosts that only the example connects can ping each
+//! Tests the documented example, unchanged: two hosts that only the example connects can ping each
 //! other.
 #![allow(clippy::unwrap_used)]
 

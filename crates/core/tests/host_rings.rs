@@ -1,4 +1,4 @@
-//! The number of host rings that a name opens.
+//! Tests of the number of host rings that a name opens.
 #![allow(clippy::unwrap_used)]
 
 use slipring_core::netns::Netns;
@@ -57,8 +57,9 @@ fn a_name_opens_as_many_host_rings_as_it_says_or_the_mode_names_what_it_says() {
     assert_eq!(error.help().as_deref(), Some(help));
 }
 
-/// A namespace's owner sets the alias of a TAP device in it. A thread that enters the namespace, as
-/// the daemon's does for a client, must not open the card that the alias names with its own rights.
+/// The owner of a namespace can set the alias of a TAP device in it. A thread of the daemon that
+/// enters the namespace for a client must not use its own rights to open the card that the alias
+/// names.
 #[test]
 fn an_alias_in_an_entered_namespace_names_no_card_of_the_host() {
     let Ok(netns) = Netns::new() else {

@@ -38,7 +38,7 @@ mod tests {
 
     use super::*;
 
-    /// A client's sync loop names eventfds by the numbers that they have in the client
+    /// The sync loop of a client refers to eventfds by the client's descriptor numbers
     /// (`NETMAP_REQ_OPT_SYNC_KLOOP_EVENTFDS`).
     #[test]
     fn a_confined_thread_still_fetches_the_descriptors_that_a_client_names() {

@@ -37,7 +37,7 @@ impl Provider for GuardedNics {
     fn admit(&self, wanted: &AdapterRequest<'_>, kind: PortKind) -> Result<(), Errno> {
         let port = PortAccess { name: wanted.name, kind };
         match self.rules.admit(requester(wanted), port) {
-            // The rules refuse an interface with this name. If the interface exists, `find` returns
+            // The rules refuse this port. If an interface with this name exists, `find` returns
             // EPERM, and the bind is refused. Otherwise the bind continues.
             Err(refused) if port.kind == PortKind::Interface => match self.find(wanted) {
                 Err(Errno::PERM) => Err(refused),

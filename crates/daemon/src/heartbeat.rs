@@ -40,8 +40,8 @@ pub(crate) struct Heartbeat {
     last_states: ThreadStates,
 }
 
-/// The threads that a worker needs to answer requests. For each, there are its state and its
-/// processor time in clock ticks.
+/// The states of the threads that a worker needs to answer requests, by thread id: the state
+/// letter, and the processor time in clock ticks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ThreadStates(HashMap<u32, (char, u64)>);
 
@@ -77,7 +77,7 @@ impl Heartbeat {
         self.missed_periods >= if serves { MAX_MISSED_PERIODS } else { MAX_MISSED_PERIODS_AT_START }
     }
 
-    /// Returns after which time a silent worker that serves counts as hung.
+    /// Returns the time after which a silent worker counts as hung, if it serves.
     pub(crate) fn timeout() -> Duration {
         HEARTBEAT_PERIOD * MAX_MISSED_PERIODS
     }
@@ -101,7 +101,7 @@ impl ThreadStates {
     /// a disk. A new worker would also have to wait.
     fn was_runnable_since(&self, before: &Self) -> bool {
         self.0.iter().any(|(tid, &(state, time))| match state {
-            // A thread that is not in `before` may not have run yet.
+            // A thread that is missing in `before` may not have run yet.
             'R' => before.0.get(tid).is_none_or(|&(_, had)| had == time),
             'D' => true,
             _ => false,

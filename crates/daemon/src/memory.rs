@@ -28,7 +28,7 @@ pub(crate) fn fit_buffers(parameters: &Parameters, limit: u64) {
     let now = parameters.current();
     let fitting = limit / 2 / u64::from(now.buf_size);
     if u64::from(now.buf_num) > fitting {
-        // If the number is too small for netmap, `set` refuses it. The first bind then fails.
+        // If the number is too small for netmap, `set` refuses it, and the first bind fails.
         let _ = parameters.set(BUFFERS_PARAMETER, fitting as i64);
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Requester<'g> {
     pub(crate) gids: &'g [u32],
 }
 
-/// A rule. A list that is empty does not restrict the rule.
+/// An access rule. An empty list does not restrict it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AccessRule {
     pub(crate) uids: Vec<u32>,
@@ -74,8 +74,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // Where to continue if a later part does not match: the position of the last `*` in the
-    // pattern, and the position in the name up to which this `*` matches so far.
+    // The state to return to if a later part does not match: the position of the last `*` in the
+    // pattern, and the end of the text in the name that this `*` matches so far.
     let mut again = None;
     while n < name.len() {
         match pattern.get(p) {
@@ -102,7 +102,7 @@ pub(crate) struct AccessRules {
     pub(crate) allow: Vec<AccessRule>,
     pub(crate) deny: Vec<AccessRule>,
     pub(crate) take_over: Vec<AccessRule>,
-    /// What every user may do according to the command-line flags.
+    /// The rights of every user according to the command-line flags.
     pub(crate) flags: NicAccess,
 }
 
@@ -141,7 +141,7 @@ impl ActiveAccessRules {
         if admitted { Ok(()) } else { Err(Errno::PERM) }
     }
 
-    /// Returns what the user may do with an interface.
+    /// Returns the rights of the user to an interface.
     pub(crate) fn access(&self, requester: Requester<'_>, port: PortAccess<'_>) -> NicAccess {
         self.with_rules(|book| NicAccess {
             all_users: book.admits(requester, port),

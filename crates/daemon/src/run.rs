@@ -81,7 +81,8 @@ pub(crate) fn run(
     let control = control(&run_dir, control_socket, Box::new(answers()), session)?;
     let answers = answers();
     let _metrics = slipring_cli::metrics::serve(session, move || metrics::text(&answers))?;
-    // This is sent before the mode line, because programs that read that line rely on it.
+    // This is sent before the mode line is printed, because programs that read the mode line rely
+    // on it.
     manager.notify("READY=1\nSTATUS=serves the device");
     report_mode(&device, &settings, session)?;
     report_transport(device.transport(), config.uring, session)?;
@@ -91,8 +92,8 @@ pub(crate) fn run(
     if device.close() {
         session.reporter.warn(format_args!("programs still have the device open"))?;
     }
-    // The control socket is closed last. So a client that waits for the end of the daemon can send
-    // requests until then.
+    // The control socket is closed last, so that a client that waits for the end of the daemon can
+    // send requests until then.
     drop(control);
     Ok(Exit::Done)
 }
@@ -253,8 +254,8 @@ fn control(
     }
 }
 
-/// Prints a warning if FUSE over io_uring had to be switched on for this device, or if the kernel
-/// supports it but refuses an io_uring.
+/// Prints a warning if FUSE over io_uring had to be enabled for the start of this device, or if the
+/// kernel supports it but refuses an io_uring.
 fn report_transport(
     transport: RequestTransport,
     wanted: UringMode,

@@ -18,7 +18,7 @@ const ALLOWED_VALUES: &str = "normal, nice:-20 to nice:19, fifo:1 to fifo:99, rr
 /// A scheduling class and the priority in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SchedulingClass {
-    /// The class with which the daemon was started, without a change.
+    /// The class is not changed: it is the one with which the daemon was started.
     Normal,
     /// The ordinary class (SCHED_OTHER) with a nice value. It is from -20, with most processor
     /// time, to 19.

@@ -16,7 +16,7 @@ use crate::settings::{DaemonSettings, SettingsSources};
 /// The name of the daemon in its run directory.
 pub(crate) use slipring_vale::DAEMON_NAME as NAME;
 
-/// What can be changed while programs run.
+/// The parts of the daemon that can be changed while programs run.
 #[derive(Debug)]
 pub(crate) struct Reload {
     pub(crate) sources: SettingsSources,

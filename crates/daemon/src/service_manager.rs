@@ -25,8 +25,8 @@ use slipring_netmap::FdStore;
 
 use crate::heartbeat;
 
-/// The variable with which systemd (from version 254 on) says how many descriptors it stores for
-/// this service.
+/// The variable in which systemd, from version 254 on, passes the number of descriptors that it can
+/// store for this service.
 pub(crate) const FDSTORE_VARIABLE: &str = "FDSTORE";
 
 /// The connection to the manager, if there is one.
@@ -40,8 +40,8 @@ pub(crate) struct ServiceManager {
 }
 
 impl ServiceManager {
-    /// Finds the manager by means of environment variables. `heartbeat` is the eventfd that it has
-    /// passed, if it has.
+    /// Finds the manager by environment variables. `heartbeat` is the eventfd that the manager has
+    /// passed, if there is one.
     pub(crate) fn from_environment(heartbeat: Option<OwnedFd>) -> Self {
         let notify_socket =
             env::var("NOTIFY_SOCKET").ok().and_then(|name| connect_notify_socket(&name));

@@ -39,8 +39,8 @@ pub(crate) struct SettingsSources {
 }
 
 impl SettingsSources {
-    /// Reads the file. Flags have precedence over it. Settings that neither gives get defaults that
-    /// depend on the machine.
+    /// Reads the file. Flags have precedence over it. Settings that are in neither get defaults
+    /// that depend on the machine.
     pub(crate) fn read(&self) -> Result<DaemonSettings, Diagnostic> {
         let accounts = Accounts::read();
         let file = self.file.as_ref().map(|path| config::read(path, &accounts)).transpose()?;

@@ -69,7 +69,7 @@ pub(crate) fn run(
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     // The supervisor needs the same scheduling class as the worker. A worker with a higher class
-    // could leave it no processor time, so that it could not replace the worker.
+    // could take all processor time, so that the supervisor could not replace it.
     settings.scheduling.map_or(Ok(()), SchedulingClass::apply)?;
     let signals = Signals::install()?;
     let run_dir = run_dir(sources, settings, session)?;
@@ -174,7 +174,7 @@ struct Supervisor {
     manager: ServiceManager,
     stored_fds: BTreeMap<String, OwnedFd>,
     is_ready: bool,
-    /// Whether the worker was told to end. Its silence does not matter then.
+    /// Whether the worker was told to end. If so, missing heartbeats are ignored.
     is_stopping: bool,
     /// When the supervisor last told its own manager that worker and supervisor are alive.
     last_notified: Instant,
@@ -190,15 +190,15 @@ impl Supervisor {
     }
 
     fn start(&self, socket: &NotifySocket, heartbeat: &Heartbeat) -> Result<Child, Failure> {
-        // LISTEN_PID must be the worker's process id, which is not known before. A shell sets it to
-        // its own process id, and then executes the worker, which keeps this id.
+        // LISTEN_PID must be the worker's process id, which is unknown before the worker starts. So
+        // a shell sets it to its own process id, and then executes the worker, which keeps this id.
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "LISTEN_PID=$$ exec \"$@\"", "sh"]).arg(env::current_exe()?);
         command.args(worker_args(env::args_os()));
         let kept = self.stored_fds.iter().map(|(name, fd)| (name.as_str(), fd.as_fd()));
         let (names, fds): (Vec<_>, Vec<_>) =
             kept.chain([(heartbeat::HEARTBEAT_FD_NAME, heartbeat.fd())]).unzip();
-        // The worker signals twice in this time.
+        // The worker sends two heartbeats in this time.
         let watchdog = (heartbeat::HEARTBEAT_PERIOD * 2).as_micros();
         command
             .env("NOTIFY_SOCKET", socket.dir.join(NotifySocket::SOCKET_NAME))
@@ -298,8 +298,8 @@ impl Supervisor {
 fn worker_args(mut all: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let name = all.next().map(PathBuf::from).unwrap_or_default();
     let rest = all.filter(|word| word != "--supervise");
-    // A program that is called `slipringd` is the daemon even without the word `daemon`. But the
-    // executable that the supervisor runs has another name, so the word is needed.
+    // A program that is called `slipringd` is the daemon even without the argument `daemon`. But
+    // the supervisor runs an executable with another name, so the worker needs the argument.
     let implied =
         name.file_name().is_some_and(|name| name.to_string_lossy().ends_with("slipringd"));
     implied.then(|| OsString::from("daemon")).into_iter().chain(rest).collect()

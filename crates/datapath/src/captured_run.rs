@@ -18,11 +18,12 @@ pub struct CapturedRun {
     pub stderr: String,
 }
 
-/// Locked for reading during a run. The last run in the process removes the directory.
+/// Each run holds this lock for reading. The last run in the process holds it for writing while it
+/// removes the directory.
 static RUNNING: RwLock<()> = RwLock::new(());
 
-/// Runs `slipring VERB ARGS`. In an argument with an `@`, the text after the `@` is the name of a
-/// file in `dir`.
+/// Runs `slipring VERB ARGS`. If an argument contains an `@`, the text after the `@` is the name of
+/// a file in `dir`.
 pub fn run_captured(verbs: &'static [Verb], verb: &str, args: &str, dir: &Path) -> CapturedRun {
     let word = |word: &str| match word.split_once('@') {
         Some((before, name)) => OsString::from(format!("{before}{}", dir.join(name).display())),
@@ -42,8 +43,8 @@ pub fn run_captured(verbs: &'static [Verb], verb: &str, args: &str, dir: &Path) 
     let running = RUNNING.read().unwrap_or_else(PoisonError::into_inner);
     let status = program.run(&words, streams);
     drop(running);
-    // The directory exists if a run has published counters. It is empty after the last run. It may
-    // also be empty during another run, which needs it, so it is only removed if no other run holds
+    // The directory exists if a run has published counters, and is empty after the last run. It may
+    // also be empty while another run still needs it, so it is removed only if no other run holds
     // the lock.
     if let Ok(_alone) = RUNNING.try_write() {
         let _ = std::fs::remove_dir(run_dir);

@@ -40,7 +40,7 @@ const MAX_RT_PRIORITY: u64 = 99;
 #[must_use]
 pub struct Confinement {
     kept: CapabilitySet,
-    /// Indices of the interfaces whose settings must be restored at the end.
+    /// Indices of the interfaces whose settings the helper restores at the end.
     interfaces: Vec<u32>,
     updates_maps: bool,
 }
@@ -60,7 +60,7 @@ impl Confinement {
         Self { kept, interfaces, updates_maps: false }
     }
 
-    /// Leaves the program the system call that changes BPF maps, for tables of attached programs.
+    /// Keeps the system call that changes BPF maps permitted, for the tables of attached programs.
     pub fn updating_maps(self) -> Self {
         Self { updates_maps: true, ..self }
     }

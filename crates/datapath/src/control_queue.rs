@@ -46,7 +46,7 @@ impl<T> ControlQueue<T> {
 
     /// Allows the owner to take frames.
     pub fn admit_frames(&self) {
-        // Release: this is paired with the Acquire in `has_admitted_frames`.
+        // Release: pairs with the Acquire in `has_admitted_frames`.
         self.admits_frames.store(true, Ordering::Release);
         self.wake();
     }
@@ -54,7 +54,7 @@ impl<T> ControlQueue<T> {
     /// Returns whether the owner may take frames.
     #[inline]
     pub fn has_admitted_frames(&self) -> bool {
-        // Acquire: this is paired with the Release in `admit_frames`.
+        // Acquire: pairs with the Release in `admit_frames`.
         self.admits_frames.load(Ordering::Acquire)
     }
 
@@ -72,7 +72,7 @@ impl<T> ControlQueue<T> {
         let mut queued = self.lock();
         if !queued.is_closed {
             change(&mut queued);
-            // Release: this is paired with the Acquire in `drain`.
+            // Release: pairs with the Acquire in `drain`.
             self.is_signalled.store(true, Ordering::Release);
             self.doorbell.ring();
         }
@@ -81,11 +81,11 @@ impl<T> ControlQueue<T> {
     /// Takes all queued tasks.
     #[inline]
     pub fn drain(&self) -> Vec<T> {
-        // Acquire: this is paired with the Release in `signal`. The lock orders all other data.
+        // Acquire: pairs with the Release in `signal`. The lock orders all other data.
         if !self.is_signalled.load(Ordering::Acquire) {
             return Vec::new();
         }
-        // As in `signal`, all steps are made under the lock. So the doorbell rings only while
+        // As in `signal`, all steps are made under the lock. So the doorbell is readable only while
         // `is_signalled` is set.
         let mut queued = self.lock();
         self.doorbell.clear();

@@ -19,8 +19,8 @@ pub trait Clock {
 
 /// What a worker's loop needs in addition to its queues.
 pub trait Environment: Clock {
-    /// Waits until a queue has what it waits for, a task is queued, the time `until` is reached, or
-    /// the worker must stop. If `until` has passed, only polls the queues.
+    /// Waits until a queue has frames or space for which it waits, a task is queued, the time
+    /// `until` is reached, or the worker must stop. If `until` has passed, only polls the queues.
     ///
     /// # Errors
     /// [`RunError`] if a port is lost.
@@ -70,7 +70,8 @@ impl<'s> RealTime<'s> {
     /// us too late.
     fn request_precise_sleeps(&mut self) {
         if !self.has_precise_sleeps {
-            // If the kernel refuses this, sleeps end later. That only costs time.
+            // If the kernel refuses this, sleeps end late. This costs time, but has no other
+            // effect.
             let _ = set_current_timer_slack(NonZeroU64::new(1));
             self.has_precise_sleeps = true;
         }

@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use slipring_cli::codes::{SR0003, SR0206};
 use slipring_cli::{Diagnostic, Failure};
 
-/// What identifies the file at a path.
+/// The identity of a file, which does not depend on the spelling of its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum FileIdentity {
     Known { device: u64, number: u64 },
     New(PathBuf),
 }
 
-/// A file that a run reads or writes. It is given by the path as the user wrote it.
+/// A file that a run reads or writes, with the path as the user wrote it.
 #[derive(Debug, Clone)]
 pub struct RunFile {
     path: PathBuf,
@@ -63,8 +63,8 @@ impl RunFile {
 }
 
 impl FileIdentity {
-    /// Returns what identifies the file at `path`. Returns `None` for devices and sockets, and if
-    /// the file cannot be examined. Opening such a file later reports the error.
+    /// Returns the identity of the file at `path`; `None` for devices and sockets, and if the file
+    /// cannot be examined. In the last case, opening the file later reports the error.
     fn at(path: &Path) -> Option<Self> {
         match fs::metadata(path) {
             Ok(file) if file.is_file() || file.file_type().is_fifo() => {
@@ -83,7 +83,7 @@ impl FileIdentity {
 /// Checks that the run does not overwrite its own input, and writes no file twice.
 ///
 /// # Errors
-/// [`Failure`] with the first file for which this is not so.
+/// [`Failure`] with the first file that violates this.
 pub fn check_distinct(files: &[RunFile]) -> Result<(), Failure> {
     for (at, later) in files.iter().enumerate() {
         let same = |former: &&RunFile| {

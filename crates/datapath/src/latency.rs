@@ -13,8 +13,8 @@ const DEVICE_PATH: &str = "/dev/cpu_dma_latency";
 
 static LATENCY_REQUEST: OnceLock<Option<File>> = OnceLock::new();
 
-/// Requests that CPUs wake without delay, until this process ends. Returns whether the kernel has
-/// granted this. Without permission, CPUs may wake late.
+/// Requests that CPUs wake without delay until this process ends. Returns whether the kernel has
+/// granted this. Without the permission, CPUs may wake late.
 pub fn request_no_latency() -> bool {
     LATENCY_REQUEST.get_or_init(|| request(DEVICE_PATH).ok()).is_some()
 }

@@ -25,15 +25,15 @@ struct MeteredPort {
     last: QueueSnapshot,
 }
 
-/// What happened at one port in one interval.
+/// The traffic at one port in one interval.
 pub struct PortInterval {
     /// The port's name as the user wrote it.
     pub name: String,
-    /// How the counters changed in the interval.
+    /// The increase of the counters in the interval.
     pub delta: TrafficDelta,
 }
 
-/// How counters changed between two snapshots.
+/// The increase of counters between two snapshots.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TrafficDelta {
     /// Packets received in this time.
@@ -76,7 +76,7 @@ impl PortMeter {
         self.ports.iter().map(|port| (port.info.name.as_str(), port.snapshot()))
     }
 
-    /// Returns how many frames were submitted to a port but not completed.
+    /// Returns the number of frames that were submitted to the ports but not completed.
     pub fn in_flight(&self) -> u64 {
         self.ports.iter().map(|port| port.snapshot().in_flight).sum()
     }

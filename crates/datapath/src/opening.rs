@@ -203,7 +203,7 @@ impl PortOpening {
         pipes: &[PortName],
         session: &mut Session<'_>,
     ) -> Result<Vec<Port>, Failure> {
-        // Names that this refuses take no interface, so there is nothing to announce.
+        // If the check fails for these names, no interface is taken, and no notice is needed.
         Host::global().check_all(&[names, pipes].concat(), &self.options)?;
         takeover::warn_takeover(names, &self.options, self.notice, session)?;
         if self.wait_policy == WaitStrategy::Spin {
@@ -263,8 +263,8 @@ impl PortOpening {
     }
 
     /// Sets the role of each port, and the other files that the program itself reads or writes. A
-    /// capture to which frames go is written, even if the file exists and `--overwrite` allows
-    /// this. A capture from which frames only come is read.
+    /// capture to which frames go is written, even if the file exists, provided that `--overwrite`
+    /// allows this. A capture from which frames only come is read.
     ///
     /// # Errors
     /// [`Failure`] with a capture that exists and would be overwritten, that would be written
@@ -297,14 +297,14 @@ impl PortOpening {
         takeover::takes_interface(name, std::slice::from_ref(name), &self.options)
     }
 
-    /// For a program that only observes frames: the notice says that it could listen on the
-    /// interface instead.
+    /// Makes the notice say that the program could listen on the interface instead. It is for
+    /// programs that only observe frames.
     pub fn for_observer(mut self) -> Self {
         self.notice = TakeoverNotice::Listen;
         self
     }
 
-    /// Opens only one direction of each port. It is for a program that does not use the other one.
+    /// Opens only one direction of each port, for a program that does not use the other direction.
     pub fn one_direction(mut self, direction: Interest) -> Self {
         self.options.direction = direction;
         self

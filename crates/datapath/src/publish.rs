@@ -42,7 +42,7 @@ const PUBLISH_PERIOD_PER_OBJECT: Duration = Duration::from_millis(1);
 /// values.
 const WATCHED_FOR_NS: Nanos = 3_000_000_000;
 
-/// Publishes counters. This ends on drop.
+/// Counters are published until this value is dropped.
 pub struct PublishGuard {
     stop: Arc<PublisherStop>,
     thread: Option<JoinHandle<()>>,
@@ -103,8 +103,8 @@ pub fn start(
 
 impl Drop for PublishGuard {
     fn drop(&mut self) {
-        // Relaxed: the flag does not guard other data, and the doorbell rings until the flag is
-        // seen.
+        // Relaxed: the flag does not guard other data. The doorbell stays readable until the thread
+        // has seen the flag.
         self.stop.is_set.store(true, Ordering::Relaxed);
         self.stop.doorbell.ring();
         if let Some(thread) = self.thread.take() {
@@ -114,7 +114,7 @@ impl Drop for PublishGuard {
     }
 }
 
-/// Where the values of the published counters come from.
+/// The source of the values of the published counters.
 struct MetricsSource {
     meter: PortMeter,
     objects: Option<Box<dyn ObjectMetrics>>,
@@ -160,7 +160,7 @@ impl MetricsSource {
         let period = PUBLISH_PERIOD_PER_OBJECT
             .saturating_mul(objects as u32)
             .clamp(MIN_PUBLISH_PERIOD, MAX_PUBLISH_PERIOD);
-        // If it is not known whether there are readers, updates never stop.
+        // If it is unknown whether there are readers, updates continue all the time.
         let readers = publisher.readers().ok();
         let (mut words, mut watched_until) = (Vec::new(), 0);
         loop {
@@ -206,7 +206,7 @@ impl MetricsSource {
         fds.extend(readers.map(|readers| PollFd::from_borrowed_fd(readers.as_fd(), PollFlags::IN)));
         match (self.wait)(&mut fds, limit.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            // The kernel may be short of memory. Updates continue, but are slower.
+            // The kernel may lack memory. Updates continue, but more slowly.
             Err(_) => sleep(time.unwrap_or(MAX_PUBLISH_PERIOD)),
         }
     }
@@ -261,7 +261,7 @@ mod tests {
             }
         };
         eventually(&|| count() >= 1);
-        // This is the time of many updates.
+        // In this time, many updates are possible.
         sleep(10 * MIN_PUBLISH_PERIOD);
         assert_eq!(count(), 1, "nobody looks, and nothing is done");
         let mut reader = CountersReader::open(&running(dir.path())[0].path).unwrap();

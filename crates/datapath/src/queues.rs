@@ -31,7 +31,7 @@ pub struct WorkerQueue {
     is_input: bool,
     /// Number of slots that are filled but not published.
     filled: u32,
-    /// Number of free slots after the filled ones, when this was last checked.
+    /// Number of free slots after the filled ones, as of the last check.
     free: u32,
     /// Whether a frame in the rx ring waits for space in another queue.
     is_blocked: bool,
@@ -58,8 +58,8 @@ impl WorkerQueue {
 
     /// Takes whole frames that have about `most` slots together. The last frame may exceed this
     /// number. `take` is called with the rx ring, the first slot of a frame, and the number of its
-    /// slots. If it returns false, the frame waits for space in another queue. This frame and those
-    /// after it stay in the ring. Returns the number of slots that were taken.
+    /// slots. If it returns false, the frame waits for space in another queue: this frame and all
+    /// later ones stay in the ring. Returns the number of slots that were taken.
     #[inline]
     pub fn take_frames(
         &mut self,
@@ -168,8 +168,8 @@ impl WorkerQueue {
         self.queue.ended() && self.queue.rings().rx.avail() == 0
     }
 
-    /// Syncs once more, and returns whether no frame is left. This sync makes all frames visible
-    /// that another thread has sent before it reported its end. A lost port has no frames left.
+    /// Syncs once more, and returns whether no frame is left. After this sync, all frames are
+    /// visible that another thread sent before it reported its end. A lost port has no frames left.
     pub fn is_read_after_sync(&mut self) -> bool {
         self.queue.rx_sync().is_err() || self.queue.rings().rx.avail() == 0
     }
@@ -194,8 +194,8 @@ impl WorkerQueue {
         self.queue.tx_sync()
     }
 
-    /// Begins a turn. Clears what the queue waits for. If there are few free slots, takes back the
-    /// slots of sent frames.
+    /// Begins a turn. Clears the conditions for which the queue waits. If there are few free slots,
+    /// takes back the slots of sent frames.
     #[inline]
     fn begin_turn(&mut self) -> Result<(), RunError> {
         (self.is_blocked, self.is_short) = (false, false);
@@ -240,8 +240,8 @@ impl WorkerQueues {
         (source.queue.rings().rx, target.queue.rings().tx)
     }
 
-    /// Sends the frame in slot `at` of the rx ring of `from` by `to`, as its first `len` bytes, by
-    /// exchanging the two buffers if both rings are in one region. If there is no space, changes
+    /// Sends the first `len` bytes of the frame in slot `at` of the rx ring of `from` by `to`. If
+    /// both rings are in one region, exchanges the two buffers. If there is no space, changes
     /// nothing and returns false.
     #[inline]
     pub fn swap_frame(&mut self, from: usize, at: u32, to: usize, len: usize) -> bool {
@@ -263,7 +263,8 @@ impl WorkerQueues {
     /// there is no space, changes nothing and returns false.
     pub fn hand_over(&mut self, from: usize, at: u32, slots: u32, to: usize, word: u64) -> bool {
         if from == to {
-            // Back to the thread that has handed it over: both rings are of one queue.
+            // The frame goes back to the thread that has handed it over. Both rings belong to one
+            // queue, so the frame is copied.
             let mut scratch = Vec::new();
             let rx = self.queues[from].rx();
             let frame = crate::slots::bytes(rx, at, slots, &mut scratch).to_vec();
@@ -291,14 +292,15 @@ impl WorkerQueues {
         is_sent
     }
 
-    /// Returns whether at least one input will deliver no more frames, and all its frames were
-    /// taken.
+    /// Returns whether at least one input is exhausted: it will deliver no more frames, and all its
+    /// frames were taken.
     pub fn is_any_exhausted(&mut self) -> bool {
         let Self { queues, inputs, .. } = self;
         inputs.iter().any(|&at| queues[at].is_exhausted())
     }
 
-    /// Returns whether no input will deliver more frames, and all their frames were taken.
+    /// Returns whether all inputs are exhausted: they will deliver no more frames, and all their
+    /// frames were taken.
     pub fn are_all_exhausted(&mut self) -> bool {
         let Self { queues, inputs, .. } = self;
         inputs.iter().all(|&at| queues[at].is_exhausted())
@@ -336,8 +338,8 @@ impl WorkerQueues {
         self.inputs[if at < count { at } else { at - count }]
     }
 
-    /// Ends a turn. If another input has found no space, the next turn begins with it. So inputs
-    /// with a common output take turns.
+    /// Ends a turn. If the frames of another input have found no space, the next turn begins with
+    /// that input. So inputs with a common output take turns.
     #[inline]
     pub(crate) fn end_turn(&mut self) {
         let count = self.inputs.len();
@@ -370,8 +372,8 @@ impl DerefMut for WorkerQueues {
     }
 }
 
-/// Waits for frames at the inputs that are not blocked, and for space in the queues where frames
-/// wait for it.
+/// Waits for frames at the inputs that are not blocked, and for space in those queues for which
+/// frames wait.
 impl WaitSet for WorkerQueues {
     fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError> {
         let admits_frames = self.admits_frames;

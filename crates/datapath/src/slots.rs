@@ -8,8 +8,8 @@ use slipring_ring::{RxRing, SlotFlags};
 /// Maximum number of slots of a frame, which is netmap's limit.
 const MAX_FRAGMENTS: u32 = 64;
 
-/// Returns how many slots the whole frames at the start of the ring have. Only the first `most`
-/// slots are examined, but at least 64. So a frame with the maximum number of slots is always
+/// Returns the number of slots of the whole frames at the start of the ring. Only the first `most`
+/// slots are examined, but at least 64, so that a frame with the maximum number of slots is always
 /// found.
 pub fn whole_frames(rx: &mut RxRing, most: u32) -> u32 {
     let count = rx.avail().min(most.max(MAX_FRAGMENTS));

@@ -17,11 +17,11 @@ use slipring_port::iface::Iface;
 /// Which alternative a notice suggests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TakeoverNotice {
-    /// `packet:` with `--shared`, with which the host still gets its frames.
+    /// `packet:` with `--shared`. The host still gets its frames.
     Shared,
-    /// `packet:` without flags, with which the program only listens.
+    /// `packet:` without flags. The program only listens.
     Listen,
-    /// Nothing, because there is no alternative.
+    /// No alternative, because there is none.
     None,
 }
 
@@ -35,8 +35,8 @@ pub(crate) fn warn_takeover(
     notice: TakeoverNotice,
     session: &mut Session<'_>,
 ) -> Result<(), Failure> {
-    // In a JSON report, the mode of the port shows that the interface is taken. stderr must contain
-    // only JSON then.
+    // The mode of the port in a JSON report shows that the interface is taken. In this format,
+    // stderr must contain only JSON, so no notice is printed.
     if session.classic.is_some() || session.reporter.format() != ReportFormat::Text {
         return Ok(());
     }
@@ -62,8 +62,9 @@ fn line(name: &PortName, notice: TakeoverNotice) -> Option<String> {
     Some(format!("# {name} takes the interface from its host until this ends; {instead}"))
 }
 
-/// Returns whether opening `name`, which is one of `all`, takes an interface from its host. If its
-/// host rings are also opened, it does not, because the frames of the host pass through them.
+/// Returns whether opening `name`, which is one of `all`, takes an interface from its host. If the
+/// host rings of the interface are also opened, it does not: the frames of the host pass through
+/// them.
 pub(crate) fn takes_interface(name: &PortName, all: &[PortName], options: &OpenOptions) -> bool {
     let nic =
         matches!(name.rings, RingSelection::All | RingSelection::One(_)) && name.pipe.is_none();

@@ -30,12 +30,12 @@ use crate::workers::WorkerTask;
 
 /// The longest sleep. After it, all conditions are checked again.
 pub const MAX_SLEEP_NS: Nanos = 500_000_000;
-/// Time between two reads of the numbers of dropped frames that the kernel keeps.
+/// Time between two reads of the kernel's counts of dropped frames.
 const STATS_PERIOD_NS: Nanos = 500_000_000;
-/// A sleep ends this long before the next event, and the loop polls until the event. The reason is
-/// that the kernel ends a sleep too late by about this time.
+/// A sleep ends this long before the next event, and the loop polls until the event, because the
+/// kernel ends a sleep late by about this time.
 const WAKE_MARGIN_NS: Nanos = 30_000;
-/// Maximum time that frames have to leave at the end.
+/// Maximum time for frames to leave at the end.
 pub const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
 /// How a program processes frames.
@@ -55,12 +55,13 @@ pub trait FrameProcessor: Send + 'static {
         true
     }
 
-    /// Sends frames that are due or were held, before the inputs of a turn. Returns their number.
+    /// Sends frames that are due or that were held. It is called before the inputs of a turn.
+    /// Returns the number of frames.
     fn before_inputs(&mut self, _queues: &mut WorkerQueues, _clock: &impl Clock) -> u32 {
         0
     }
 
-    /// Sends frames that are due, after the inputs of a turn.
+    /// Sends frames that are due. It is called after the inputs of a turn.
     fn after_inputs(&mut self, _queues: &mut WorkerQueues, _clock: &impl Clock) {}
 
     /// Returns when the processor's next event is due, even if no frame arrives; `None` if there is
@@ -78,8 +79,8 @@ pub trait FrameProcessor: Send + 'static {
     /// Returns whether the processor has finished: no frame will come, and none is held.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool;
 
-    /// Sends held frames at the end. The loop calls this again until it returns true, which means
-    /// that no frame is left.
+    /// Sends held frames at the end of the run. The loop calls this until it returns true, which
+    /// means that no frame is left.
     ///
     /// # Errors
     /// [`RunError`] if a port is lost.
@@ -90,7 +91,7 @@ pub trait FrameProcessor: Send + 'static {
     /// Publishes the counters of the program. It is called after each turn.
     fn publish(&mut self) {}
 
-    /// Publishes the last counters. It is called after the end.
+    /// Publishes the last counters. It is called once, after the end of the loop.
     fn publish_final(&mut self) {
         self.publish();
     }
@@ -186,7 +187,7 @@ impl<P: FrameProcessor> Worker<P> {
         Ok(())
     }
 
-    /// Makes the worker the task of a thread. Errors name `command`.
+    /// Converts the worker to the task of a thread. Errors contain the name `command`.
     pub fn into_task(mut self, command: &'static str, strategy: WaitStrategy) -> WorkerTask {
         Box::new(move |stop| {
             let wake_fd = self.processor.wake_fd();

@@ -26,7 +26,7 @@ struct WorkersState {
     failed: AtomicBool,
 }
 
-/// Tells threads to stop. The threads report their end to it.
+/// Tells threads to stop. The threads also report their end through it.
 #[derive(Clone)]
 pub struct WorkersStop {
     flag: Arc<AtomicBool>,
@@ -54,7 +54,7 @@ pub enum WorkersEvent {
     Reload,
 }
 
-/// What a thread does. It must return soon after it is told to stop.
+/// The task of a thread. It must return soon after the thread is told to stop.
 pub type WorkerTask = Box<dyn FnOnce(&WorkersStop) -> Result<(), RunError> + Send>;
 
 impl Workers {
@@ -136,8 +136,8 @@ impl Workers {
         self.stop.worker_ended.as_fd()
     }
 
-    /// Returns whether a thread is still running and none has failed. If a thread ends without an
-    /// error, the others continue.
+    /// Returns whether at least one thread is still running and none has failed. If a thread ends
+    /// without an error, the others continue.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.state.running.load(Ordering::Relaxed) > 0 && !self.state.failed.load(Ordering::Relaxed)
@@ -174,7 +174,7 @@ impl Workers {
     }
 }
 
-/// For how long an interface that is being removed may still exist, but be down.
+/// Maximum time for which an interface that is being removed exists in the state down.
 const REMOVAL_TIMEOUT_NS: Nanos = 200_000_000;
 
 /// Makes the error of a port whose interface went down more precise. The kernel takes an interface

@@ -27,7 +27,7 @@ pub struct DedupCounters {
     pub frames: u64,
     /// Bytes in all frames offered.
     pub bytes: u64,
-    /// Frames not seen before.
+    /// Frames that were not seen within the window.
     pub fresh: u64,
     /// Frames seen within the window.
     pub duplicates: u64,
@@ -110,8 +110,8 @@ impl Dedup {
         DedupVerdict::Fresh
     }
 
-    /// The oldest frame, if it has left the window by `now_ns`: the frame to send next in
-    /// hold mode.
+    /// Returns the oldest frame if it has left the window by `now_ns`; `None` otherwise. In hold
+    /// mode, this is the frame to send next.
     #[must_use]
     pub fn due(&self, now_ns: u64) -> Option<&[u8]> {
         let (_, entry) = self.store.oldest()?;

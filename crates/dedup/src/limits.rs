@@ -26,13 +26,13 @@ impl Default for DedupLimits {
 /// Why limits are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DedupLimitError {
-    /// The window would never remember a frame.
+    /// The maximum number of frames is 0, so the window would never remember a frame.
     #[error("a window of no frames remembers nothing")]
     NoFrames,
-    /// The window would be limited by memory only.
+    /// Neither the age nor the number of frames is limited, so only memory would limit the window.
     #[error("neither time nor number of frames bounds the window")]
     Unbounded,
-    /// The memory is too small for the longest possible frame.
+    /// The memory, given in bytes, is too small for the longest possible frame.
     #[error("{0} bytes hold no frame of the longest kind (at least 128 KiB)")]
     Memory(usize),
 }

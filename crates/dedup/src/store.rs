@@ -80,8 +80,8 @@ impl DedupStore {
         let Some(oldest) = self.entries.front() else {
             return (len <= self.buf.len()).then_some(0);
         };
-        // After the end of the buffer, `tail` stays strictly below the oldest frame. So it equals
-        // the oldest frame's offset only if no byte is stored.
+        // Once `tail` has wrapped around the end of the buffer, it stays strictly below the oldest
+        // frame's offset. So the two are equal only if no byte is stored.
         if self.tail < oldest.offset {
             return (self.tail + len < oldest.offset).then_some(self.tail);
         }

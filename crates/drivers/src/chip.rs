@@ -48,28 +48,31 @@ pub trait NicChip: Send + 'static {
     /// [`ChipFault`], which ends the port.
     fn probe(&mut self) -> Result<LinkState, ChipFault>;
 
-    /// Reports the numbers of frames that the device lost, as totals since [`Self::start`].
+    /// Calls `set` with each cause of loss, and the number of frames that the device has lost for
+    /// this cause since [`Self::start`].
     fn count_drops(&mut self, set: &mut dyn FnMut(DropCause, u64));
 
-    /// Receives all frames, or only the device's own, multicasts and broadcasts. Called before
-    /// [`Self::start`], and while the chip runs.
+    /// Sets whether the device receives all frames, or only frames to its own address, multicasts
+    /// and broadcasts. Called before [`Self::start`], and while the chip runs.
     fn set_promiscuous(&mut self, all: bool);
 
     /// What the chip can be set to.
     fn abilities(&self) -> LinkAbilities;
 
-    /// Sets PHY and MAC. The link goes down, and comes up again as it was set. Called before
-    /// [`Self::start`], and while the chip runs; never for a chip without a PHY.
+    /// Sets PHY and MAC. The link goes down, and comes up again with the new settings. Called
+    /// before [`Self::start`], and while the chip runs; never for a chip without a PHY.
     ///
     /// # Errors
     /// [`OpenCause`] for a PHY that does not answer.
     fn set_link(&mut self, plan: &LinkPlan) -> Result<(), OpenCause>;
 
-    /// Sets the longest frame to receive, in bytes without CRC, as near as the chip can. Called
-    /// before [`Self::start`], and while the chip runs.
+    /// Sets the length of the longest frame to receive, in bytes without CRC. A chip with few
+    /// possible limits uses the closest one. Called before [`Self::start`], and while the chip
+    /// runs.
     fn set_max_packet(&mut self, bytes: u32);
 
-    /// How long frames to send may be without a completion before [`Self::probe`] is called.
+    /// How long frames to send may wait without any completion, in ns, before [`Self::probe`] is
+    /// called.
     fn tx_probe_after(&self) -> Nanos {
         TX_PROBE_AFTER
     }
@@ -78,7 +81,7 @@ pub trait NicChip: Send + 'static {
     fn stop(&mut self);
 }
 
-/// Default of [`NicChip::tx_probe_after`].
+/// Default of [`NicChip::tx_probe_after`], in ns.
 const TX_PROBE_AFTER: Nanos = 1_000_000_000;
 
 /// The events that a chip has signalled.
@@ -111,7 +114,7 @@ pub enum ChipFault {
     Gone,
 }
 
-/// Sets a total in the counters of a queue.
+/// Returns a function that sets the total number of drops for a cause in `counters`.
 pub(crate) fn set_drops(counters: &QueueCounters) -> impl FnMut(DropCause, u64) + '_ {
     |cause, total| counters.set_dropped(cause, total)
 }

@@ -1,5 +1,5 @@
-//! Settings for a card whose port is in use: from any thread to the queue, which alone accesses the
-//! registers.
+//! Changes the settings of a card whose port is in use. Any thread can request a change; only the
+//! queue accesses the registers.
 //!
 //! ```text
 //!   thread of a listener        CardControl             the queue, in its next sync
@@ -8,7 +8,7 @@
 //!        v interrupt's event                             v
 //!   status, or a refusal <----- answer <--------------- answer
 //! ```
-//! While nothing is asked, this costs the queue one load per sync.
+//! While there is no request, this costs the queue one load per sync.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,12 +21,12 @@ use crate::settings::{CardSettings, SettingRefusal};
 /// How long a program may take until its next sync.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A card's settings, and its link at the last look.
+/// The settings of a card, and the state of its link when it was last read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CardStatus {
     /// The settings in use.
     pub settings: CardSettings,
-    /// The link. After a change it may still be down, while both ends negotiate.
+    /// The state of the link. After a change the link may still be down, while both ends negotiate.
     pub link: LinkState,
 }
 
@@ -36,15 +36,17 @@ pub struct CardControl {
     has_request: AtomicBool,
     exchange: Mutex<Exchange>,
     answered: Condvar,
-    /// One request at a time.
+    /// Locked during a request, so that there is only one request at a time.
     turn: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Exchange {
-    /// Events that wake those who wait for the queue: the interrupt's, and those of listeners.
+    /// Events that are written when there is a request and when the queue closes: that of the
+    /// interrupt, which wakes a sleeping program, and those of listeners.
     wakes: Vec<OwnedFd>,
-    /// The number of the current request: an answer to an earlier one comes too late.
+    /// Number of the current request. An answer with another number belongs to an earlier request,
+    /// and comes too late.
     number: u64,
     request: Option<CardSettings>,
     answer: Option<Result<CardStatus, SettingRefusal>>,
@@ -56,14 +58,15 @@ impl CardControl {
     /// the program syncs the port.
     ///
     /// # Errors
-    /// [`SettingRefusal`] for what the chip does not have, a program that does not sync its port,
-    /// and a port that is closed.
+    /// [`SettingRefusal`] if the chip does not have a setting, if the program does not sync its
+    /// port in time, or if the port is closed.
     pub fn request(&self, change: CardSettings) -> Result<CardStatus, SettingRefusal> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut exchange = self.lock();
         exchange.number += 1;
         (exchange.request, exchange.answer) = (Some(change), None);
-        // Release: pairs with the queue's load; the lock orders the request itself.
+        // Release: pairs with the load in `has_request`. The lock orders the accesses to the
+        // request itself.
         self.has_request.store(true, Ordering::Release);
         exchange.wake();
         let deadline = Instant::now() + SYNC_TIMEOUT;
@@ -92,7 +95,7 @@ impl CardControl {
         self.has_request.load(Ordering::Acquire)
     }
 
-    /// Takes the request, and its number for the answer.
+    /// Takes the pending request, if any: its number, which the answer must carry, and the change.
     pub(crate) fn take(&self) -> Option<(u64, CardSettings)> {
         let mut exchange = self.lock();
         self.has_request.store(false, Ordering::Relaxed);
@@ -107,7 +110,7 @@ impl CardControl {
         }
     }
 
-    /// Ends all requests, now and later: the queue no longer exists.
+    /// Makes the current request and all later ones fail, because the queue no longer exists.
     pub(crate) fn close(&self) {
         let mut exchange = self.lock();
         exchange.is_closed = true;

@@ -45,8 +45,8 @@ pub trait RxFormat: Send + 'static {
     /// write to this word.
     const STATUS: usize;
 
-    /// Returns the words of a descriptor for the device. `is_last` is true for the last descriptor
-    /// of the ring's memory.
+    /// Returns the two words of a descriptor that gives a buffer to the device. `is_last` is true
+    /// for the last descriptor of the ring's memory.
     fn descriptor(address: u64, len: u32, is_last: bool) -> [u64; 2];
 
     /// Returns what the device has written; `None` if the device still owns the descriptor.
@@ -164,7 +164,7 @@ pub struct RxDescriptors<F> {
     /// Whether a part of the unfinished frame is damaged.
     is_damaged: bool,
     /// The greatest number of descriptors that the device has owned at a time. A frame of more
-    /// parts could never end.
+    /// parts is dropped, because it could never be complete.
     most_posted: u32,
     /// Number of damaged frames that were dropped.
     bad_frames: u64,
@@ -260,14 +260,14 @@ impl<F: RxFormat> RxDescriptorRings for RxDescriptors<F> {
 
     #[inline(always)]
     fn refresh(&mut self) -> u32 {
-        // At most as many descriptors as the ring has, even if damaged frames are posted again and
-        // again.
+        // Reads at most as many descriptors as the ring has. Otherwise the loop might not end,
+        // because the buffers of damaged frames are posted again at once.
         for _ in 0..self.parts.size {
             let Some(filled) = self.read_next() else { break };
             self.is_damaged |= filled.is_bad;
             if filled.more {
                 if self.unfinished >= self.most_posted {
-                    // The rest of the frame is dropped at its end.
+                    // The remaining parts are dropped when the last part of the frame arrives.
                     self.is_damaged = true;
                     self.drop_parts();
                 }
@@ -288,7 +288,7 @@ impl<F: RxFormat> RxDescriptorRings for RxDescriptors<F> {
         self.ready[i as usize]
     }
 
-    /// Frames begin at byte 0 of their buffers.
+    /// Does nothing, because frames begin at byte 0 of their buffers.
     fn settle(&self, _region: &Region, _descriptor: RxDescriptor) {}
 
     #[inline(always)]
@@ -313,10 +313,10 @@ pub struct TxDescriptors<F> {
     /// Descriptors that report completion: the index, and how many descriptors the report
     /// completes.
     reports: VecDeque<(u32, u32)>,
-    /// Number of descriptors after the last one that reports.
+    /// Number of descriptors that were queued after the last one that reports completion.
     since_report: u32,
     frames_since_report: u32,
-    /// The status word of the last descriptor.
+    /// The status word of the descriptor that was queued last.
     last_status: u64,
     /// The first descriptor of a frame that has several parts. The device gets it after the other
     /// descriptors of the frame.
@@ -378,7 +378,8 @@ impl<F: TxFormat> TxDescriptorRings for TxDescriptors<F> {
         self.parts.part
     }
 
-    /// What a descriptor cannot cover of a buffer lies on the next page, and takes another one.
+    /// Always true: the part of a buffer that one descriptor cannot cover is on the next page, and
+    /// takes a second descriptor.
     fn has_tail(&self, _buf: BufIdx) -> bool {
         true
     }

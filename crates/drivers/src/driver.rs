@@ -15,8 +15,8 @@ pub trait NicDriver: Sync {
     /// Returns the chips that the driver supports.
     fn chips(&self) -> &'static [ChipId];
 
-    /// What a chip with this identifier can be set to. Where several chips have the same
-    /// identifier, what the best of them can.
+    /// What a chip with this identifier can be set to. If several chips have the same identifier,
+    /// these are the abilities of the best of them.
     fn abilities(&self, chip: &ChipId) -> LinkAbilities;
 
     /// Takes over the device and opens a port. When this fails, the device is stopped.
@@ -41,7 +41,7 @@ pub struct ChipId {
 }
 
 impl ChipId {
-    /// Names a chip.
+    /// Creates the entry of a chip in the list of a driver.
     pub(crate) const fn new(vendor: u16, device: u16, name: &'static str) -> Self {
         Self { id: PciId { vendor, device }, name }
     }

@@ -1,4 +1,4 @@
-//! Where `slipring nic set` asks a program that has a card open: a socket of the program.
+//! The socket on which a program that has a card open receives requests of `slipring nic set`.
 //!
 //! ```text
 //!   slipring nic set            the program: a thread of its own
@@ -7,9 +7,9 @@
 //!   < "ok", settings, link; or "refused", reason, help: a line of fields between tabs
 //! ```
 //! The socket has an abstract name, with the process and the card in it. So it needs no directory
-//! that both users share, and leaves nothing behind when the program is killed. Both ends must be in
-//! the same network namespace. A name can be taken by any program, so the client checks that it has
-//! reached the process that has the card.
+//! that both users share, and leaves nothing behind when the program is killed. Both ends must be
+//! in the same network namespace. Any program can bind such a name, so the client checks that it
+//! has reached the process that has the card.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -29,7 +29,7 @@ use crate::settings::{CardSettings, MalformedSettings, SettingRefusal};
 
 /// How long the other end may take for a line. Longer than a program may take for its next sync.
 const LINE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after which a client is tried again that could not be accepted.
+/// How long to wait after a client could not be accepted, before the next attempt.
 const ACCEPT_RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Longest line in bytes.
 const MAX_LINE_BYTES: u64 = 4096;
@@ -57,8 +57,9 @@ pub fn listen(card: &str, control: &Arc<CardControl>) -> io::Result<()> {
             if let Err(error) = serve_next(&listener, &control)
                 && error.kind() != io::ErrorKind::WouldBlock
             {
-                // No descriptor is free, for example. The client still waits, so that a poll of the
-                // listener would return at once.
+                // The client could not be accepted, for example because no descriptor is free. It
+                // still waits, so a poll of the listener would return at once. Therefore this polls
+                // only `wake`, for a limited time.
                 let mut fds = [PollFd::new(&wake, PollFlags::IN)];
                 let _ = poll(&mut fds, Some(&ACCEPT_RETRY));
             }
@@ -67,13 +68,13 @@ pub fn listen(card: &str, control: &Arc<CardControl>) -> io::Result<()> {
     std::thread::Builder::new().name("card-settings".into()).spawn(serve).map(drop)
 }
 
-/// Waits for a client or for an event of the control.
+/// Waits for a client, or for the event that the control writes.
 fn wait(listener: &UnixListener, wake: &impl AsFd) -> bool {
     let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
     rustix::io::retry_on_intr(|| poll(&mut fds, None)).is_ok()
 }
 
-/// Serves the next client, if there is one. What goes wrong with the client is its own business.
+/// Serves the next client, if there is one. Errors of the connection to the client are ignored.
 ///
 /// # Errors
 /// The system's error if no client can be accepted; `WouldBlock` if none waits.
@@ -158,8 +159,8 @@ fn read_link(text: &str) -> Option<LinkState> {
 ///
 /// # Errors
 /// `ConnectionRefused` if the process does not listen, or is in another network namespace;
-/// `PermissionDenied` if another process has its name; `TimedOut` or `WouldBlock`, and `InvalidData`
-/// for an answer that is none.
+/// `PermissionDenied` if the socket of this name belongs to another process; `TimedOut` or
+/// `WouldBlock` if there is no answer in time; `InvalidData` if the answer is malformed.
 pub fn ask(
     pid: u32,
     card: &str,

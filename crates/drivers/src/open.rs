@@ -31,21 +31,23 @@ pub struct NicSetup<'s> {
     pub region: &'s Arc<Region>,
     /// The number of slots, whether to be promiscuous, and what to do when the link is down.
     pub options: &'s OpenOptions,
-    /// What a user has set of the card; what is not set is the driver's choice, or the options'.
+    /// The settings that a user has made. All other settings are chosen by the options or the
+    /// driver.
     pub settings: CardSettings,
-    /// By which other threads change settings while the port is in use.
+    /// The object by which other threads change settings while the port is in use; `None` if they
+    /// cannot.
     pub control: Option<&'s Arc<CardControl>>,
 }
 
 impl<'s> NicSetup<'s> {
-    /// A port whose card has the driver's settings.
+    /// Returns the arguments for a port whose card has the default settings of its driver.
     #[must_use]
     pub fn new(name: &'s str, region: &'s Arc<Region>, options: &'s OpenOptions) -> Self {
         Self { name, region, options, settings: CardSettings::default(), control: None }
     }
 
-    /// Returns the number of slots of a ring: what was asked for, but no more than `limit`. The
-    /// port's mode shows it.
+    /// Returns the number of slots of a ring: the requested number, but at most `limit`. The port's
+    /// mode shows the result.
     #[must_use]
     pub fn slots(&self, limit: u32) -> u32 {
         self.options.slots.min(limit)
@@ -60,7 +62,7 @@ impl<'s> NicSetup<'s> {
     }
 }
 
-/// Converts a failure to give memory to a device.
+/// Returns the cause of a failed open if `bytes` bytes of memory could not be given to a device.
 #[must_use]
 pub fn memory_cause(error: io::Error, bytes: u64) -> OpenCause {
     if error.kind() == io::ErrorKind::OutOfMemory {
@@ -175,13 +177,14 @@ fn info<C: NicChip>(
     }
 }
 
-/// The cause for settings that the chip does not have, which were kept from another time.
+/// Returns the cause of a failed open if the chip does not have a setting that a user has saved.
 fn unset(SettingRefusal { reason, help }: SettingRefusal) -> OpenCause {
     let help = format!("{help}; or forget all settings: slipring nic set NIC --reset");
     OpenCause::Card { reason, help: Some(help) }
 }
 
-/// Waits until `is_done`. Looks again when time is up, in case this process was not running.
+/// Waits until `is_done` returns true; returns an error if this takes too long. Checks once more at
+/// the end, because this process may not have run meanwhile.
 pub(crate) fn wait_for(what: &str, is_done: impl Fn() -> bool) -> Result<(), OpenCause> {
     let start = now();
     while !is_done() {
@@ -193,7 +196,7 @@ pub(crate) fn wait_for(what: &str, is_done: impl Fn() -> bool) -> Result<(), Ope
     Ok(())
 }
 
-/// The error if a chip did not do something in time.
+/// Returns the error for a chip that did not do `what` in time.
 pub(crate) fn unresponsive(what: &str) -> OpenCause {
     let reason = format!("the card does not {what}");
     OpenCause::Card { reason, help: Some("reset or power-cycle it; see also: dmesg | tail".into()) }
@@ -209,7 +212,8 @@ impl From<ChipFault> for OpenCause {
 mod tests {
     use super::*;
 
-    /// VFIO answers ENOMEM when the limit is reached: the bytes that were asked for are named.
+    /// VFIO returns ENOMEM when the limit is reached. The error then contains the requested number
+    /// of bytes.
     #[test]
     fn a_limit_of_locked_memory_is_told_from_other_failures() {
         let limit = memory_cause(io::Error::from_raw_os_error(12), 8 << 20);

@@ -28,16 +28,17 @@ pub struct CardQueue<C: NicChip> {
     tx: TxRing,
     rx: RxRing,
     name: String,
-    /// A second descriptor of the interrupt's event. With it, a change of the link ends any wait.
+    /// A second descriptor of the interrupt's event. Every wait includes it, so a change of the
+    /// link ends every wait.
     link_event: OwnedFd,
     link: LinkState,
     ends_when_down: bool,
-    /// Whether a probe after the opening has found a link. A card negotiates when it is opened, and
-    /// a link that has not come up has not gone down.
+    /// Whether a probe has found a link since the port was opened. Before that, the card is still
+    /// negotiating, so a link that is down has not gone down.
     had_link: bool,
     idle_syncs: u32,
     wants_probe: bool,
-    /// Whether the device's causes are unmasked.
+    /// Whether the device's interrupt causes are unmasked.
     is_armed: bool,
     /// When a frame to send was last completed, or found to be pending; `None` if none is pending.
     tx_progress: Option<Nanos>,
@@ -119,7 +120,7 @@ impl<C: NicChip> CardQueue<C> {
         RunError::new(&self.name, cause)
     }
 
-    /// Probes the device if there is a reason.
+    /// Serves a request to change settings, and probes the device if a probe is due.
     #[inline(always)]
     fn watch(&mut self, moved: bool) -> Result<(), RunCause> {
         self.idle_syncs = if moved { 0 } else { self.idle_syncs + 1 };
@@ -139,7 +140,7 @@ impl<C: NicChip> CardQueue<C> {
         self.wants_probe = false;
         self.link = self.chip.0.probe().map_err(|ChipFault::Gone| RunCause::CardGone)?;
         if !self.link.is_up {
-            // Frames wait in the device until there is a link.
+            // Without a link, frames wait in the device. It is not stuck.
             self.tx_progress = None;
             let ends = self.ends_when_down && self.had_link;
             return if ends { Err(RunCause::WentDown) } else { Ok(()) };
@@ -154,12 +155,12 @@ impl<C: NicChip> CardQueue<C> {
         Err(RunCause::CardStuck { seconds: STUCK_AFTER / 1_000_000_000 })
     }
 
-    /// Changes the settings as another thread asks.
+    /// Changes the settings as another thread has requested.
     #[cold]
     fn serve_request(&mut self) {
         let Some((number, change)) = self.control.take() else { return };
         let answer = self.change(change);
-        // The link may have changed; and a device that is gone has to be noticed.
+        // Requests a probe, because the link may have changed, or the device may be gone.
         self.wants_probe = true;
         self.control.answer(number, answer);
     }
@@ -186,8 +187,8 @@ impl<C: NicChip> CardQueue<C> {
         Ok(CardStatus { settings, link: self.link })
     }
 
-    /// Takes note of when frames were last completed. Reads the clock only when the device has
-    /// frames and completes none.
+    /// Records when frames were last completed. Reads the clock only when the device has frames and
+    /// completes none.
     #[inline(always)]
     fn watch_pending(&mut self, moved: bool) -> Result<(), RunCause> {
         if moved || self.tx_side.packets_out() == 0 {

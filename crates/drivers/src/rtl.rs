@@ -14,8 +14,8 @@
 //! # Known faults of the chips
 //! - A doorbell is lost if it comes close to the end of a burst. It is rung again with the next
 //!   sync after a completion, and before and after waits while frames are out.
-//! - Frames below 60 bytes are sent as they are by an RTL8125: all are padded.
-//! - With ASPM the link loses frames while it wakes up: ASPM is off.
+//! - An RTL8125 does not pad frames below 60 bytes. So the driver pads them, for all chips.
+//! - With ASPM, the link loses frames while it wakes up. So the driver turns ASPM off.
 //! - An RTL8125A or B may stop at UDP packets to the ports of PTP (319, 320) with less than 47 bytes
 //!   after the IP header. So the driver looks into short frames, and lengthens these.
 //!
@@ -67,7 +67,7 @@ pub(crate) struct RtlDriver;
 /// The driver's entry in the table.
 pub(crate) static DRIVER: RtlDriver = RtlDriver;
 
-/// The name of the chips of 2.5 Gbit/s.
+/// The name of the chips that have a speed of 2.5 Gbit/s.
 const RTL8125: &str = "RTL8125A/B";
 
 const CHIPS: &[ChipId] = &[
@@ -86,7 +86,8 @@ impl NicDriver for RtlDriver {
         CHIPS
     }
 
-    /// The identifier does not tell the versions of a chip apart, but those of its family.
+    /// The PCI identifier shows only the family of a chip, not its version. So these are the
+    /// abilities of the best chip of the family.
     fn abilities(&self, chip: &ChipId) -> LinkAbilities {
         let best = if chip.name == RTL8125 { RtlChipId::Rtl8125b } else { RtlChipId::Rtl8168h };
         LinkAbilities { chip: chip.name, ..best.abilities() }
@@ -171,7 +172,8 @@ fn set_up(
     })
 }
 
-/// The error for a chip of another generation, with the chip's name.
+/// Returns the error for a chip that this driver does not support. It contains the chip's name, if
+/// the name is known.
 fn unknown(address: &str, xid: u32) -> OpenCause {
     let name = RtlChipId::name_of(xid).map_or(String::new(), |name| format!(" {name}"));
     let reason = format!("{address} is a Realtek chip{name} (XID {xid:03x}) without a driver here");

@@ -5,8 +5,8 @@
 //!                                 a change                  all of it      refuses what the chip
 //!                                                                          does not have, by name
 //! ```
-//! The words are those of ethtool. A setting that is left out keeps its value; one that was never
-//! set has the driver's.
+//! The names are those of ethtool. A setting that is left out keeps its value; a setting that was
+//! never made has the driver's default.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,7 +34,7 @@ pub struct CardSettings {
     pub speed_mbit: Option<u32>,
     /// Whether both ends send at the same time.
     pub duplex: Option<Duplex>,
-    /// Whether speed and duplex are negotiated. Without, they are what is set here.
+    /// Whether speed and duplex are negotiated. If not, the link has the values that are set here.
     pub autonegotiation: Option<bool>,
     /// Whether the card sends and obeys pause frames.
     pub pause: Option<bool>,
@@ -49,13 +49,13 @@ pub struct CardSettings {
 pub struct LinkAbilities {
     /// Name of the chip, for refusals.
     pub chip: &'static str,
-    /// Its speeds in Mbit/s. None: the chip has no PHY that can be set.
+    /// Supported speeds in Mbit/s; empty if the chip has no PHY that can be set.
     pub speeds: &'static [u32],
     /// Whether pause frames can be on without negotiation.
     pub pauses_unasked: bool,
     /// The largest MTU in bytes.
     pub max_mtu: u32,
-    /// Whether the chip can be told which frames to receive.
+    /// Whether the driver can set which frames the chip receives.
     pub has_filter: bool,
 }
 
@@ -71,12 +71,12 @@ impl LinkAbilities {
     }
 }
 
-/// What the PHY and the MAC are to be set to.
+/// The settings of a link that the driver makes in the PHY and the MAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkPlan {
     /// Speed and duplex.
     pub mode: LinkMode,
-    /// Whether pause frames are offered, or on without negotiation.
+    /// With negotiation, whether pause frames are offered; otherwise, whether they are on.
     pub pause: bool,
 }
 
@@ -86,12 +86,12 @@ impl LinkPlan {
     }
 }
 
-/// How speed and duplex come about.
+/// How the speed and the duplex mode of a link are determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkMode {
     /// Both ends choose the best of what both offer.
     Negotiated(LinkOffers),
-    /// As it is set.
+    /// Speed and duplex mode are set, without negotiation.
     Forced {
         /// Speed in Mbit/s.
         speed_mbit: u32,
@@ -100,7 +100,7 @@ pub enum LinkMode {
     },
 }
 
-/// What an end offers when it negotiates.
+/// The modes that an end offers when it negotiates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkOffers {
     speeds: &'static [u32],
@@ -122,7 +122,7 @@ impl LinkOffers {
 /// Why a setting is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingRefusal {
-    /// What the chip does not have, by name.
+    /// The reason, which names what the chip does not have.
     pub reason: String,
     /// What to try next.
     pub help: String,
@@ -141,14 +141,14 @@ impl CardSettings {
         *self == Self::default()
     }
 
-    /// Returns whether a setting of the link itself is set.
+    /// Returns whether speed, duplex mode, negotiation or pause is set.
     pub(crate) fn has_link(&self) -> bool {
         let Self { speed_mbit, duplex, autonegotiation, pause, .. } = self;
         speed_mbit.is_some() || duplex.is_some() || autonegotiation.is_some() || pause.is_some()
     }
 
-    /// Returns these settings after a change. Negotiation that is turned on without a speed or a
-    /// duplex offers all of them again, as with ethtool.
+    /// Returns these settings after a change. A change that turns negotiation on, without a speed
+    /// or a duplex mode, makes the card offer all speeds and modes again, as with ethtool.
     #[must_use]
     pub fn merged(self, change: Self) -> Self {
         let offers_all = change.autonegotiation == Some(true)
@@ -165,7 +165,7 @@ impl CardSettings {
         }
     }
 
-    /// Checks whether a chip can be set so.
+    /// Checks whether a chip can have these settings.
     ///
     /// # Errors
     /// [`SettingRefusal`] for what the chip does not have.
@@ -219,7 +219,7 @@ impl CardSettings {
         Ok(())
     }
 
-    /// Refuses settings of a link that is the host's.
+    /// Refuses settings of the link, for a chip without a PHY: the host controls its link.
     fn refuse_link(&self, can: &LinkAbilities) -> Result<(), SettingRefusal> {
         let Self { speed_mbit, duplex, autonegotiation, pause, .. } = self;
         let named = [
@@ -286,7 +286,8 @@ impl fmt::Display for CardSettings {
     }
 }
 
-/// A text that is not [`CardSettings`]: the word that is not one of them.
+/// The error for a text that does not describe [`CardSettings`]. Contains the word that is not a
+/// setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MalformedSettings(pub String);
 

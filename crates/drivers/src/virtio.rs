@@ -29,13 +29,14 @@ static CHIPS: [ChipId; 1] = [ChipId::new(RED_HAT, 0x1041, "virtio-net")];
 const FRAME_OVERHEAD: u32 = 14 + 4;
 /// The largest MTU of a device whose frames take one buffer.
 const MTU_OF_ONE_BUFFER: u32 = 1500;
-/// The largest MTU of a device whose frames take several buffers, unless it says a smaller one.
+/// The largest MTU of a device whose frames take several buffers, unless the device reports a
+/// smaller one.
 const MTU_OF_SEVERAL_BUFFERS: u32 = 9000;
 
-/// What every device can be set to; an open one may tell more.
+/// What every device can be set to. An open device may report a smaller MTU, or other limits.
 const ABILITIES: LinkAbilities = LinkAbilities {
     chip: "virtio-net",
-    // The host has the link.
+    // There are no speeds, because the host controls the link.
     speeds: &[],
     pauses_unasked: false,
     max_mtu: MTU_OF_SEVERAL_BUFFERS,

@@ -1,6 +1,6 @@
-//! Measures what a packet costs on its way through pipes and schedulers. Prints millions of packets
-//! per CPU-second. Also prints how many times as much that costs as a bare queue of the same
-//! packets, which is the lower bound; both are measured in the same run.
+//! Measures the cost of a packet through pipes and schedulers. Prints millions of packets per
+//! CPU-second. Also prints the ratio of this cost to that of a bare queue of the same packets,
+//! which is the lower bound. Both are measured in the same run.
 //!
 //! `cargo run --release -p slipring-dummynet --example dummynet_cost [PART OF A NAME]`
 
@@ -54,8 +54,8 @@ fn cpu_ns() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// Returns the best of several runs, in ns per packet. The other runs were interrupted by other
-/// programs.
+/// Returns the best of several runs, in ns per packet. Slower runs were probably interrupted by
+/// other programs.
 fn best(run: &mut dyn FnMut(u64)) -> f64 {
     let runs = (0..RUNS).map(|_| {
         let start = cpu_ns();
@@ -80,8 +80,8 @@ fn bare_queue() -> impl FnMut(u64) {
     }
 }
 
-/// Sends packets of `flows` flows in turn. If the link is slower than that, each flow always has
-/// two waiting packets.
+/// Sends packets of `flows` flows in turn. If the link is slower than the offered rate, each flow
+/// always has two waiting packets.
 fn through(config: &str, object: ShaperTarget, flows: u32) -> impl FnMut(u64) {
     let mut dummynet = Dummynet::new(1, [1, 2]);
     for text in config.lines() {
@@ -100,7 +100,7 @@ fn through(config: &str, object: ShaperTarget, flows: u32) -> impl FnMut(u64) {
             ..ShaperFlowKey::default()
         })
         .collect();
-    // 64 bytes at 10 Gbit/s take 51.2 ns. Packets are offered at this rate, after the queues were
+    // 64 bytes at 10 Gbit/s take 51.2 ns. Packets are offered at this rate, once the queues are
     // filled.
     let (mut at, mut now_ns, mut out) = (0usize, 0u64, 0u64);
     let mut step = move |gap_ns: u64| {

@@ -58,7 +58,7 @@ pub enum SubmitResult {
     Refused,
 }
 
-/// The engine's settings. Each is given with the name of its sysctl and its default.
+/// The engine's settings. The description of each setting begins with the name of its sysctl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaperSettings {
     /// `net.inet.ip.fw.one_pass`: whether released packets are accepted without further rules.
@@ -126,11 +126,11 @@ pub struct Dummynet<H> {
     objects: ShaperObjectTable,
     instances: Vec<SchedInstance<H>>,
     free: Vec<u32>,
-    /// Number of scheduler instances that were created so far. An instance's number determines its
-    /// random stream.
+    /// Number of scheduler instances created so far. An instance's number determines its random
+    /// stream.
     instances_created: u64,
     pool: PacketPool<H>,
-    /// The times at which scheduler instances must be served. Each entry is the index of an
+    /// The times at which scheduler instances must be served. Each entry contains the index of an
     /// instance.
     events: Wheel<u32>,
     delay_lines: DelayLines<DelayedPacket<H>>,
@@ -185,7 +185,8 @@ impl<H: Copy> Dummynet<H> {
     }
 
     /// Returns the time at which [`Self::release`] must be called next, in ns. No packet is due
-    /// earlier, but possibly none is due at this time. `None` if the engine has no packets.
+    /// earlier. It is possible that no packet is due at this time either. `None` if the engine has
+    /// no packets.
     #[inline]
     #[must_use]
     pub fn next_release(&self) -> Option<u64> {
@@ -204,8 +205,8 @@ impl<H: Copy> Dummynet<H> {
         let mut none = ShaperCounters::default();
         while let Some((at_ns, index, outgoing)) = self.delay_lines.pop(now_ns) {
             let DelayedPacket { handle, rule, lost } = outgoing;
-            // The scheduler was deleted while the packet was in the delay, so its counters no
-            // longer exist.
+            // If the scheduler was deleted while the packet was in the delay, its counters no
+            // longer exist. `none` takes their place.
             none.delayed = 1;
             let own = self.objects.counters(index, &mut none);
             let mut sink = EventSink::new(&mut self.counters, own, tell);
@@ -248,7 +249,7 @@ impl<H: Copy> Dummynet<H> {
         instance.serve(now_ns, link, &mut self.pool, &mut out, &mut sink);
     }
 
-    /// Schedules the next event of the scheduler instance `at`, if a packet waits in it.
+    /// Schedules the next event of the scheduler instance `at`, if a packet waits in the instance.
     #[inline]
     fn wake(&mut self, at: u32) {
         let instance = &mut self.instances[at as usize];

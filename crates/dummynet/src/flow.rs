@@ -47,15 +47,16 @@ impl ShaperFlowId {
     }
 }
 
-/// Multiplies `a` and `b` to 128 bits and combines both halves. So every bit of the input affects
-/// every bit of the result.
+/// Multiplies `a` and `b` to 128 bits and combines both halves. So every input bit can affect every
+/// bit of the result.
 #[inline]
 const fn fold(a: u64, b: u64) -> u64 {
     let wide = a as u128 * b as u128;
     wide as u64 ^ (wide >> 64) as u64
 }
 
-/// A mask: the bits in which packets of different flows may differ.
+/// A mask selects bits of a packet's fields. Packets belong to the same flow if they agree in these
+/// bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowMask {
     /// The selected bits of the protocol number.
@@ -74,11 +75,10 @@ pub struct FlowMask {
     pub dst6: u128,
     /// The selected bits of the flow label.
     pub flow_label: u32,
-    /// The word `queue`: whether packets that come through different flowsets belong to different
-    /// flows.
+    /// The word `queue`: packets that arrive through different flowsets belong to different flows.
     pub queue: bool,
-    /// Whether the address that the command named last was IPv6. Listings show the mask in the form
-    /// of that address family.
+    /// Whether the last address in the command was IPv6. Listings show the mask in the form of that
+    /// address family.
     pub shown_as_v6: bool,
 }
 

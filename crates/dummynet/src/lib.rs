@@ -35,9 +35,9 @@
 //!   says max). A link is idle when all bits that it was given would have left at its bandwidth.
 //! - **`red … ecn`** marks every packet when the average is above `min`, and drops packets that
 //!   cannot be marked.
-//! - **One queue for all**: with `type fifo`, the limits of `sched N config` apply, not those of
-//!   the queues. Flow queueing has its own limits, and of the queues' parameters it uses only
-//!   `plr`. Both are as on FreeBSD.
+//! - **One queue for all**: with `type fifo`, the limits of `sched N config` apply instead of those
+//!   of the queues. Flow queueing has its own limits; it uses only `plr` of the queues' parameters.
+//!   Both are as on FreeBSD.
 //! - **`pri`** is the priority for PRIO. For a queue without `pri`, `weight` is the priority.
 //! - **`expire`**: dynamic queues and pipes are removed when they were idle for
 //!   [`ShaperSettings::expire_ns`], not at the next tick. Their number is bounded

@@ -1,8 +1,8 @@
 //! Schedulers, which decide which of several queues sends next.
 //!
-//! A scheduler knows each queue by its index. Of a queue it knows the share, and the length of the
-//! packet at the head. Packets, times and links are known only to the scheduler's owner. All
-//! schedulers are used through [`FlowScheduler`]:
+//! A scheduler knows each queue by its index. It knows only the queue's share, and the length of
+//! the packet at its head. The scheduler's owner handles packets, times and links. All schedulers
+//! are used through [`FlowScheduler`]:
 //!
 //! ```text
 //!   arrive(queue, length)         a queue that was empty has a packet at its head
@@ -50,7 +50,7 @@ impl QueueShare {
     }
 }
 
-/// A scheduler that knows queues by index.
+/// A scheduler that serves queues by index.
 #[derive(Clone, Debug)]
 pub(crate) enum FlowScheduler {
     Wf2q(Wf2q),
@@ -83,7 +83,7 @@ impl FlowScheduler {
     }
 
     /// Sets the share of queue `index`. The packet at the head of the queue keeps its position.
-    /// Indexes should be small, because the data of queues is in arrays that are indexed by them.
+    /// Indexes should be small, because they index arrays with the data of the queues.
     pub(crate) fn set(&mut self, index: u32, share: QueueShare) {
         each!(self, one => one.set(index, share));
     }

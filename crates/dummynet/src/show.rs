@@ -30,10 +30,10 @@ pub struct LinkView {
     pub bits_per_sec: u64,
     /// Delay in ns.
     pub delay_ns: u64,
-    /// How many bytes the link sends at once after it was idle.
+    /// Number of bytes that the link sends at once after it was idle.
     pub burst_bytes: u64,
-    /// The profile: its name, the index of its first entry that loses the packet, and its number of
-    /// entries. `None` if the link has no profile.
+    /// The profile: its name, the index of the first entry for which packets are lost, and its
+    /// number of entries. `None` if the link has no profile.
     pub profile: Option<(String, u32, u32)>,
 }
 
@@ -63,7 +63,7 @@ pub struct SchedView {
     pub number: u32,
     /// The scheduling algorithm.
     pub kind: SchedKind,
-    /// The flags as dummynet has them: 1 means that there is a mask.
+    /// dummynet's flags: 1 means that the scheduler has a mask.
     pub flags: u32,
     /// The configured number of hash buckets.
     pub buckets: u32,
@@ -127,7 +127,7 @@ pub struct SchedListing {
     pub flows: alloc::vec::Vec<FlowRow>,
 }
 
-/// The counter by which the rows of each object are sorted. It is the argument of ipfw's `-s`: 1
+/// The counter by which the rows of each object are sorted, as in the argument of ipfw's `-s`: 1
 /// means waiting packets, 2 waiting bytes, 3 received packets, 4 received bytes. A positive number
 /// sorts in descending order, a negative one in ascending order. 0 keeps the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -150,7 +150,8 @@ impl RowOrder {
     }
 }
 
-/// A function that returns the name of a protocol, such as `tcp` for 6; `None` if it has no name.
+/// A function that returns the name of a protocol, such as `tcp` for 6; `None` if the protocol has
+/// no name.
 pub type ProtocolName = fn(u8) -> Option<&'static str>;
 
 /// The contents of a listing.
@@ -165,7 +166,7 @@ pub enum ShaperListing {
 }
 
 impl ShaperListing {
-    /// Formats the listing as ipfw prints it. `protocol` is called for the names of protocols.
+    /// Formats the listing as ipfw prints it. Calls `protocol` for the names of protocols.
     #[must_use]
     pub fn text(&self, protocol: ProtocolName) -> String {
         match self {

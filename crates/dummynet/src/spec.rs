@@ -1,7 +1,8 @@
 //! The parameters of pipes, queues and schedulers.
 //!
-//! Numbers are stored with dummynet's precision (losses in 31 bits, RED in 16, gains of PIE in 13).
-//! So listings show the same digits, and the same parameters have the same effect.
+//! Numbers are stored with dummynet's precision: losses in 31 bits, RED's parameters in 16, PIE's
+//! gains in 13. So listings show the same digits as dummynet, and the same parameters have the same
+//! effect.
 //!
 //! Not for the text of commands (see [`crate::text`]).
 
@@ -27,7 +28,8 @@ pub struct PipeSpec {
     pub policy: PolicySpec,
     /// The mask of the pipe. Each flow that it distinguishes has its own link.
     pub mask: FlowMask,
-    /// `buckets`, which only shows in listings. Hash tables grow automatically.
+    /// `buckets`, which only listings show: hash tables grow automatically. `None` means the
+    /// default.
     pub buckets: Option<u32>,
     /// `type`: the scheduling algorithm for queues; `None` keeps the current one. As in dummynet,
     /// packets of `pipe N` rules always go through the FIFO.
@@ -41,7 +43,7 @@ pub struct PipeLinkSpec {
     pub bits_per_sec: u64,
     /// Additional delay of every packet, in ns.
     pub delay_ns: u64,
-    /// How many bytes the link sends at once after it was idle.
+    /// Number of bytes that the link sends at once after it was idle.
     pub burst_bytes: u64,
     /// Random extra time that each packet takes on the link; `None` if there is none.
     pub profile: Option<PipeProfile>,
@@ -82,8 +84,7 @@ impl PipeProfile {
 }
 
 impl PipeSpec {
-    /// Applies a profile file to the pipe. If the file has a bandwidth, it replaces the pipe's
-    /// bandwidth.
+    /// Applies a profile file to the pipe. A bandwidth in the file replaces the pipe's bandwidth.
     pub fn load(&mut self, file: &DummynetProfile) {
         if let Some(bits_per_sec) = file.bits_per_sec {
             self.link.bits_per_sec = bits_per_sec;
@@ -105,16 +106,16 @@ pub struct ShaperQueueSpec {
     pub policy: PolicySpec,
     /// The mask of the queue. Each flow that it distinguishes has its own queue.
     pub mask: FlowMask,
-    /// `buckets`, which only shows in listings.
+    /// `buckets`, which only listings show. `None` means the default.
     pub buckets: Option<u32>,
 }
 
-/// The scheduling parameters of a queue. A parameter that is `None` keeps its value. In a new
-/// queue, it gets the scheduler's default.
+/// The scheduling parameters of a queue. `None` keeps the current value, or in a new queue, means
+/// the scheduler's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareSpec {
-    /// `weight`: the share of the scheduler's link that each flow of the queue gets, relative to
-    /// other flows.
+    /// `weight`: the share of the scheduler's link for each flow of the queue, relative to other
+    /// flows.
     pub weight: Option<u32>,
     /// `lmax`: the maximum length of a packet in bytes.
     pub lmax: Option<u32>,
@@ -129,7 +130,7 @@ pub struct SchedSpec {
     pub kind: Option<SchedKind>,
     /// The mask of the scheduler. Each flow that it distinguishes has its own link.
     pub mask: FlowMask,
-    /// `buckets`, which only shows in listings.
+    /// `buckets`, which only listings show. `None` means the default.
     pub buckets: Option<u32>,
     /// How the single queue of a FIFO scheduler treats arriving packets.
     pub policy: PolicySpec,
@@ -188,7 +189,7 @@ pub struct PolicySpec {
     pub loss: ShaperLoss,
     /// The active queue management algorithm.
     pub aqm: AqmSpec,
-    /// `noerror`: whether the sender of a dropped packet is told that it was accepted.
+    /// `noerror`: whether a dropped packet is reported as accepted to its sender.
     pub noerror: bool,
 }
 
@@ -271,8 +272,8 @@ pub struct ShaperRedSpec {
 }
 
 impl AqmSpec {
-    /// Returns whether this is CoDel or PIE. In a command, all words after their parameters belong
-    /// to them.
+    /// Returns whether this is CoDel or PIE. In a command, all words after such a parameter are
+    /// further parameters of CoDel or PIE.
     pub(crate) const fn takes_trailing_parameters(&self) -> bool {
         matches!(self, Self::CoDel(_) | Self::Pie(_))
     }

@@ -9,8 +9,8 @@
 //! pipe|queue|sched delete N|N-M … · show [N|N-M …] · list · flush
 //! ```
 //!
-//! The words are dummynet's. In contrast to dummynet, rates and times may have a fraction and any
-//! unit (`2.5Gbit/s`, `50us`). They have 64 bits, so that no value overflows.
+//! The words are dummynet's. Unlike in dummynet, rates and times may have a fraction and any unit
+//! (`2.5Gbit/s`, `50us`), and have 64 bits, so that no value overflows.
 //!
 //! The text that [`core::fmt::Display`] prints is parsed to the same configuration.
 //!

@@ -1,4 +1,4 @@
-//! The flags of `slipring dump`: tcpdump's, with tcpdump's letters.
+//! The flags of `slipring dump`, which are those of tcpdump.
 
 use std::time::Duration;
 
@@ -185,8 +185,8 @@ impl WithWrite for Arg {
     }
 }
 
-/// Parses a file size. A bare number is in millions of bytes; `k`, `m` and `g` are powers of 1024,
-/// as for tcpdump.
+/// Parses a file size. As with tcpdump, a number without a suffix is in millions of bytes, and
+/// `k`, `m` and `g` are powers of 1024.
 fn file_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {

@@ -100,7 +100,7 @@ pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> 
     Ok(Box::new(move |session| capture.run(list, session)))
 }
 
-/// Returns a job that prints a text as data, even though a program reads it.
+/// Returns a job that prints a text unchanged, even if a program reads the output.
 fn print_job(text: impl FnOnce(&Path) -> String + 'static) -> Job {
     Box::new(move |session: &mut Session<'_>| {
         session.reporter.raw(text(&session.run_dir).as_bytes())?;
@@ -157,7 +157,7 @@ fn from(matches: &ArgMatches, name: &str) -> Result<FrameOrigin, Failure> {
     Ok(from_port(port, true, opening))
 }
 
-/// Returns the port of a listed name.
+/// Returns the port for an interface name from the list.
 fn port_of(listed: &str) -> Result<PortName, Failure> {
     let unknown = |cause: String| -> Failure {
         Diagnostic::new(SR0002, format!("`{listed}` was never listed"))

@@ -12,10 +12,10 @@ use serde::Serialize;
 pub struct DumpInterface {
     /// The port name to capture from. For an interface, this name only listens.
     pub port: String,
-    /// The port name that takes the interface's frames from the host, if there is one.
+    /// The port name that takes the interface's frames from the host; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taking: Option<String>,
-    /// The name for people.
+    /// The name that is shown to people.
     pub name: String,
     /// Further information: the interface's driver and best mode.
     pub about: String,

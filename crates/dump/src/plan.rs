@@ -58,14 +58,14 @@ impl FrameOrigin {
         matches!(self, Self::Take { port, .. } if port.flags.is_monitor())
     }
 
-    /// Returns whether the capture takes the frames of a port without taking an interface from its
-    /// host. If it takes an interface, opening prints a notice.
+    /// Returns whether the capture takes the frames of a port other than a host's interface. If
+    /// the port is an interface, opening it already prints a notice.
     #[must_use]
     pub fn takes_frames(&self) -> bool {
         matches!(self, Self::Take { port, opening } if !self.is_monitor() && !opening.takes_interface(port))
     }
 
-    /// Returns the file that is read.
+    /// Returns the file that is read; `None` for other sources.
     #[must_use]
     pub fn file(&self) -> Option<RunFile> {
         match self {
@@ -282,8 +282,8 @@ impl DumpPlan {
         check_distinct(&files)
     }
 
-    /// Returns an error for combinations of flags with which the capture would show or write
-    /// nothing, or something else than the flags ask for.
+    /// Returns an error for combinations of flags with which the capture would print or write
+    /// nothing, or something other than the flags request.
     fn refuse_what_shows_nothing(&self, matches: &ArgMatches) -> Result<(), Failure> {
         let rotation = self.output.saving.as_ref().map(|saving| &saving.rotation);
         let lone_files = rotation.is_some_and(|rotation| {

@@ -28,7 +28,7 @@ struct DumpReportExtra {
     received_by_filter: u64,
     /// Number of frames lost before they reached the filter.
     dropped: u64,
-    /// The captured frames, if the output is a single JSON document.
+    /// The captured frames; `None` unless the output is a single JSON document.
     #[serde(skip_serializing_if = "Option::is_none")]
     frames: Option<Vec<serde_json::Value>>,
 }
@@ -79,7 +79,8 @@ pub(crate) fn link_types(session: &mut Session<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Handles `-d`: prints the compiled filter, 1 as assembler, 2 for C, 3 as decimal numbers.
+/// Handles `-d`: prints the compiled filter. Given once, prints assembler; twice, C; three times,
+/// decimal numbers.
 pub(crate) fn compiled(
     program: &CbpfProgram,
     form: u8,
@@ -142,7 +143,7 @@ impl DumpPlan {
         }
     }
 
-    /// Prints the mode line on stderr: stdout is for the frames.
+    /// Prints the mode line on stderr, because stdout is for the frames.
     fn announce(
         &self,
         source: &DumpSource,
@@ -195,7 +196,7 @@ struct DumpRun {
     source: DumpSource,
     sink: DumpSink,
     counts: DumpCounts,
-    /// Serves the counters for `--metrics`.
+    /// Serves the counters; `None` without `--metrics`.
     metrics: Option<DumpMetrics>,
 }
 
@@ -221,7 +222,7 @@ impl DumpRun {
                 let enough = over || signals.stopping();
                 Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-            // Captured frames are written out before the wait for more.
+            // Captured frames are written out before the capture waits for more frames.
             sink.flush(session)?;
             show(source, counts);
             if !more || over {
@@ -274,8 +275,8 @@ impl DumpRun {
             let count = self.counts.captured;
             session.reporter.raw(format!("{}\n", packets(count)).as_bytes())?;
         }
-        // Reading a file loses no frames. The file may record losses, but those happened when it
-        // was captured.
+        // Reading a file loses no frames. A file may record losses, but those happened during its
+        // capture.
         if matches!(self.plan.origin, FrameOrigin::Read { .. }) {
             return Ok(());
         }

@@ -83,8 +83,8 @@ enum SaverFormat {
 }
 
 impl CaptureSaver {
-    /// Opens the first file, named after the time `now_ns`. If the time is `None`, the first frame
-    /// opens the file.
+    /// Opens the first file. Its name contains the time `now_ns`. If that is `None`, the file is
+    /// opened when the first frame arrives.
     ///
     /// # Errors
     /// [`Failure`] if the file cannot be created, or its name cannot contain a time.
@@ -161,7 +161,8 @@ impl CaptureSaver {
         self.flush()
     }
 
-    /// Opens the next file if the limit of the current one is reached.
+    /// Opens the next file if the current file has reached its limit. Returns `Break` if no
+    /// further file may be opened.
     fn rotate(&mut self, now_ns: u64) -> Result<ControlFlow<()>, Failure> {
         let rotation = &self.saving.rotation;
         let Some(current) = &self.current else {
@@ -192,7 +193,7 @@ impl CaptureSaver {
         let size = self.buffer.len() as u64;
         self.current = Some(CurrentFile { path, out, format, size, since_ns: now_ns });
         self.files += 1;
-        // The head is written at once, for programs that wait for the file.
+        // The file header is written at once, because programs may wait for it.
         self.flush()
     }
 

@@ -20,7 +20,7 @@ pub enum DirectionFilter {
     Out,
 }
 
-/// Filter and direction.
+/// Selects frames by a filter and a direction.
 #[derive(Debug)]
 pub struct FrameSelector {
     program: CbpfProgram,
@@ -28,8 +28,8 @@ pub struct FrameSelector {
 }
 
 impl FrameSelector {
-    /// Selects frames that the program accepts and that have the right direction. A frame of
-    /// unknown direction matches both.
+    /// Creates a selector of frames that the filter accepts and that have the given direction. A
+    /// frame of unknown direction matches both directions.
     #[must_use]
     pub fn new(program: CbpfProgram, direction: DirectionFilter) -> Self {
         Self { program, direction }

@@ -23,7 +23,7 @@ pub enum PrintedBytes {
     Text,
 }
 
-/// The contents of a line, in addition to the summary.
+/// What is printed for a frame in addition to its summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PrintStyle {
     /// Whether to print the link layer's addresses and type.
@@ -43,7 +43,7 @@ pub(crate) struct FramePrinter {
     style: PrintStyle,
     stamps: TimestampPrinter,
     printed: u64,
-    /// Base of relative TCP sequence numbers.
+    /// Initial TCP sequence numbers, to which printed numbers are relative.
     conversations: Conversations,
 }
 

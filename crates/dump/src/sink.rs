@@ -1,4 +1,4 @@
-//! The destination of selected frames: text lines, JSON objects, a capture, or none but the count.
+//! The destination of selected frames: text lines, JSON objects, a capture file, or only a counter.
 
 use std::ops::ControlFlow;
 
@@ -106,7 +106,7 @@ impl DumpSink {
         self.saver.as_mut().map_or(Ok(()), |saver| saver.finish(totals))
     }
 
-    /// Returns the frames for the single document.
+    /// Returns the frames for the single JSON document; `None` if the output has another form.
     pub(crate) fn take_frames(&mut self) -> Option<Vec<Value>> {
         match &mut self.lines {
             LineOutput::Collected(frames) => Some(std::mem::take(frames)),

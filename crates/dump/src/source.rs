@@ -24,9 +24,9 @@ const MAX_BATCH: u32 = 256;
 /// A frame as seen by a capture.
 #[derive(Debug, Clone, Copy)]
 pub struct DumpFrame<'f> {
-    /// Nanoseconds since 1970.
+    /// When the frame was captured, in nanoseconds since 1970.
     pub ts_ns: u64,
-    /// Whether this machine sent the frame, if known.
+    /// Whether this machine sent the frame; `None` if this is not known.
     pub outgoing: Option<bool>,
     /// The frame's length in bytes on the wire.
     pub wire_len: u32,
@@ -57,8 +57,8 @@ pub struct ListenSource {
     name: String,
     iface: Iface,
     listener: InterfaceListener,
-    /// Events of interfaces, because a socket does not report that its interface was removed while
-    /// it was down.
+    /// Reports changes of interfaces. They are needed because a socket does not report that its
+    /// interface was removed while it was down.
     changes: LinkEvents,
     /// Whether the capture ends when the interface goes down.
     ends_on_link_down: bool,
@@ -225,8 +225,8 @@ impl DumpSource {
     }
 }
 
-/// Processes received frames. The outer result has the system's error; the inner one has the error
-/// of the visitor.
+/// Processes received frames. The outer result contains an error of the system, the inner one an
+/// error of the visitor.
 fn listen(
     listener: &mut InterfaceListener,
     visit: FrameVisitor<'_>,
@@ -260,8 +260,8 @@ impl ListenSource {
         Ok(true)
     }
 
-    /// Ignores the error if the interface is down, because the socket receives again once the
-    /// interface is up.
+    /// Ignores the error if the interface is down, because the socket receives frames again once
+    /// the interface is up.
     fn tolerate_link_down(&self, error: io::Error) -> Result<(), RunCause> {
         self.check_link()?;
         match Errno::from_io_error(&error) {
@@ -315,14 +315,14 @@ impl PortSource {
                 }
             }
         }
-        // A queue that has ended may still have frames that it received before.
+        // A queue that has ended may still hold frames that it received earlier.
         let is_over = |queue: &mut Box<dyn Queue>| queue.ended() && queue.rings().rx.avail() == 0;
         Ok(!self.port.queues.iter_mut().all(is_over))
     }
 }
 
-/// Returns whether the monitored port has sent the next frame of a monitor; otherwise it has
-/// received it.
+/// For the next frame of a monitor, returns whether the monitored port has sent the frame;
+/// otherwise the port has received it.
 fn was_sent(rx: &RxRing) -> bool {
     rx.first_flags().is_some_and(|flags| flags.has(SlotFlags(NS_TXMON)))
 }

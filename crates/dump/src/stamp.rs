@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 /// Nanoseconds in a second.
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// The form, selected by the number of `-t`.
+/// The form of timestamps, selected by how often `-t` is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum TimestampForm {
     /// The time of day: `12:34:56.123456`.
@@ -40,11 +40,11 @@ impl TimestampForm {
     }
 }
 
-/// Prints timestamps; remembers the reference time of relative ones.
+/// Prints timestamps. For relative timestamps, remembers the time to which they are relative.
 #[derive(Debug)]
 pub(crate) struct TimestampPrinter {
     form: TimestampForm,
-    /// Whether to print nine digits after the second, or six.
+    /// Whether to print nine digits after the decimal point instead of six.
     nanos: bool,
     zone: TimeZone,
     reference: Option<u64>,

@@ -21,10 +21,10 @@ pub struct EmulationAccount {
     pub entries: Vec<EntryAccount>,
     /// Frames sent, per exit.
     pub exits: Vec<ExitAccount>,
-    /// Frames that no link accepts.
+    /// Frames lost because no link accepts them.
     pub unrouted: PacketCounts,
-    /// Frames in the rx rings of the ports that were not received yet. In the sum for two threads,
-    /// also the frames on the way from one thread to the other.
+    /// Frames that are in the rx rings of the ports and have not been received yet. In the sum for
+    /// two threads, this also includes the frames on the way from one thread to the other.
     pub ring_backlog: PacketCounts,
     /// Frames handed to the other thread, if there are two; see `realtime/pipeline.rs`.
     pub handed_over: PacketCounts,
@@ -48,10 +48,11 @@ pub struct EmulationState {
 pub struct EntryAccount {
     /// Frames received, including refused ones.
     pub received: PacketCounts,
-    /// Frames that never reached a link: no memory left, or invalid frames.
+    /// Frames that were refused before they reached a link, because they are invalid or there was
+    /// no memory for them.
     pub refused: LinkDrops,
-    /// Number of captured frames whose timestamp is earlier than that of the frame before. `None`
-    /// if frames come from ports, where they have no timestamps.
+    /// Number of captured frames with an earlier timestamp than the frame before them. `None` if
+    /// frames come from ports, where they have no timestamps.
     pub unordered: Option<u64>,
 }
 
@@ -67,8 +68,8 @@ pub struct ExitAccount {
 }
 
 impl EmulationAccount {
-    /// Counts the frames dropped at exits as losses of their links. The engine has counted such a
-    /// frame as sent by the link, but for the user it is lost.
+    /// Counts the frames dropped at exits as losses of their links. The engine counts such a frame
+    /// as sent by the link, but the user sees it as lost.
     pub(super) fn charge_links(&mut self) {
         for (link, dropped) in self.exits.iter().flat_map(|exit| &exit.dropped) {
             let counters = &mut self.links[link.0 as usize];
@@ -87,8 +88,8 @@ impl EmulationAccount {
         sum(self.links.iter().map(|link| link.copies))
     }
 
-    /// Returns the number of frames whose timestamp is earlier than that of the frame before, if
-    /// captures were read.
+    /// Returns the number of frames with an earlier timestamp than the frame before them; `None`
+    /// if no captures were read.
     pub fn unordered(&self) -> Option<u64> {
         self.entries.iter().filter_map(|entry| entry.unordered).reduce(|sum, one| sum + one)
     }
@@ -112,8 +113,8 @@ impl EmulationAccount {
         sum(links.chain(waiting).chain([self.ring_backlog]))
     }
 
-    /// Returns whether the frames that came in equal the frames sent, lost, in flight and handed
-    /// over.
+    /// Returns whether all frames are accounted for: the frames received, copied and taken over
+    /// are as many as the frames sent, lost, in flight and handed over.
     pub fn is_balanced(&self) -> bool {
         let came = self.received() + self.ring_backlog + self.copies() + self.taken_over;
         came == self.sent() + self.lost() + self.in_flight() + self.handed_over

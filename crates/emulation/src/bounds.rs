@@ -25,7 +25,7 @@ pub struct ChangeBounds {
 }
 
 impl ChangeBounds {
-    /// Parses the value of `-M`; without the flag, nothing is bounded.
+    /// Parses the value of `-M`. Without the flag, nothing is bounded.
     ///
     /// # Errors
     /// [`Failure`] if the value is not valid for `-M`.
@@ -141,8 +141,8 @@ fn fastest_bps(rate: &RateSpec) -> Option<u64> {
     }
 }
 
-/// Returns the rate of a trace of delivery opportunities in the millisecond that has the most of
-/// them, in bits per second.
+/// Returns the rate in bits per second of a trace of delivery opportunities, in the millisecond
+/// that has the most opportunities.
 fn fullest_millisecond_bps(at_ns: &[u64], mtu: u32) -> u64 {
     let mut first = 0;
     let counts = at_ns.iter().enumerate().map(|(last, at)| {

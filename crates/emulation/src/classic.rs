@@ -10,7 +10,7 @@ use super::flags::{DIRECTED_FLAGS, DirectedFlag};
 use super::presets;
 use crate::config::names::{LINK_NAMES, PORT_NAMES};
 
-/// Returns the first flag that configures the links, if there is one.
+/// Returns the first given flag that configures the links; `None` if there is none.
 pub(super) fn first_link_flag(matches: &ArgMatches) -> Option<String> {
     let directed =
         DIRECTED_FLAGS.iter().find(|flag| matches.contains_id(flag.id)).map(DirectedFlag::shown);
@@ -189,7 +189,7 @@ fn value_for<'m>(
     }
 }
 
-/// Stores a rate. TLEM's `avg` becomes a policer.
+/// Stores a rate. A rate with TLEM's `avg` becomes a policer.
 fn put_rate(link: &mut ConfigTable, node: ConfigNode) -> Result<(), EmulationConfigError> {
     let text = node.shown();
     match text.strip_prefix("avg,") {
@@ -222,8 +222,8 @@ fn has_constant_rate(link: &ConfigTable) -> bool {
     matches!(rate.word("model"), None | Some("const" | "ether"))
 }
 
-/// Returns an error for TLEM's session files. They were an image of TLEM's memory, so they cannot
-/// be read here.
+/// Returns an error if TLEM's session files are requested. They are an image of TLEM's memory, so
+/// this program cannot read them.
 pub(super) fn refuse_foreign(matches: &ArgMatches) -> Result<(), Failure> {
     let (what, help) = if matches.contains_id("session") {
         let help = "start it with --name lab instead; then: slipring emulate ctl stats --name lab, \

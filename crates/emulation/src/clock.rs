@@ -31,8 +31,8 @@ pub(crate) fn run_clock(
     }
     let unnamed = config.ports()?.iter().any(|port| port.device.is_none());
     if unnamed && instead(matches).is_some() {
-        // If the settings or figures are only printed, no ports are opened, so it does not matter
-        // that ports have no names.
+        // No ports are opened if the settings or figures are only printed. So it does not matter
+        // that the ports have no names.
         return Ok(RunClock::Virtual(CapturePairs::default()));
     }
     let ports = devices(config)?;

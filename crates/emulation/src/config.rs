@@ -106,7 +106,7 @@ impl EmulationConfig {
         ::toml::from_str(&self.to_toml()).expect("settings are written as TOML")
     }
 
-    /// Builds the network.
+    /// Builds the network from the settings.
     ///
     /// # Errors
     /// [`EmulationConfigError`] for the first invalid setting, with its location.
@@ -123,7 +123,7 @@ impl EmulationConfig {
         network::ports(&self.root)
     }
 
-    /// Returns the seed, if one is given.
+    /// Returns the seed; `None` if none is given.
     ///
     /// # Errors
     /// [`EmulationConfigError`] if the seed is not a whole number.
@@ -131,7 +131,7 @@ impl EmulationConfig {
         self.root.get("seed").map(|node| quantity::count("seed", node)).transpose()
     }
 
-    /// Returns the name of the run, if one is given.
+    /// Returns the name of the run; `None` if none is given.
     pub fn name(&self) -> Option<String> {
         self.root.word("name").map(str::to_owned)
     }
@@ -198,8 +198,8 @@ impl EmulationConfig {
         Ok(())
     }
 
-    /// Returns the top-level key with which a path begins; `None` if it is `link`, or the name of a
-    /// link.
+    /// Returns the top-level key with which a path begins; `None` if the path begins with `link`
+    /// or the name of a link.
     fn is_of_the_run(&self, path: &str) -> Option<&'static str> {
         let first = path.split('.').next()?;
         let is_link = match self.root.get("link").map(|node| &node.value) {
@@ -392,8 +392,8 @@ fn is_end(key: &str) -> bool {
 /// Cause in the errors for adding, removing or reconnecting links during a run.
 const FIXED_LINKS_CAUSE: &str = "links are neither added nor removed while they run";
 
-/// A link's rate is either constant or a trace: setting `bps` removes the trace, setting `trace`
-/// removes the constant rate.
+/// A link's rate is either constant or a trace. So if `bps` is set, the trace is removed, and if
+/// `trace` is set, the constant rate is removed.
 fn choose_model(table: &mut ConfigTable, part: &str, key: &str) {
     if part == "rate" && key == "bps" && table.get("trace").is_some() {
         let trace = ["trace", "format", "mtu", "end", "unit", "period", "model"];

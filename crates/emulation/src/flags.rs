@@ -31,7 +31,8 @@ impl Default for BurstLimit {
 }
 
 impl BurstLimit {
-    /// Greatest limit in frames that the user may set: the slots of the largest ring.
+    /// Greatest number of frames that the user may set as a limit: the number of slots of the
+    /// largest ring.
     const MAX_SLOTS: u32 = 8192;
 
     /// Parses a number of frames, or bytes with a unit.
@@ -88,7 +89,7 @@ impl BurstLimit {
     }
 }
 
-/// Returns the processors for the threads, one for each thread.
+/// Returns the processors that the user gives for the threads, one for each thread.
 pub(crate) fn cpus(matches: &ArgMatches) -> Result<Vec<u32>, Failure> {
     let cpus: Vec<u32> = matches.get_many("cpu").into_iter().flatten().copied().collect();
     let twice = cpus.iter().enumerate().find(|(at, cpu)| cpus[..*at].contains(cpu));
@@ -110,7 +111,7 @@ pub(super) struct DirectedFlag {
 }
 
 impl DirectedFlag {
-    /// Returns the flag's name for errors: `-B`, or `--name` if the flag has no letter.
+    /// Returns the flag's name for errors: `-B`, or `--name` if the flag has no short form.
     pub(super) fn shown(&self) -> String {
         self.short.map_or_else(|| format!("--{}", self.id), |short| format!("-{short}"))
     }
@@ -345,7 +346,8 @@ fn gateway(text: &str) -> Result<Option<IpAddr>, std::net::AddrParseError> {
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
-/// Returns TLEM's flags that this program only knows to explain why it does not support them.
+/// Returns TLEM's flags that are not supported. They are accepted only to explain this to the
+/// user.
 fn old() -> [Arg; 4] {
     let letter = |id: &'static str, short: char, help: &'static str| {
         Arg::new(id).short(short).help(help).help_heading("For compatibility with TLEM")

@@ -35,7 +35,7 @@ pub(crate) struct LinkPublisher {
 
 /// The run to publish.
 pub(crate) struct PublishedRun {
-    /// The run's name.
+    /// The run's name; `None` if it has none.
     pub name: Option<String>,
     /// The run's seed.
     pub seed: u64,
@@ -45,7 +45,7 @@ pub(crate) struct PublishedRun {
     pub network: Box<dyn Fn() -> Arc<NetworkSpec> + Send>,
 }
 
-/// The inputs of the metrics of one link.
+/// The data from which the metrics of one link are computed.
 struct LinkSample<'l> {
     rate: &'l RateSpec,
     requested: &'l RequestedLink,
@@ -155,7 +155,7 @@ impl ObjectMetrics for LinkPublisher {
             self.states.clear();
         }
         let is_old = |old: &Arc<EmulationState>| age(old) >= RECENT_WINDOW_NS;
-        // One state that is at least as old as the interval is kept, as its beginning.
+        // One state that is at least as old as the interval is kept as its beginning.
         while self.states.get(1).is_some_and(is_old) {
             self.states.pop_front();
         }

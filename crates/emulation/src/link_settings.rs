@@ -15,7 +15,7 @@ pub struct LinkSettings {
     pub network: NetworkSpec,
     /// Later states of the links, with their times in ns since the start, in order.
     pub changes: Vec<(u64, NetworkSpec)>,
-    /// The seed, if the file has one.
+    /// The seed; `None` if the file has none.
     pub seed: Option<u64>,
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_pcap::WriteError;
 
-/// Number of buffered bytes from which on the buffer is written before the end.
+/// The buffer is written to the file as soon as it has this many bytes.
 const WRITE_CHUNK_BYTES: usize = 1 << 18;
 
 /// A file that is written in large blocks, with errors that name it.

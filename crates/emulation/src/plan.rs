@@ -24,14 +24,14 @@ pub struct EmulationPlan {
     pub network: NetworkSpec,
     /// The settings that `network` was built from; changes during the run start from them.
     pub config: EmulationConfig,
-    /// The seed of every random stream; chosen at random if the user gives none, and always
-    /// reported.
+    /// The seed of every random stream. It is chosen at random if the user gives none. It is
+    /// always reported.
     pub seed: u64,
     /// Whether the run is in virtual or in real time.
     pub clock: RunClock,
     /// Changes at given times since the start, in order of time; each has already been validated.
     pub schedule: Vec<ScheduledChange>,
-    /// Outputs besides the report.
+    /// Outputs in addition to the report.
     pub outputs: RunOutputs,
     /// Limits for changes during the run (`-M`).
     pub bounds: ChangeBounds,
@@ -41,9 +41,10 @@ pub struct EmulationPlan {
     pub stats: bool,
     /// The parsed command line, needed to read its settings file again.
     pub typed: ArgMatches,
-    /// What to print instead of running.
+    /// What to print instead of running; `None` if the run is to start.
     pub instead: Option<PrintRequest>,
-    /// The name under which `slipring emulate ctl` and `slipring top` find the run.
+    /// The name by which `slipring emulate ctl` and `slipring top` find the run; `None` if the
+    /// user gives none.
     pub name: Option<String>,
 }
 
@@ -124,7 +125,7 @@ pub enum RunClock {
 pub struct CapturePairs {
     /// Inputs and outputs, in the order of the network's ports.
     pub pairs: Vec<CapturePair>,
-    /// Frames captured later than this after the first frame are left out; `None` for no limit.
+    /// Frames captured later than this after the first frame are omitted; `None` for no limit.
     pub duration: Option<Duration>,
 }
 
@@ -145,7 +146,7 @@ pub struct RealtimePlan {
     pub ports: Vec<PortName>,
     /// How the ports are opened.
     pub opening: PortOpening,
-    /// Whether to use two threads with one port each, instead of one thread for both.
+    /// Whether to use two threads, each with one port, instead of one thread for both ports.
     pub pipeline: bool,
     /// Processors to pin the threads to, in turn; may be empty.
     pub cpus: Vec<u32>,
@@ -157,6 +158,6 @@ pub struct RealtimePlan {
     pub period: Option<Duration>,
     /// Length of the run; `None` if it runs until a signal.
     pub duration: Option<Duration>,
-    /// Route mode, if the run is a router between the ports.
+    /// Settings of route mode; `None` if the run is not a router.
     pub route: Option<RouteMode>,
 }

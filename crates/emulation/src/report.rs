@@ -95,13 +95,13 @@ impl<'m> EmulationReport<'m> {
         EmulationDocument::of(&self.links, self.unrouted).changed(self.changes)
     }
 
-    /// Returns the report for Prometheus.
+    /// Returns the report in the OpenMetrics format, which Prometheus reads.
     pub fn openmetrics(&self) -> String {
         openmetrics::text(&self.links, self.unrouted)
     }
 }
 
-/// Returns the first error of each user model of a link, a sentence for each.
+/// Returns one sentence for each user model that failed, with its first error.
 pub(crate) fn model_failures(link: &LinkSpec) -> Vec<String> {
     let errors = link.user_model_errors().into_iter();
     errors.map(|(stage, trouble)| format!("{stage}: {trouble}")).collect()

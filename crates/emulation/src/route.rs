@@ -27,7 +27,7 @@ use queue::{GatewayQueue, SharedGateway};
 /// The parameters of route mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteMode {
-    /// The gateway on the network of each port, if one is set.
+    /// The gateway on the network of each port; `None` if the port has none.
     gateways: [Option<RouteGateway>; 2],
     ttl_policy: TtlPolicy,
 }
@@ -105,7 +105,7 @@ const IP_FORWARD_PATH: &str = "/proc/sys/net/ipv4/ip_forward";
 const HOST_FORWARDS_WARNING: &str = "this host forwards as well and sees what a packet: port sees, so \
     frames would pass twice: sysctl -w net.ipv4.ip_forward=0, or take netmap: ports";
 
-/// Returns whether a port is a network interface of this host, on whose link there may be other
+/// Returns whether a port is a network interface of this host, so that its link may lead to other
 /// hosts.
 fn has_hosts(port: &PortName) -> bool {
     port.kind.has(kind::HOST_RINGS)
@@ -125,8 +125,7 @@ fn no_side(name: &str, gateway: Option<&RouteGateway>, error: &RouterInterfaceEr
     }
 }
 
-/// Returns an error for overlapping subnets, because it would be ambiguous where an address
-/// belongs.
+/// Returns an error if the subnets overlap, because then an address could belong to either side.
 fn refuse_overlap(sides: &[RouterInterface; 2], names: &[PortName]) -> Result<(), Failure> {
     let Some(address) = sides[0].overlap(&sides[1]) else { return Ok(()) };
     let [left, right] = [&names[0].name, &names[1].name];

@@ -28,7 +28,7 @@ pub struct RunServices {
     pub channel: Arc<EmulatorChannel>,
     history: Arc<SettingsHistory>,
     log: Option<LogWriter>,
-    /// Whether all figures are printed at the end.
+    /// Whether all figures are printed at the end, not only the main ones.
     reports_all: bool,
     _endpoint: Option<MetricsEndpoint>,
     _control: Option<ControlServer>,
@@ -115,7 +115,7 @@ impl RunServices {
         })
     }
 
-    /// Sets the writer of the frame log; [`Self::close`] waits for it.
+    /// Sets the writer of the frame log; [`Self::close`] waits until it has written the whole log.
     #[must_use]
     pub fn with_log(self, log: Option<LogWriter>) -> Self {
         Self { log, ..self }

@@ -48,7 +48,7 @@ const HEADER_ALIGN: usize = 8;
 const USABLE_BYTES: usize = CHUNK_BYTES - HEADER_ALIGN;
 /// Bits of a handle for the header's offset in its chunk; the other bits are the chunk number.
 const OFFSET_BITS: u32 = (CHUNK_BYTES / HEADER_ALIGN).trailing_zeros();
-/// Maximum number of chunks: 32 GiB.
+/// Maximum number of chunks; together they hold 32 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - OFFSET_BITS);
 /// Number of spare chunks that are kept although they were unused for a while; the memory of
 /// further chunks is freed.
@@ -87,7 +87,7 @@ impl LifetimeClass {
 #[derive(Debug)]
 pub struct EmulationStore {
     chunks: Vec<StoreChunk>,
-    /// The chunk that each lane fills, or [`NO_CHUNK`].
+    /// The chunk that each lane currently fills, or [`NO_CHUNK`].
     open_chunks: [u32; LifetimeClass::COUNT],
     /// Numbers of the empty chunks that still have memory, in the order in which they became empty.
     spare: Vec<u32>,
@@ -99,11 +99,11 @@ pub struct EmulationStore {
     vacant: Vec<u32>,
     /// Maximum number of chunks with memory.
     limit: usize,
-    /// The latest time set, in ns: no stored frame arrived later.
+    /// The latest time set with `set_time`, in ns: no stored frame arrived later.
     latest_ns: u64,
     /// Buffer for making copies.
     scratch: Vec<u8>,
-    /// Where the last prefetch began.
+    /// Handle at which the last prefetch began.
     prefetched: FrameHandle,
 }
 
@@ -126,8 +126,8 @@ struct StoreChunk {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct StoreHeader(u64);
 
-/// Bits of the arrival time in a header. It is unambiguous for 39 hours; a frame must leave
-/// earlier.
+/// Number of bits of the arrival time in a header. The time is unambiguous for 39 hours, so a
+/// frame must leave within that time.
 const TIME_BITS: u32 = 47;
 
 /// A stored frame.
@@ -337,8 +337,8 @@ impl EmulationStore {
         })
     }
 
-    /// Makes a chunk without frames available again. An open chunk is filled from the front again;
-    /// so a link without delay stays within the L1 cache.
+    /// Makes a chunk without frames available again. An open chunk stays open and is filled from
+    /// the front again, so the frames of a link without delay stay within the L1 cache.
     #[cold]
     fn recycle_chunk(&mut self, number: usize) {
         let chunk = &mut self.chunks[number];

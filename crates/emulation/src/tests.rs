@@ -47,7 +47,8 @@ fn up(args: &str) -> LinkSpec {
     links(args)[0].clone()
 }
 
-/// Returns summary, cause and help of the error for a refused command line, without its code.
+/// Returns the error message for a refused command line: summary, cause and help, without the
+/// code.
 fn refusal(args: &str) -> String {
     message(&plan(&format!("--virtual a b {args}")).unwrap_err())
 }

@@ -50,13 +50,14 @@ pub struct VirtualRun<'p> {
     pub changes: Vec<(u64, NetworkSpec)>,
     /// The seed of every random stream.
     pub seed: u64,
-    /// Frames captured this many ns or more after the first frame are left out.
+    /// Frames captured this many ns or more after the first frame are omitted; `None` for no
+    /// limit.
     pub duration_ns: Option<u64>,
     /// The captures: frames of the first one enter at the first entry of the network.
     pub directions: Vec<CaptureDirection>,
-    /// Path of the packet log.
+    /// Path of the packet log; `None` if there is none.
     pub log: Option<String>,
-    /// Path prefix of the logs in mahimahi's format.
+    /// Path prefix of the logs in mahimahi's format; `None` if there are none.
     pub mahimahi: Option<String>,
     /// The command line, for the headers of the logs.
     pub command: String,
@@ -201,8 +202,8 @@ struct VirtualLoop {
     carrier: OfflineCarrier,
     feeds: Vec<InputFeed>,
     entering: EnteringFrames,
-    /// Frames captured from this time on are left out. In ns since 1970; until [`Self::begin`] has
-    /// run, in ns since the start.
+    /// Frames captured from this time on are omitted; `None` for no limit. In ns since 1970;
+    /// before [`Self::begin`] has run, in ns since the start.
     until_ns: Option<u64>,
 }
 
@@ -256,7 +257,8 @@ impl VirtualLoop {
         self.feeds.iter().filter_map(InputFeed::last_ns).min()
     }
 
-    /// Returns the capture time of the next frame of all inputs.
+    /// Returns the capture time of the earliest next frame of all inputs; `None` if there are no
+    /// more frames.
     fn next_ns(&self) -> Option<u64> {
         self.feeds.iter().filter_map(|feed| feed.next_ns(&self.carrier.chunks)).min()
     }
@@ -269,8 +271,8 @@ impl VirtualLoop {
         while let Some((index, first_ns)) = earliest(&next).filter(|first| first.1 <= horizon_ns) {
             let others = next.iter().enumerate().filter(|(other, _)| *other != index);
             let until_ns = others.filter_map(|(_, next_ns)| *next_ns).min();
-            // Takes at least the first frame of this input; it is no later than those of the other
-            // inputs.
+            // This takes at least the first frame of this input, because that frame is no later
+            // than the frames of the other inputs.
             let until_ns = until_ns.map_or(horizon_ns, |until| horizon_ns.min(until - 1));
             let feed = &mut self.feeds[index];
             feed.take(until_ns.max(first_ns), usize::MAX, &self.carrier.chunks, &mut self.entering);
@@ -367,7 +369,7 @@ fn earliest(next_ns: &[Option<u64>]) -> Option<(usize, u64)> {
     at_hand.min_by_key(|&(_, next_ns)| next_ns)
 }
 
-/// Returns the link that frames take from a source if no class directs them elsewhere.
+/// Returns the link that begins at `source` and that frames take if no class selects another link.
 fn first_link(network: &NetworkSpec, source: LinkSource) -> Option<&slipring_link::NetworkLink> {
     let here = || network.links.iter().enumerate().filter(|(_, link)| link.from == source);
     let classless =

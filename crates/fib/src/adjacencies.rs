@@ -67,7 +67,7 @@ impl AdjacencyTable {
         Some(index)
     }
 
-    /// Removes a use; `generation` is that of the first snapshot without it.
+    /// Removes a use. `generation` is the generation of the first snapshot without the adjacency.
     pub(crate) fn release(&mut self, key: AdjacencyKey, generation: u64) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         entry.uses -= 1;

@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 
 use crate::tables::{AdjacencyIndex, BUCKETS};
 
-/// Assigns the buckets to `hops` (adjacencies with weights; at least one and at most [`BUCKETS`],
-/// without repetitions). `before` is the last assignment.
+/// Assigns the buckets to `hops`, which are adjacencies with weights: at least one and at most
+/// [`BUCKETS`], without repetitions. `before` is the last assignment.
 ///
-/// A hop gets its exact share of buckets, rounded down or up. Only buckets of removed hops move,
-/// and buckets in excess of a share that is rounded up.
+/// A hop gets its exact share of buckets, rounded up or down. Only two kinds of buckets move: those
+/// of removed hops, and those by which a hop exceeds its share rounded up.
 pub(crate) fn assign(
     before: Option<&[AdjacencyIndex; BUCKETS]>,
     hops: &[(AdjacencyIndex, u16)],
@@ -34,7 +34,7 @@ pub(crate) fn assign(
         });
         *owner = Some(at);
     }
-    // There can be too few free buckets for a new hop if the shares of all others are rounded up.
+    // If the shares of all other hops are rounded up, a new hop may find too few free buckets.
     while let Some(poor) = (0..hops.len()).find(|at| counts[*at] < shares[*at] / total) {
         let rich =
             (0..hops.len()).max_by_key(|at| excess(&shares, &counts, total, *at)).unwrap_or(poor);
@@ -48,7 +48,7 @@ pub(crate) fn assign(
     owners.map(|owner| hops[owner.unwrap_or(0)].0)
 }
 
-/// Returns by how many buckets a hop exceeds its share, times `total`.
+/// Returns by how many buckets a hop exceeds its exact share, multiplied by `total`.
 fn excess(shares: &[u64], counts: &[u64], total: u64, at: usize) -> i64 {
     (counts[at] * total) as i64 - shares[at] as i64
 }

@@ -10,14 +10,14 @@ use crate::tables::{VlanTags, VrfIndex};
 /// An interface of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortConfig {
-    /// The index that routes, addresses and neighbours use for the interface.
+    /// The kernel's interface index, to which routes, addresses and neighbours refer.
     pub ifindex: u32,
-    /// The index of the interface by which frames leave, if it differs: the parent of a
-    /// subinterface whose tags the router itself adds.
+    /// The index of the parent, if the router itself adds the tags of this subinterface. Frames
+    /// leave by the parent. `None` for all other interfaces.
     pub parent: Option<u32>,
     /// The name, as typed.
     pub name: String,
-    /// The tables in which its packets are looked up.
+    /// The VRF in whose tables its packets are looked up.
     pub vrf: VrfIndex,
     /// VLAN tags of the frames, if this is a subinterface.
     pub tags: VlanTags,
@@ -41,8 +41,8 @@ impl Default for VrfConfig {
     }
 }
 
-/// Limits of the mirror's memory. Packets for anything beyond them are left to the kernel; the
-/// mirror counts such cases.
+/// Limits of the mirror's memory. The packets of anything beyond these limits are left to the
+/// kernel, and the mirror counts such cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FibLimits {
     /// Maximum number of routes in all mirrored tables.
@@ -55,7 +55,7 @@ pub struct FibLimits {
     /// Maximum number of different sets of next hops; each takes 512 bytes in a snapshot. At most
     /// 65,536.
     pub balanced: u32,
-    /// Next-hop objects.
+    /// Maximum number of next-hop objects.
     pub next_hop_objects: usize,
     /// Maximum number of nodes in the IPv6 tree of a VRF; at least 64.
     pub ipv6_nodes: usize,

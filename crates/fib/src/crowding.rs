@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use crate::prefix::{AddressBits, RoutePrefix};
 use crate::tables::TargetIndex;
 
-/// The first value of each range, and the number for its addresses.
+/// The first address of each range, and the number of the target for the range.
 type Numbers = Vec<(u128, u32)>;
 
 /// Lengths of blocks, the smallest blocks first. The last block contains all addresses.
@@ -24,8 +24,8 @@ const BLOCK_LENGTHS: [u8; 9] = [64, 56, 48, 40, 32, 24, 16, 8, 0];
 const STARTS_PER_NODE: usize = 13;
 /// A block with fewer starts saves nothing, because a block itself has two starts.
 const MIN_STARTS: usize = 4;
-/// If the number of routes falls to this share of the number at which space was short, there may be
-/// enough space.
+/// If the number of routes falls below this share of the number at which space was short, all may
+/// fit again.
 const RETRY_SHARE: (usize, usize) = (7, 8);
 
 /// The prefixes that are left to the kernel.
@@ -57,7 +57,7 @@ impl CrowdedPrefixes {
         !self.starts.is_empty() && routes * RETRY_SHARE.1 <= self.routes * RETRY_SHARE.0
     }
 
-    /// Replaces the ranges in each of these prefixes by one range that is left to the kernel.
+    /// In each of these prefixes, replaces all ranges by a single range that is left to the kernel.
     pub(crate) fn cover(&self, numbers: Numbers, within: RoutePrefix<u128>) -> Numbers {
         if self.starts.is_empty() {
             return numbers;
@@ -102,7 +102,7 @@ fn blocks(numbers: &[(u128, u32)], len: u8, excess: usize) -> Option<(u8, BTreeS
         if left == 0 {
             break;
         }
-        // The block itself has a start and an end.
+        // The range of the block itself has a start and an end, which need space.
         left = left.saturating_sub(cost - 2);
         starts.insert(start);
     }

@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use crate::prefix::{AddressBits, RoutePrefix};
 
-/// If more prefixes than this changed, all addresses are written, which takes no longer.
+/// Maximum number of remembered prefixes. If more have changed, all addresses are written, which
+/// takes no longer.
 const MAX_PREFIXES: usize = 1 << 16;
 
 /// Changed prefixes, by table.
@@ -15,7 +16,7 @@ pub(crate) struct DirtyPrefixes<A> {
 }
 
 impl<A: AddressBits> DirtyPrefixes<A> {
-    /// Begins with all addresses changed.
+    /// Starts in a state in which all addresses count as changed.
     pub(crate) const fn all() -> Self {
         Self { prefixes: Vec::new(), is_all: true }
     }
@@ -41,8 +42,8 @@ impl<A: AddressBits> DirtyPrefixes<A> {
         self.prefixes.clear();
     }
 
-    /// The changed prefixes of some tables, and `others`: in ascending order, without prefixes that
-    /// are inside another.
+    /// Returns the changed prefixes of some tables, together with `others`, in ascending order.
+    /// Prefixes inside another one are left out.
     pub(crate) fn of(
         &self,
         tables: &[u32],

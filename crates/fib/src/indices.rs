@@ -7,19 +7,19 @@ use alloc::vec::Vec;
 use crate::tables::ForwardingTables;
 
 /// Gives out indices below a limit. A freed index is given out again only when no reader can still
-/// have it.
+/// use it.
 #[derive(Debug)]
 pub(crate) struct IndexPool {
     /// This index and all greater ones were never given out.
     next: u32,
     limit: u32,
     free: Vec<u16>,
-    /// Freed indices, each with the first generation that does not refer to it.
+    /// Freed indices, each with the generation of the first snapshot that does not refer to it.
     pending: VecDeque<(u64, u16)>,
 }
 
 impl IndexPool {
-    /// Gives out `first..limit`; `limit` is at most 2¹⁶.
+    /// Creates a pool of the indices `first..limit`. `limit` is at most 2¹⁶.
     pub(crate) const fn new(first: u32, limit: u32) -> Self {
         Self { next: first, limit, free: Vec::new(), pending: VecDeque::new() }
     }
@@ -74,7 +74,7 @@ impl PublishedSnapshots {
         self.alive.push_back((snapshot.generation, Arc::downgrade(snapshot)));
     }
 
-    /// Records that readers without an `Arc` use this generation or a later one.
+    /// Records that readers without an `Arc` now use this generation or a later one.
     pub(crate) fn quiesced(&mut self, generation: u64) {
         if let Some(external) = &mut self.external {
             *external = generation.max(*external);

@@ -21,9 +21,10 @@ pub(crate) struct KernelLink {
     pub flags: LinkFlags,
     pub mtu: u32,
     pub mac: MacAddr,
-    /// The device of which the interface is a port.
+    /// The index of the bridge, bond or VRF device of which the interface is a port; `None` if it
+    /// is not a port.
     pub master: Option<u32>,
-    /// The table of a VRF device.
+    /// The table of a VRF device; `None` for other interfaces.
     pub vrf_table: Option<u32>,
 }
 
@@ -51,7 +52,7 @@ type AddressKey = (u32, IpAddr, u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AddressEntry {
     is_secondary: bool,
-    /// The kernel's order.
+    /// Position in the order in which the kernel first reported the addresses.
     order: u64,
 }
 
@@ -63,9 +64,10 @@ pub(crate) struct Links {
     addresses: Mirrored<AddressKey, AddressEntry>,
     addresses_seen: u64,
     ports: Vec<PortConfig>,
-    /// How the administrator wants sources to be checked, by port; ports beyond have no check.
+    /// How the administrator wants sources to be checked, by port. Ports beyond the end have no
+    /// check.
     source_checks: Vec<ReversePathMode>,
-    /// Interfaces of ports that were deleted: a new one may get the same index.
+    /// Indices of deleted interfaces of ports. A new interface may get the same index.
     deleted: BTreeSet<u32>,
     /// Whether the ports may have changed since the last [`Self::publish`].
     pub has_changed: bool,
@@ -100,13 +102,14 @@ impl Links {
         port.vrf = vrf;
     }
 
-    /// Checks the sources of packets from ports, by port; ports beyond have no check but the kernel's.
+    /// Sets how the sources of packets are checked, by port. Ports beyond the end have only the
+    /// kernel's check.
     pub(crate) fn set_source_checks(&mut self, checks: Vec<ReversePathMode>) {
         self.has_changed |= self.source_checks != checks;
         self.source_checks = checks;
     }
 
-    /// Notes that an interface was deleted, which its port does not outlive.
+    /// Records that an interface was deleted. Its port is no longer used from then on.
     pub(crate) fn note_deleted(&mut self, ifindex: u32) {
         let is_used = |port: &PortConfig| port.ifindex == ifindex || port.parent == Some(ifindex);
         if self.ports.iter().any(is_used) {
@@ -201,8 +204,8 @@ impl Links {
         }
     }
 
-    /// The kernel's check of sources on an interface. Without an IPv4 address, the kernel takes the loose one
-    /// for the strict one.
+    /// The kernel's check of sources on an interface. If the interface has no IPv4 address, the
+    /// kernel's loose check behaves like the strict one.
     fn reverse_path(&self, ifindex: u32, addresses: &[(IpAddr, u8)]) -> ReversePathMode {
         match self.settings.reverse_path(ifindex) {
             ReversePathMode::Loose if !addresses.iter().any(|(address, _)| address.is_ipv4()) => {

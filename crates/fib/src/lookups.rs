@@ -12,12 +12,13 @@ use slipring_classify::intervals::IntervalTree;
 
 use crate::tables::{Ipv4Lookup, Ipv6Lookup, TargetIndex};
 
-/// The IPv4 table of a VRF, for its writer.
+/// The IPv4 table of a VRF, as its writer uses it.
 pub trait Ipv4Table: Send + Debug {
     /// The table, for lookups.
     fn reader(&self) -> Arc<dyn Ipv4Lookup>;
 
-    /// Sets the targets of the addresses from `start` to `end`; ranges as in [`Dir24Writer::set`].
+    /// Sets the targets of the addresses from `start` to `end`. The form of `ranges` is that of
+    /// [`Dir24Writer::set`].
     ///
     /// # Errors
     /// If there is no space. Nothing has changed then.
@@ -27,7 +28,7 @@ pub trait Ipv4Table: Send + Debug {
     /// was running during these changes has ended.
     fn reclaim(&mut self);
 
-    /// Lower bound of the number of changes for which there is space.
+    /// Returns a lower bound of the number of blocks that are free.
     fn free_blocks(&self) -> usize;
 }
 

@@ -54,7 +54,7 @@ pub use names::{InterfaceEntry, NeighbourInfo, RouteEntry, RouteLead};
 pub use questions::{GatewayRequest, RouteAnswer};
 pub use verify::{VerifyBusy, VerifyReport};
 
-/// Counts of errors, and of objects without space, since the mirror was created.
+/// Counts of errors since the mirror was created, and of objects for which there was no space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MirrorCounters {
     /// Routes for which there was no space ([`FibLimits::routes`](crate::FibLimits::routes)).
@@ -62,16 +62,16 @@ pub struct MirrorCounters {
     pub refused_routes: u64,
     /// Neighbours for which there was no space; their packets are left to the kernel.
     pub refused_neighbours: u64,
-    /// Next-hop objects for which there was no space; packets of their routes are left to the
-    /// kernel.
+    /// Next-hop objects for which there was no space. Packets of the routes that use them are left
+    /// to the kernel.
     pub refused_next_hops: u64,
     /// How often there was no target index, adjacency or bucket array for a route or host, so that
     /// it was left to the kernel.
     pub exhausted: u64,
     /// /24 prefixes left to the kernel for lack of a tail block.
     pub exhausted_blocks: u64,
-    /// IPv6 prefixes left to the kernel because the tree was full, counted each time that there
-    /// were too few nodes.
+    /// IPv6 prefixes left to the kernel because a tree was full. A prefix is counted each time that
+    /// there were too few nodes.
     pub exhausted_prefixes: u64,
     /// How often notifications of the kernel were lost.
     pub overruns: u64,
@@ -79,7 +79,7 @@ pub struct MirrorCounters {
     pub interrupted_dumps: u64,
     /// Routes that the kernel had removed without a notification, as a dump showed.
     pub silent_removals: u64,
-    /// Messages that did not match the mirror, so that a dump was requested.
+    /// Messages that contradicted the mirror. Each of them causes a dump.
     pub doubtful_messages: u64,
 }
 
@@ -136,21 +136,21 @@ pub struct Mirror {
     has_stale_specs: bool,
     /// Hosts whose cells may have to be updated.
     dirty_hosts: BTreeSet<IpAddr>,
-    /// Whether there was no space for some specs or hosts since the last evaluation of all.
+    /// Whether some specs or hosts found no space since all were last evaluated.
     is_starved: bool,
-    /// The adjacency from which the next [`Self::solicit`] continues.
+    /// The adjacency after which the next [`Self::solicit`] continues.
     asked: Option<crate::adjacencies::AdjacencyKey>,
-    /// A verification runs.
+    /// The running verification; `None` if none runs.
     check: Option<verify::Check>,
     simd: Simd,
 }
 
 impl Mirror {
-    /// Creates an empty mirror: all tables must be dumped. `ipv4` contains the tables of the VRFs,
-    /// in which all addresses have the value 0.
+    /// Creates an empty mirror, for which all tables must be dumped. `ipv4` contains one table per
+    /// VRF, in which all addresses have the value 0.
     ///
     /// # Panics
-    /// If there is no VRF, or not one table for each.
+    /// If there is no VRF, or if `ipv4` does not contain one table for each VRF.
     #[must_use]
     pub fn new(config: MirrorConfig, ipv4: Vec<Box<dyn Ipv4Table>>) -> Self {
         assert!(!config.vrfs.is_empty(), "at least one VRF");
@@ -216,13 +216,14 @@ impl Mirror {
         self.links.set_vrf(port, vrf);
     }
 
-    /// Checks the sources of packets from ports, by port, also if the kernel does not; ports beyond have
-    /// no check but the kernel's. It is in force with the next snapshot.
+    /// Sets how the sources of packets are checked, by port, even if the kernel does not check
+    /// them. Ports beyond the end have only the kernel's check. The setting is in force with the
+    /// next snapshot.
     pub fn set_source_checks(&mut self, checks: Vec<ReversePathMode>) {
         self.links.set_source_checks(checks);
     }
 
-    /// Mirrors the tables of the VRFs. New ones must be dumped.
+    /// Selects the tables of the VRFs for mirroring. New tables must be dumped.
     fn choose_tables(&mut self) {
         let of = |tables: fn(&VrfConfig) -> &Vec<u32>| -> Vec<u32> {
             let all = self.vrfs.iter().flat_map(|vrf| tables(&vrf.config).iter().copied());
@@ -237,10 +238,10 @@ impl Mirror {
         }
     }
 
-    /// Leaves to the kernel all destinations that a router never forwards: this network and
-    /// loopback (RFC 1122, 3.2.1.3), multicast, and the limited broadcast with the rest of its /24,
-    /// which so needs no block; for IPv6, the unspecified address and loopback (RFC 4291, 2.5.2 and
-    /// 2.5.3), link-local, multicast.
+    /// Leaves to the kernel all destinations that a router never forwards. For IPv4, these are this
+    /// network and loopback (RFC 1122, 3.2.1.3), multicast, and the limited broadcast with the rest
+    /// of its /24, so that it needs no block. For IPv6, these are the unspecified address and
+    /// loopback (RFC 4291, 2.5.2 and 2.5.3), link-local, and multicast.
     fn reserve(&mut self) {
         let spec = self.specs.acquire(RouteSpec::KERNEL);
         let record = RouteRecord::new(spec, 0, 0, 0, 0);
@@ -256,27 +257,28 @@ impl Mirror {
         }
     }
 
-    /// Marks all tables to be written again.
+    /// Marks all addresses of all tables to be written again.
     fn mark_all(&mut self) {
         self.v4.dirty.add_all();
         self.v6.dirty.add_all();
     }
 
-    /// Returns what must be dumped, because it was not dumped yet, or because notifications were
-    /// lost or are incomplete. The program begins these dumps with [`Self::begin_dump`], in this
-    /// order.
+    /// Returns the tables that must be dumped, because they were not dumped yet, or because
+    /// notifications were lost or are incomplete. The program must begin these dumps with
+    /// [`Self::begin_dump`], in this order.
     #[must_use]
     pub const fn needs_resync(&self) -> DumpSet {
         self.resync.wanted()
     }
 
-    /// Whether every table was dumped once, so that packets can be forwarded.
+    /// Whether each table was dumped at least once, so that packets can be forwarded.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.resync.is_complete()
     }
 
-    /// Whether the kernel's rules were dumped once, so that it is known which tables are needed.
+    /// Whether the kernel's rules were dumped at least once, so that it is known which tables are
+    /// needed.
     #[must_use]
     pub const fn knows_rules(&self) -> bool {
         self.resync.was_dumped(DumpKind::Rules)
@@ -297,8 +299,8 @@ impl Mirror {
         }
     }
 
-    /// Records that readers that do not hold an `Arc`, such as a BPF program, use the tables of
-    /// this generation or a later one. Only with
+    /// Records that readers without an `Arc`, such as a BPF program, now use the tables of this
+    /// generation or a later one. Call this only with
     /// [`MirrorConfig::has_external_readers`](crate::MirrorConfig::has_external_readers).
     pub fn quiesced(&mut self, generation: u64) {
         self.snapshots.quiesced(generation);

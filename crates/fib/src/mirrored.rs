@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 struct Mark {
     /// The number of the last dump that contained the object.
     dump: u32,
-    /// Whether a notification has changed the object since the start of that dump.
+    /// Whether a notification has changed the object since the start of the last dump.
     is_notified: bool,
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum Origin {
 #[derive(Debug)]
 pub(crate) struct Mirrored<K, V> {
     objects: BTreeMap<K, (V, Mark)>,
-    /// Objects that notifications have deleted since the dump's start.
+    /// Objects that notifications have deleted since the start of the dump.
     deleted: BTreeSet<K>,
     dump: u32,
     is_dumping: bool,
@@ -62,8 +62,8 @@ impl<K: Ord + Copy, V: PartialEq> Mirrored<K, V> {
         self.objects.range(keys).map(|(key, object)| (*key, &object.0))
     }
 
-    /// Stores the object. Returns the previous object if it was different, and `None` if nothing
-    /// has changed.
+    /// Stores the object. Returns the previous object if it differs from the new one; `None` if
+    /// nothing has changed.
     pub(crate) fn set(&mut self, key: K, value: V, origin: Origin) -> Option<Option<V>> {
         if origin == Origin::Dump && self.deleted.contains(&key) {
             return None;
@@ -97,7 +97,7 @@ impl<K: Ord + Copy, V: PartialEq> Mirrored<K, V> {
     }
 
     /// Ends the dump. If it was complete, removes and returns the objects that neither the dump nor
-    /// a notification has mentioned.
+    /// a notification since its start has mentioned.
     pub(crate) fn end_dump(&mut self, is_complete: bool) -> Vec<(K, V)> {
         self.is_dumping = false;
         self.deleted.clear();

@@ -8,7 +8,7 @@ use slipring_wire::mac::MacAddr;
 
 use crate::mirrored::{Mirrored, Origin};
 
-/// What the kernel knows about a neighbour.
+/// The kernel's state of a neighbour, and its MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KernelNeighbour {
     pub state: NudState,
@@ -52,7 +52,7 @@ impl NeighbourTable {
         self.entries.remove((address, ifindex)).is_some_and(|entry| entry.usable().is_some())
     }
 
-    /// What the kernel knows about a neighbour.
+    /// Returns the kernel's state of a neighbour; `None` if the kernel does not have the neighbour.
     pub(crate) fn get(&self, ifindex: u32, address: IpAddr) -> Option<KernelNeighbour> {
         self.entries.get((address, ifindex)).copied()
     }
@@ -76,7 +76,7 @@ impl NeighbourTable {
         self.entries.iter()
     }
 
-    /// Returns the neighbours after this one, or all neighbours.
+    /// Returns the neighbours after `after`; all neighbours if it is `None`.
     pub(crate) fn after(
         &self,
         key: Option<(IpAddr, u32)>,
@@ -89,7 +89,7 @@ impl NeighbourTable {
         self.entries.begin_dump();
     }
 
-    /// Returns the usable neighbours that the dump did not contain.
+    /// Ends the dump. Returns the usable neighbours that it did not contain.
     pub(crate) fn end_dump(&mut self, is_complete: bool) -> impl Iterator<Item = (IpAddr, u32)> {
         let removed = self.entries.end_dump(is_complete).into_iter();
         removed.filter(|(_, entry)| entry.usable().is_some()).map(|(key, _)| key)

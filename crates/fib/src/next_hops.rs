@@ -34,7 +34,7 @@ impl NextHopObject {
     }
 }
 
-/// What a next-hop object resolves to.
+/// The result of the lookup of a next-hop object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectHops {
     /// Packets are sent to these next hops.
@@ -68,8 +68,9 @@ impl NextHopObjects {
         removed
     }
 
-    /// Removes the objects of an interface, as the kernel does without a message when the interface
-    /// goes down or loses its carrier. Blackholes have no interface. Returns all removed objects.
+    /// Removes the objects of an interface, and returns all removed objects. The kernel does this
+    /// without a message when the interface goes down or loses its carrier. Blackholes have no
+    /// interface.
     pub(crate) fn purge_link(&mut self, ifindex: u32) -> Vec<u32> {
         let is_on = |object: &NextHopObject| match object {
             NextHopObject::One { ifindex: on, .. } | NextHopObject::Unknown { ifindex: on } => {
@@ -113,7 +114,7 @@ impl NextHopObjects {
         self.objects.begin_dump();
     }
 
-    /// Returns the objects that the dump did not contain.
+    /// Ends the dump. Returns the objects that it did not contain.
     pub(crate) fn end_dump(&mut self, is_complete: bool) -> Vec<u32> {
         self.objects.end_dump(is_complete).into_iter().map(|(id, _)| id).collect()
     }
@@ -139,7 +140,8 @@ impl NextHopObjects {
                 NextHopObject::One { ifindex, gateway } => {
                     hops.push(SpecHop { ifindex: *ifindex, gateway: *gateway, weight: *weight });
                 }
-                // The kernel has no groups of groups; a blackhole is alone in its group.
+                // The kernel has no groups of groups. A blackhole must be the only member of its
+                // group.
                 NextHopObject::Blackhole if members.len() == 1 => {
                     return Some(ObjectHops::Blackhole);
                 }

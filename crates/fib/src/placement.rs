@@ -26,17 +26,18 @@ pub(crate) enum Insertion {
 pub(crate) struct PlacementResult {
     /// Routes that were removed.
     pub removed: Vec<RouteRecord>,
-    /// Whether the message is older than the known state, so that it was ignored.
+    /// Whether the message was ignored because it is older than the known state.
     pub is_superseded: bool,
     /// Whether the message has replaced or extended an unknown route. A running dump may still
     /// contain that route.
     pub is_unexplained: bool,
-    /// Whether the kernel has chosen among several routes, perhaps other routes than those in the
+    /// Whether the kernel has chosen among several routes, and may have chosen others than the
     /// mirror.
     pub is_doubtful: bool,
 }
 
-/// Returns the position of the routes with the same key, or where they would be.
+/// Returns the positions of the routes with this key; an empty range where they would be inserted
+/// if there are none.
 fn group(list: &[RouteRecord], key: (u8, u32)) -> Range<usize> {
     let start = list.partition_point(|other| other.key() < key);
     start..start + list[start..].iter().take_while(|other| other.key() == key).count()
@@ -52,7 +53,8 @@ pub(crate) fn place(
 ) -> PlacementResult {
     let mut result = PlacementResult::default();
     if how != Insertion::Dump {
-        // A notification about a route that was removed silently means that the route is new.
+        // A notification about a route that was removed silently means that the kernel has added
+        // the route again.
         let is_gone = |other: &mut RouteRecord| {
             let is_purged = specs.get(other.spec).is_some_and(|state| state.is_purged);
             other.key() == record.key() && is_purged && says_same(specs, other.spec, record.spec)
@@ -64,13 +66,13 @@ pub(crate) fn place(
         list[group.clone()].iter().position(|other| says_same(specs, other.spec, record.spec));
     let same = same.map(|at| group.start + at);
     match (how, family) {
-        // A notification has changed this route since the dump's start, so the dump's order may be
-        // older.
+        // A notification has changed this route since the start of the dump, so the order in the
+        // dump may be out of date.
         (Insertion::Dump, _) if same.is_some_and(|at| list[at].mark == record.mark) => {
             result.is_superseded = true;
             result.is_doubtful = group.len() > 1;
         }
-        // Routes that the dump has not mentioned yet come later, or no longer exist.
+        // Routes that the dump has not mentioned yet follow later in the dump, or no longer exist.
         (Insertion::Dump, _) => {
             let unmarked = list[group.clone()].iter().position(|other| other.mark != record.mark);
             // If notifications have changed the other routes, their order may differ from the
@@ -79,8 +81,8 @@ pub(crate) fn place(
             result.removed.extend(same.map(|at| list.remove(at)));
             list.insert(unmarked.map_or(group.end, |at| group.start + at), record);
         }
-        // If a next-hop object changes, the kernel repeats all routes that use it as replacements,
-        // even those that are not the first of their prefix.
+        // If a next-hop object changes, the kernel announces all routes that use the object again,
+        // as replacements. It also does so for routes that are not the first of their prefix.
         (Insertion::Add | Insertion::Append | Insertion::Replace, _) if same.is_some() => {
             result.is_doubtful =
                 how == Insertion::Replace && family == RouteFamily::V6 && group.len() > 1;
@@ -93,7 +95,8 @@ pub(crate) fn place(
         }
         (Insertion::Replace, RouteFamily::V4) => {
             result.is_doubtful = group.len() > 1;
-            // A route that was removed silently cannot be the one that was replaced.
+            // A replaced route was in the kernel's table, so it cannot be one that was removed
+            // silently.
             let is_there =
                 |other: &RouteRecord| specs.get(other.spec).is_some_and(|state| !state.is_purged);
             let first = list[group.clone()].iter().position(is_there).unwrap_or(0);

@@ -8,11 +8,12 @@ use crate::specs::{RouteSpec, SpecHops};
 /// Why the kernel removes routes without a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purge {
-    /// An interface is down or deleted. Routes with other next hops that are alive stay.
+    /// An interface is down or deleted. Routes stay if they have next hops on other interfaces that
+    /// are alive.
     Link(u32),
     /// Next-hop objects were removed.
     Objects(Vec<u32>),
-    /// An address was deleted that routes prefer as source.
+    /// An address was deleted. Routes that prefer it as their source are removed.
     Source(IpAddr),
 }
 

@@ -5,10 +5,11 @@ use alloc::vec::Vec;
 use crate::prefix::{AddressBits, RoutePrefix};
 use crate::rib::{Rib, RouteRecord};
 
-/// The first address of each range, and the value of its addresses.
+/// The first address of each range, and the value of the addresses in the range.
 pub(crate) type AddressRanges<A, V> = Vec<(A, V)>;
 
-/// The ranges of one table within a prefix; `None` where the table has no route.
+/// Returns the ranges of one table within a prefix. The value is `None` where the table has no
+/// route.
 pub(crate) fn table_ranges<A: AddressBits, V: Copy + PartialEq>(
     rib: &Rib<A>,
     within: RoutePrefix<A>,
@@ -25,7 +26,7 @@ pub(crate) fn table_ranges<A: AddressBits, V: Copy + PartialEq>(
     }
     let last = within.last();
     sweep.close_before(last.next());
-    // A range that begins after the end belongs to the next prefix.
+    // A range that begins after the end of this prefix belongs to the next prefix.
     sweep.out.pop_if(|range| range.0 > last);
     sweep.out
 }
@@ -58,8 +59,8 @@ impl<A: AddressBits, V: Copy + PartialEq> Sweep<A, V> {
     }
 }
 
-/// Overlays ranges: where the upper ranges have no value, the lower ranges' value applies. Both
-/// begin at the same address.
+/// Overlays ranges: where an upper range has no value, the value of the lower range applies. Both
+/// lists must begin at the same address.
 pub(crate) fn overlay<A: AddressBits, V: Copy + PartialEq>(
     upper: &AddressRanges<A, Option<V>>,
     lower: AddressRanges<A, Option<V>>,
@@ -87,7 +88,8 @@ pub(crate) fn overlay<A: AddressBits, V: Copy + PartialEq>(
     out
 }
 
-/// Gives single addresses, in ascending order, their own values. The ranges end at `last`.
+/// Gives single addresses, which must be in ascending order, values of their own. The ranges end at
+/// `last`.
 pub(crate) fn set_ones<A: AddressBits, V: Copy>(
     ranges: &AddressRanges<A, V>,
     ones: &[(A, V)],

@@ -87,8 +87,8 @@ impl DumpSet {
     }
 }
 
-/// After this many interrupted dumps, a dump counts as complete, so that a table that changes all
-/// the time does not keep the router from starting. Such a dump removes nothing.
+/// After this many interrupted dumps of a table, a dump counts as complete. Otherwise, a table that
+/// changes all the time would prevent the start of the router. Such a dump removes nothing.
 const PATIENCE: u8 = 3;
 
 /// The state of all dumps.
@@ -96,7 +96,7 @@ const PATIENCE: u8 = 3;
 pub(crate) struct Resync {
     wanted: DumpSet,
     running: DumpSet,
-    /// Dumps that are running and inconsistent.
+    /// Running dumps that the kernel has marked as inconsistent.
     interrupted: DumpSet,
     /// Tables that were dumped completely at least once.
     complete: DumpSet,
@@ -123,7 +123,7 @@ impl Resync {
         }
     }
 
-    /// Requests dumps that begin from now on.
+    /// Records that these tables must be dumped. A dump that is already running does not suffice.
     pub(crate) const fn want(&mut self, kinds: DumpSet) {
         self.wanted.0 |= kinds.0;
     }
@@ -137,12 +137,12 @@ impl Resync {
         self.wanted
     }
 
-    /// Whether each table was dumped once.
+    /// Whether each table was dumped at least once.
     pub(crate) const fn is_complete(&self) -> bool {
         self.complete.0 == DumpSet::ALL.0
     }
 
-    /// Whether a table was dumped once.
+    /// Whether a table was dumped at least once.
     pub(crate) const fn was_dumped(&self, kind: DumpKind) -> bool {
         self.complete.contains(kind)
     }
@@ -157,8 +157,8 @@ impl Resync {
         self.interrupted.remove(kind);
     }
 
-    /// Records that running dumps are inconsistent: one kind, or all kinds if the message does not
-    /// name one.
+    /// Marks running dumps as inconsistent: the dump of one kind, or all dumps for `None`, because
+    /// the message does not say which dump it belongs to.
     pub(crate) const fn interrupt(&mut self, kind: Option<DumpKind>) {
         match kind {
             Some(kind) => self.interrupted.insert(kind),

@@ -27,12 +27,13 @@ pub(crate) struct RouteRecord {
     pub metric: u32,
     pub protocol: u8,
     pub tos: u8,
-    /// The number of the dump, or of the change since its start, that last contained the route.
+    /// The number of the last dump that contained the route, or the mark of a change since the
+    /// start of that dump.
     pub mark: u8,
     flags: u8,
 }
 
-/// Flag of the first route of a prefix: there are entries in `others`.
+/// Flag of the first route of a prefix: `others` contains further routes for the prefix.
 const HAS_OTHERS: u8 = 1;
 /// Flag of the first route of a prefix: a route inside the prefix was refused for lack of space.
 const COVERS_REFUSED: u8 = 2;
@@ -57,17 +58,17 @@ impl RouteRecord {
 #[derive(Debug)]
 pub(crate) struct Rib<A> {
     routes: BTreeMap<RoutePrefix<A>, RouteRecord>,
-    /// Prefixes in ascending order, all after those in `routes`.
+    /// Prefixes in ascending order, all of which come after those in `routes`.
     appended: Vec<(RoutePrefix<A>, RouteRecord)>,
     others: BTreeMap<RoutePrefix<A>, Vec<RouteRecord>>,
-    /// The number of prefixes by length, so that a search skips unused lengths.
+    /// The number of prefixes of each length. A search skips lengths with no prefix.
     lengths: [u32; 129],
     /// The number of all routes.
     len: usize,
     /// Whether a route was refused that is inside no prefix of the table.
     pub has_uncovered_refusal: bool,
-    /// Whether any route was refused. If not, an insertion need not search for a prefix around the
-    /// new one.
+    /// Whether any route was refused. If none was, an insertion need not search for a prefix around
+    /// the new one.
     has_refusals: bool,
 }
 
@@ -78,7 +79,8 @@ pub(crate) enum Mention {
     Known,
     /// The prefix had no route, and the route was inserted.
     Inserted,
-    /// Nothing was changed: the prefix has other routes, or the route may not be inserted.
+    /// Nothing was changed, because the prefix has other routes, or because the route may not be
+    /// inserted.
     Open,
 }
 
@@ -152,7 +154,7 @@ impl<A: AddressBits> Rib<A> {
             return;
         }
         let appended = core::mem::take(&mut self.appended);
-        // Merging costs a pass over all routes.
+        // Merging costs a pass over all routes, so it is done only for many appended routes.
         if appended.len() < self.routes.len() / 8 {
             self.routes.extend(appended);
         } else {
@@ -160,9 +162,9 @@ impl<A: AddressBits> Rib<A> {
         }
     }
 
-    /// Handles the usual case of a dump with one search: if the only route of the prefix is the
-    /// same as `record`, marks it as mentioned; if the prefix has no route and `may_insert` is
-    /// true, adds the route.
+    /// Handles the usual message of a dump with one search. If the only route of the prefix equals
+    /// `record`, marks the route as mentioned. If the prefix has no route and `may_insert` is true,
+    /// adds the route.
     pub(crate) fn mention(
         &mut self,
         prefix: RoutePrefix<A>,
@@ -202,8 +204,8 @@ impl<A: AddressBits> Rib<A> {
         debug_assert_eq!(mention, Mention::Inserted, "the prefix had no routes");
     }
 
-    /// Sets the routes of a prefix; without routes, the prefix is removed. If the removed prefix
-    /// had a refused route inside, returns the prefix around it, which is marked instead.
+    /// Sets the routes of a prefix. With an empty list, removes the prefix. If a route inside the
+    /// removed prefix was refused, marks the next larger prefix instead, and returns that one.
     pub(crate) fn set_list(
         &mut self,
         prefix: RoutePrefix<A>,
@@ -249,7 +251,7 @@ impl<A: AddressBits> Rib<A> {
     }
 
     /// Records that a route for the prefix, or inside it, was refused. Returns the prefix whose
-    /// lookups this changes: the longest one around it that has a route, or all addresses.
+    /// lookups this changes: the longest prefix with a route that contains it, or all addresses.
     pub(crate) fn refuse(&mut self, prefix: RoutePrefix<A>) -> RoutePrefix<A> {
         self.has_refusals = true;
         self.settle();
@@ -261,8 +263,8 @@ impl<A: AddressBits> Rib<A> {
         covering.unwrap_or(RoutePrefix::ALL)
     }
 
-    /// A new prefix may contain a route that was refused before and was recorded at the prefix
-    /// around both.
+    /// Whether a new prefix may contain a refused route. The refusal was recorded at a larger
+    /// prefix, which contains both.
     fn inherits_refusal(&self, prefix: RoutePrefix<A>) -> bool {
         if !self.has_refusals {
             return false;
@@ -273,7 +275,8 @@ impl<A: AddressBits> Rib<A> {
         }
     }
 
-    /// Forgets the refusals after there was space for all routes. Returns whether there were any.
+    /// Forgets all refusals, because there was space for all routes. Returns whether there were
+    /// any.
     pub(crate) fn forget_refusals(&mut self) -> bool {
         let mut had = core::mem::take(&mut self.has_uncovered_refusal);
         if !core::mem::take(&mut self.has_refusals) {
@@ -287,7 +290,7 @@ impl<A: AddressBits> Rib<A> {
         had
     }
 
-    /// Returns the longest prefix with routes that contains this one, or this prefix itself.
+    /// Returns the longest prefix with routes that equals or contains this prefix.
     pub(crate) fn covering(&self, prefix: RoutePrefix<A>) -> Option<RoutePrefix<A>> {
         (0..=prefix.len)
             .rev()
@@ -296,12 +299,12 @@ impl<A: AddressBits> Rib<A> {
             .find(|around| self.first(*around).is_some())
     }
 
-    /// The prefixes inside this one, without itself, in order.
+    /// The prefixes inside this prefix, in order. The prefix itself is not among them.
     pub(crate) fn inside(
         &self,
         prefix: RoutePrefix<A>,
     ) -> impl Iterator<Item = (RoutePrefix<A>, RouteRecord)> + '_ {
-        // Prefixes that begin at the same address and are not longer come before `from`.
+        // All prefixes that begin at the same address and are not longer come before `from`.
         let from = RoutePrefix { start: prefix.start, len: prefix.len.saturating_add(1) };
         let to = RoutePrefix { start: prefix.last(), len: u8::MAX };
         let routes = self.routes.range(from..=to).map(|(prefix, record)| (*prefix, *record));
@@ -352,7 +355,8 @@ mod tests {
         RouteRecord::new(SpecId(0), metric, 0, 0, 1)
     }
 
-    /// A table of routes in the kernel's order, and how many of them are appended.
+    /// Returns a table with these routes, which are in the kernel's order, and the number of its
+    /// appended routes.
     fn listed(routes: &[(u32, u8)]) -> (Rib<u32>, usize) {
         let mut rib = Rib::default();
         for (metric, (start, len)) in (0..).zip(routes) {

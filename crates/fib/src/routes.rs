@@ -15,11 +15,11 @@ use crate::specs::{RouteSpec, SpecId, Specs};
 
 /// The table of destinations that are never forwarded. It does not exist in the kernel.
 pub(crate) const RESERVED_TABLE: u32 = 0;
-/// Maximum number of changes that are remembered during a dump. After more changes, another dump is
+/// Maximum number of changes that are remembered during a dump. If there are more, another dump is
 /// needed.
 const MAX_NOTED: usize = 1 << 16;
 
-/// A route in full.
+/// The complete key of a route: table, prefix, TOS and metric, spec.
 type RouteKey<A> = (u32, RoutePrefix<A>, (u8, u32), SpecId);
 
 /// The mirrored tables of a family.
@@ -39,11 +39,11 @@ pub(crate) struct RouteTables<A> {
     /// Reasons for silent removals of routes since the dump's start. The dump may still contain
     /// these routes.
     purges: Vec<Purge>,
-    /// Routes for which there was no space since the start of the last dump.
+    /// Number of routes for which there was no space, counted from the start of the last dump.
     pub refused: u64,
 }
 
-/// The result of a message, besides changed tables.
+/// The result of a message, in addition to the changed tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RouteOutcome {
     /// Whether the tables may differ from the kernel's now, so that they must be dumped.
@@ -67,7 +67,7 @@ impl<A: AddressBits> RouteTables<A> {
         }
     }
 
-    /// Mirrors only these tables. Returns whether some of them are new.
+    /// Selects the tables to mirror. Returns whether some of them are new.
     pub(crate) fn set_tables(&mut self, tables: &[u32], specs: &mut Specs) -> bool {
         let gone: Vec<u32> =
             self.ribs.keys().copied().filter(|table| !tables.contains(table)).collect();
@@ -160,14 +160,14 @@ impl<A: AddressBits> RouteTables<A> {
         specs.acquire(spec)
     }
 
-    /// Notes that the kernel has removed routes silently.
+    /// Records that the kernel has removed routes without a notification.
     pub(crate) fn note_purge(&mut self, purge: &Purge) {
         if self.is_dumping && !self.purges.contains(purge) {
             self.purges.push(purge.clone());
         }
     }
 
-    /// Notes that a notification has changed the routes for a prefix.
+    /// Records that a notification has changed the routes for a prefix.
     fn touch(&mut self, table: u32, prefix: RoutePrefix<A>) {
         if self.is_dumping && self.touched.len() < MAX_NOTED {
             self.touched.insert((table, prefix));
@@ -184,8 +184,8 @@ impl<A: AddressBits> RouteTables<A> {
         let removed = match find_removed(&list, key, &deleted, self.family, specs) {
             Removal::Whole(at) => list.remove(at),
             Removal::Part(at, rest) => {
-                // A running dump may have begun before or after the deletion, so this route may
-                // have more next hops than the kernel's had.
+                // A running dump may have listed this route before or after the deletion. So the
+                // route in the mirror may have more next hops than the kernel's route had.
                 is_doubtful = self.is_dumping;
                 let spec = specs.acquire(rest);
                 let record = RouteRecord::new(
@@ -199,7 +199,7 @@ impl<A: AddressBits> RouteTables<A> {
             }
             // If routes were refused, the removed route may be one of them.
             Removal::Unknown => {
-                // A dump may contain it as part of a route with several next hops.
+                // A running dump may contain the route as part of a route with several next hops.
                 let may_be_part = self.is_dumping && self.family == RouteFamily::V6;
                 let is_doubtful = may_be_part || !list.is_empty() && self.refused == 0;
                 self.note_unknown(specs, (table, prefix, key), deleted);
@@ -226,14 +226,14 @@ impl<A: AddressBits> RouteTables<A> {
         }
     }
 
-    /// The table and prefix of a route, if it is mirrored.
+    /// The table and the prefix of a route; `None` if the route is not mirrored.
     fn place_of(&self, route: &RouteMessage<'_>) -> Option<(u32, RoutePrefix<A>)> {
         let is_mirrored = route.table != RESERVED_TABLE && self.ribs.contains_key(&route.table);
         let address = A::of(route.destination).filter(|_| is_mirrored && !route.is_cached)?;
         Some((route.table, RoutePrefix::around(address, route.prefix_len)))
     }
 
-    /// Whether this is a dump's message about a route that a notification has deleted. A
+    /// Whether a message of a dump is about a route that a notification has deleted. A later
     /// notification about the route ends this state.
     fn was_deleted(&mut self, specs: &mut Specs, key: RouteKey<A>, how: Insertion) -> bool {
         if self.deleted.is_empty() {
@@ -248,7 +248,8 @@ impl<A: AddressBits> RouteTables<A> {
         false
     }
 
-    /// Releases the use of a removed route's spec, or moves it to the record of the deletion.
+    /// Releases the removed route's use of its spec, or keeps the use for the record of the
+    /// deletion.
     fn forget(&mut self, specs: &mut Specs, key: RouteKey<A>, is_notification: bool) {
         let is_noted = is_notification && self.is_dumping && self.deleted.len() < MAX_NOTED;
         if !is_noted || !self.deleted.insert(key) {
@@ -256,7 +257,8 @@ impl<A: AddressBits> RouteTables<A> {
         }
     }
 
-    /// Whether too much has changed since the dump's start, so that another dump is needed.
+    /// Whether more has changed since the start of the dump than can be remembered, so that another
+    /// dump is needed.
     pub(crate) fn has_lost_changes(&self) -> bool {
         self.deleted.len() >= MAX_NOTED || self.touched.len() >= MAX_NOTED
     }
@@ -306,7 +308,7 @@ impl<A: AddressBits> RouteTables<A> {
     }
 }
 
-/// The counts of a verification, and its mark.
+/// The counts of a verification, and the mark of its dump.
 #[derive(Debug)]
 pub(crate) struct RouteCheck<A> {
     mark: u8,
@@ -326,7 +328,7 @@ impl<A: AddressBits> RouteTables<A> {
         RouteCheck { mark, counted: None, checked: 0, missing: 0, different: 0, extra: 0 }
     }
 
-    /// Compares a route of the dump.
+    /// Compares a route of the verification's dump with the mirror.
     pub(crate) fn check(
         &mut self,
         check: &mut RouteCheck<A>,
@@ -361,7 +363,7 @@ impl<A: AddressBits> RouteTables<A> {
             rib.all_after(after).map(move |(prefix, record)| ((*table, prefix), record))
         });
         for (at, (place, record)) in records.enumerate() {
-            // All routes for a prefix are counted together.
+            // All routes for a prefix are counted in the same call.
             if at >= limit && check.counted != Some(place) {
                 return true;
             }
@@ -371,7 +373,7 @@ impl<A: AddressBits> RouteTables<A> {
         false
     }
 
-    /// Whether the tables of `chain` have more than `limit` prefixes inside this one.
+    /// Whether the tables of `chain` have more than `limit` prefixes inside `prefix`.
     pub(crate) fn has_more_inside(
         &self,
         chain: &[u32],
@@ -383,7 +385,8 @@ impl<A: AddressBits> RouteTables<A> {
     }
 }
 
-/// 0 is the mark of routes that no dump has contained.
+/// Returns the mark after `mark`. It is never 0, because routes that no dump has contained have the
+/// mark 0.
 const fn next_mark(mark: u8) -> u8 {
     match mark.checked_add(1) {
         Some(next) => next,

@@ -14,13 +14,13 @@ pub struct RoutingRule {
     pub family: RouteFamily,
     /// Rules are tried in ascending order of priority.
     pub priority: u32,
-    /// What the rule does.
+    /// What the rule does with packets.
     pub action: RoutingAction,
     /// The table that the rule selects.
     pub table: u32,
     /// The interface on which packets must have arrived, or empty.
     pub input: String,
-    /// Whether the rule concerns only this machine's own packets, because it names their egress
+    /// Whether the rule applies only to this machine's own packets, because it names an egress
     /// interface.
     pub is_for_output: bool,
     /// Whether the table is that of the VRF device.
@@ -49,12 +49,12 @@ impl RoutingRule {
     }
 }
 
-/// Rules with this interface name apply to packets of this machine itself.
+/// The interface name of rules that apply to packets from this machine itself.
 const LOOPBACK: &str = "lo";
 
 /// The kernel's rules of both families.
 ///
-/// Equal rules can exist more than once, so this is a list; a dump replaces it.
+/// Several rules may be equal, so this is a list. A dump replaces the whole list.
 #[derive(Debug, Default)]
 pub(crate) struct RoutingRules {
     rules: Vec<RoutingRule>,
@@ -94,7 +94,8 @@ impl RoutingRules {
         &self.rules
     }
 
-    /// The tables for this machine's own packets that are bound to no interface, in order.
+    /// Returns the tables for those of this machine's own packets that are not bound to an
+    /// interface, in order.
     ///
     /// # Errors
     /// As [`Self::tables`].

@@ -17,7 +17,8 @@ struct SettingValues {
 pub(crate) struct InterfaceSettings(Mirrored<NetconfScope, SettingValues>);
 
 impl InterfaceSettings {
-    /// Stores the settings in a message; other settings stay. Returns whether anything has changed.
+    /// Stores the settings in a message. Settings that it does not contain stay unchanged. Returns
+    /// whether anything has changed.
     pub(crate) fn set(&mut self, message: &NetconfMessage, origin: Origin) -> bool {
         let known = self.of(message.scope);
         let linkdown = message.ignores_routes_with_linkdown;
@@ -36,7 +37,7 @@ impl InterfaceSettings {
         self.0.begin_dump();
     }
 
-    /// Returns whether any setting was removed.
+    /// Ends the dump. Returns whether any setting was removed.
     pub(crate) fn end_dump(&mut self, is_complete: bool) -> bool {
         !self.0.end_dump(is_complete).is_empty()
     }
@@ -49,8 +50,8 @@ impl InterfaceSettings {
         [NetconfScope::All, NetconfScope::Interface(ifindex)].map(|scope| self.of(scope))
     }
 
-    /// How sources of packets from an interface are checked: by the greater of the values for `all`
-    /// and for the interface (ip-sysctl, `rp_filter`).
+    /// How sources of packets from an interface are checked. The greater of two values applies: the
+    /// one for `all` and the one for the interface (ip-sysctl, `rp_filter`).
     pub(crate) fn reverse_path(&self, ifindex: u32) -> ReversePathMode {
         let [all, own] = self.of_interface(ifindex).map(|values| values.rp_filter);
         match all.max(own) {

@@ -33,14 +33,14 @@ impl From<RouteHop> for SpecHop {
 pub(crate) enum SpecHops {
     /// One next hop.
     One(SpecHop),
-    /// Several, in the kernel's order.
+    /// Several next hops, in the kernel's order.
     Many(Box<[SpecHop]>),
-    /// A next-hop object.
+    /// A next-hop object, by its identifier.
     Object(u32),
 }
 
 impl SpecHops {
-    /// The next hops that the route itself names.
+    /// The next hops that the route itself contains; none if it uses a next-hop object.
     pub(crate) fn named(&self) -> &[SpecHop] {
         match self {
             Self::One(hop) => core::slice::from_ref(hop),
@@ -49,7 +49,7 @@ impl SpecHops {
         }
     }
 
-    /// Creates it from at least one hop.
+    /// Creates the variant for these hops, of which there must be at least one.
     pub(crate) fn of(hops: Vec<SpecHop>) -> Self {
         match *hops {
             [only] => Self::One(only),
@@ -58,7 +58,7 @@ impl SpecHops {
     }
 }
 
-/// The content of a route: what it says about its packets.
+/// The content of a route: the properties that determine what happens to its packets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RouteSpec {
     pub kind: RouteKind,
@@ -72,7 +72,7 @@ pub(crate) struct RouteSpec {
 }
 
 impl RouteSpec {
-    /// The spec of packets that are always left to the kernel.
+    /// The content that leaves packets to the kernel.
     pub(crate) const KERNEL: Self = Self {
         kind: RouteKind::Other(0),
         hops: SpecHops::Object(0),
@@ -116,7 +116,7 @@ pub(crate) struct SpecState {
     /// Whether the kernel may have removed the routes of this spec without a message. They are left
     /// to the kernel until a dump shows whether they exist.
     pub is_purged: bool,
-    /// Whether there was no free index for this spec, so that its routes were written as routes of
+    /// Whether no index was free for this spec. Its routes were then written as routes that lead to
     /// the kernel.
     pub is_starved: bool,
     /// The target that lookups return for its routes; [`TargetIndex::KERNEL`] if it has no index of
@@ -124,7 +124,7 @@ pub(crate) struct SpecState {
     pub target: TargetIndex,
     /// The adjacencies of its target, with weights.
     pub adjacencies: Vec<(AdjacencyKey, u16)>,
-    /// The buckets of its target.
+    /// The index of the bucket array of its target, if the target has several next hops.
     pub buckets: Option<u16>,
 }
 
@@ -135,15 +135,16 @@ impl SpecState {
     }
 }
 
-/// Numbers of specs, by a hash of their contents. A number may belong to another spec now.
+/// Numbers of recently used specs, by a hash of their contents. A number may belong to another spec
+/// by now.
 #[derive(Debug)]
 struct RecentSpecs(Box<[Option<SpecId>; RecentSpecs::LEN]>);
 
 impl RecentSpecs {
     const LEN: usize = 1 << 10;
 
-    /// Returns the place of a spec: a hash of its interface and the end of its gateway, or of its
-    /// object.
+    /// Returns the index of a spec in the array. It is a hash of the interface and the end of the
+    /// gateway, or of the next-hop object.
     fn place(spec: &RouteSpec) -> usize {
         let of = |hop: &SpecHop| (hop.ifindex, hop.gateway.map_or(0, end_of));
         let (ifindex, end) = match &spec.hops {
@@ -151,7 +152,8 @@ impl RecentSpecs {
             SpecHops::Many(hops) => hops.first().map_or((0, 0), of),
             SpecHops::Object(id) => (0, *id),
         };
-        // 2^32 divided by the golden ratio, as in Fibonacci hashing (Knuth, vol. 3, 6.4).
+        // The multiplier is 2^32 divided by the golden ratio, as in Fibonacci hashing (Knuth, vol.
+        // 3, 6.4).
         let hash = (end ^ ifindex << 16).wrapping_mul(0x9e37_79b1);
         (hash >> (u32::BITS - Self::LEN.trailing_zeros())) as usize
     }
@@ -293,8 +295,9 @@ impl Specs {
         (0..self.states.len() as u32).map(SpecId)
     }
 
-    /// Leaves routes to the kernel if `is_gone` returns true for their spec. Later routes with the
-    /// same content get another number. Returns the number of such specs.
+    /// Marks the specs for which `is_gone` returns true as purged, so that their routes are left to
+    /// the kernel. Later routes with the same content get another number. Returns the number of
+    /// specs marked.
     pub(crate) fn purge(&mut self, is_gone: impl Fn(&RouteSpec) -> bool) -> usize {
         let mut count = 0;
         for (at, state) in self.states.iter_mut().enumerate() {

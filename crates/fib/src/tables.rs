@@ -46,7 +46,8 @@ pub struct TargetIndex(pub u16);
 impl TargetIndex {
     /// The target of destinations without a route.
     pub const NO_ROUTE: Self = Self(0);
-    /// The target of packets that the kernel handles; also of routes for which no index is left.
+    /// The target of packets that the kernel handles. Routes for which no index was free also have
+    /// this target.
     pub const KERNEL: Self = Self(1);
     /// The greatest index.
     pub const MAX: u16 = (1 << 15) - 1;
@@ -127,8 +128,8 @@ pub enum ReversePathMode {
     Off,
     /// Loose mode: there must be a route to the source.
     Loose,
-    /// The route to the source must lead through the port. If it has several next hops, one of them
-    /// must.
+    /// Strict mode: the route to the source must lead through the port. If the route has several
+    /// next hops, one of them must.
     Strict,
 }
 
@@ -148,10 +149,11 @@ pub struct FibPort {
     pub is_up: bool,
     /// The VRF in whose tables packets from the port are looked up.
     pub vrf: VrfIndex,
-    /// How the sources of IPv4 packets from it are checked: as the kernel does (`rp_filter`), or as the
-    /// administrator of the router wants it, if that is stricter.
+    /// How the sources of IPv4 packets from the port are checked. It is the stricter of the
+    /// kernel's setting (`rp_filter`) and the setting of the router's administrator.
     pub reverse_path: ReversePathMode,
-    /// How the sources of IPv6 packets from it are checked, for which the kernel has no setting.
+    /// How the sources of IPv6 packets from the port are checked. The kernel has no setting for
+    /// this.
     pub reverse_path_v6: ReversePathMode,
     /// Tags of the frames of a subinterface.
     pub tags: VlanTags,

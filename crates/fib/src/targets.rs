@@ -12,10 +12,10 @@ use crate::indices::IndexPool;
 use crate::tables::{AdjacencyIndex, Target, TargetAction, TargetIndex};
 
 const COUNT: usize = TargetIndex::MAX as usize + 1;
-/// The meaning of unused indices.
+/// The value of unused indices.
 const KERNEL: Target = Target { action: TargetAction::Kernel, mtu: 0 };
 
-/// A host by its subnet's target and its adjacency.
+/// The key of a host: the target of its subnet, and its adjacency.
 pub(crate) type HostKey = (TargetIndex, AdjacencyKey);
 
 #[derive(Debug)]
@@ -29,7 +29,8 @@ struct HostTarget {
 #[derive(Debug)]
 pub(crate) struct TargetTable {
     values: Vec<Target>,
-    /// For targets that send packets to a link: the index of the interface in routes. Otherwise 0.
+    /// By target, the kernel's index of the interface to whose hosts it sends packets; 0 for all
+    /// other targets.
     links: Vec<u32>,
     pool: IndexPool,
     hosts: BTreeMap<HostKey, HostTarget>,
@@ -55,7 +56,7 @@ impl TargetTable {
         self.pool.take().map(TargetIndex)
     }
 
-    /// Frees an index; `generation` is that of the first snapshot without it.
+    /// Frees an index. `generation` is the generation of the first snapshot without it.
     pub(crate) fn give_back(&mut self, index: TargetIndex, generation: u64) {
         self.set(index, KERNEL, 0);
         self.pool.give_back(index.0, generation);
@@ -73,14 +74,14 @@ impl TargetTable {
         self.values[usize::from(index.0)]
     }
 
-    /// Returns the interface of a target that sends packets to a link, by its index in routes;
-    /// otherwise 0.
+    /// Returns the kernel's index of the interface to whose hosts a target sends packets; 0 for all
+    /// other targets.
     pub(crate) fn link(&self, index: TargetIndex) -> u32 {
         self.links[usize::from(index.0)]
     }
 
-    /// Sets the target of an index. Returns whether the interface changed to whose hosts it sends
-    /// packets.
+    /// Sets the target of an index. Returns whether the interface to whose hosts it sends packets
+    /// has changed.
     pub(crate) fn set(&mut self, index: TargetIndex, target: Target, link: u32) -> bool {
         let at = usize::from(index.0);
         if self.values[at] != target {

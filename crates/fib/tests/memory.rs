@@ -40,7 +40,8 @@ static ALLOCATOR: Counting = Counting;
 const MIB: usize = 1 << 20;
 const ROUTES: u32 = 1_000_000;
 
-/// An `RTM_NEWROUTE` of a dump: a route of the main table by one of 200 gateways.
+/// Returns an `RTM_NEWROUTE` of a dump, for a route of the main table. `gateway` selects one of 200
+/// gateways.
 fn route(start: u32, len: u8, gateway: u32) -> Vec<u8> {
     let mut bytes = vec![];
     bytes.extend_from_slice(&60_u32.to_ne_bytes());
@@ -131,7 +132,7 @@ fn a_million_routes_fit_into_a_hundred_mebibytes_with_their_tables() {
     println!("{held} MiB held, {peak} MiB at most");
     assert!(held <= 100, "{held} MiB");
     assert!(peak <= 110, "{peak} MiB");
-    // A second dump and new tables use no additional memory.
+    // A second dump and a new snapshot must use no additional memory.
     drop(tables);
     dump(&mut mirror, &mut bytes);
     assert!(mirror.publish().is_none());

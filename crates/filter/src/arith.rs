@@ -1,8 +1,8 @@
 //! Arithmetic: relations between expressions of numbers, `len` and fields such as `ip[0]`.
 //!
-//! Operators have the same precedence as in C, except `%` and `^`. Their second operand is the
-//! whole rest of the expression to the right. The manual does not say so, but this is how libpcap's
-//! grammar works.
+//! Operators have the same precedence as in C, except `%` and `^`. The second operand of these two
+//! is the entire rest of the expression. This is not documented, but libpcap's grammar works like
+//! this.
 
 use alloc::boxed::Box;
 
@@ -28,8 +28,8 @@ impl Parser<'_> {
         Ok(Expr::Test(Primitive::Relation(relation)))
     }
 
-    /// Parses an expression whose operators all bind at least as tightly as `min_power` (precedence
-    /// climbing).
+    /// Parses an expression by precedence climbing. Stops before an operator that binds less
+    /// tightly than `min_power`.
     fn arith(&mut self, min_power: u8) -> ArithParseResult<Arith> {
         let depth = self.depth;
         self.enter()?;
@@ -102,7 +102,7 @@ impl Parser<'_> {
     }
 
     /// Returns whether an arithmetic expression starts here. If a parenthesis opens here, the token
-    /// after the closing one decides.
+    /// after its closing parenthesis decides.
     pub(crate) fn arithmetic_starts_here(&self) -> bool {
         match self.peek() {
             FilterToken::Number(_) | FilterToken::OpenParen => self.operator_follows(),
@@ -113,7 +113,7 @@ impl Parser<'_> {
     }
 
     /// Returns whether an operator follows the current token. If a parenthesis opens here, returns
-    /// whether an operator follows the closing one.
+    /// whether an operator follows its closing parenthesis.
     fn operator_follows(&self) -> bool {
         let (mut ahead, mut open) = (0, 0usize);
         loop {
@@ -135,8 +135,8 @@ impl Parser<'_> {
     }
 }
 
-/// Returns two numbers: how tightly an operator binds its left operand, and how tightly an operator
-/// in its right operand must at least bind.
+/// Returns two numbers: how tightly the operator binds its left operand, and the minimum for the
+/// operators in its right operand.
 fn binding_power(op: BinaryOp) -> (u8, u8) {
     match op {
         BinaryOp::Or => (1, 2),

@@ -1,16 +1,16 @@
-//! Turns instructions with labels into a program. Resolves the labels, and makes jumps longer whose
-//! distance does not fit in a byte.
+//! Turns instructions with labels into a program. Resolves the labels. A conditional jump whose
+//! distance does not fit in a byte becomes a longer sequence.
 //!
-//! Jumps only lead forward. So code is emitted from front to back, and when a label is bound, all
-//! jumps to it are known. The jumps determine what the registers contain at the label. If a value
-//! is already in the register, its load is omitted.
+//! Jumps only lead forward. So code is emitted from front to back, and all jumps to a label are
+//! known when the label is bound. These jumps determine what the registers contain at the label. If
+//! a value is already in the register, its load is omitted.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::insn::{self, CbpfInsn};
 
-/// A position in the program. It may not be known yet.
+/// A position in the program, which may not be known yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Label(usize);
 
@@ -25,9 +25,10 @@ enum AssemblyOp {
 enum RegisterContent {
     /// The result of this load from the frame.
     Field { code: u16, at: u32 },
-    /// The result of this load. The offset is counted from the end of the IPv4 header at `header`.
+    /// The result of this load, with `at` counted from the end of the IPv4 header that starts at
+    /// `header`.
     FieldAfter { header: u32, code: u16, at: u32 },
-    /// The length of the IPv4 header at this offset.
+    /// The length in bytes of the IPv4 header that starts at this offset.
     HeaderLen(u32),
 }
 
@@ -38,7 +39,8 @@ struct RegisterContents {
 }
 
 impl RegisterContents {
-    /// Returns what is known in both states: the content of each register that is the same in them.
+    /// Returns what is known if either state is possible: the registers that have the same content
+    /// in both.
     fn or(self, other: Self) -> Self {
         Self { a: self.a.filter(|_| self.a == other.a), x: self.x.filter(|_| self.x == other.x) }
     }
@@ -132,7 +134,7 @@ impl Assembly {
     }
 }
 
-/// The positions of all operations, while jumps are made longer.
+/// The positions of all operations. They change while jumps are made longer.
 ///
 /// If a target is too far for a branch, an unconditional jump to it is put right after the branch:
 /// `branch -> [ja true] [ja false]`.
@@ -172,7 +174,7 @@ impl<'a> JumpLayout<'a> {
         changed
     }
 
-    /// The number of instructions between operation `i` and a label after it.
+    /// Returns the number of instructions between operation `i` and a later label.
     fn distance(&self, i: usize, label: Label) -> usize {
         self.starts[self.assembly.labels[label.0].op] - self.starts[i] - 1
     }

@@ -15,7 +15,7 @@ use crate::names::{self, FilterProtocol, IpLayer};
 /// A parsed filter expression. It is printed in a normal form that is parsed to the same filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
-    /// `None` is the empty expression, which accepts every frame.
+    /// The expression; `None` if it is empty, which accepts every frame.
     pub(crate) expr: Option<Expr>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) enum Primitive {
     Relation(Relation),
 }
 
-/// Which end of a conversation an address or port is compared with.
+/// Which end of a packet an address or port is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressDirection {
     Either,
@@ -83,7 +83,7 @@ pub(crate) enum AddressDirection {
     Dst,
 }
 
-/// In the headers of which protocols an IPv4 address is searched.
+/// The protocols in whose headers an IPv4 address is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressCarrier {
     Any,
@@ -92,7 +92,7 @@ pub(crate) enum AddressCarrier {
     Rarp,
 }
 
-/// In the headers of which protocols a port is searched.
+/// The transport protocols in whose headers a port is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Any,
@@ -156,8 +156,8 @@ pub(crate) enum BinaryOp {
     Shr,
 }
 
-/// Returns whether `protocol[...]` is valid. This is so if the position of the protocol's header is
-/// known.
+/// Returns whether `protocol[...]` is valid. It is valid if the position of the protocol's header
+/// is known.
 pub(crate) fn is_indexable(protocol: FilterProtocol) -> bool {
     match protocol {
         FilterProtocol::Link => true,
@@ -170,8 +170,8 @@ pub(crate) fn is_indexable(protocol: FilterProtocol) -> bool {
 }
 
 impl Expr {
-    /// Joins two expressions. A chain of equal operators becomes one node. The order stays, because
-    /// a `vlan` changes the offsets of the tests after it.
+    /// Joins two expressions. A chain of equal operators becomes one node. The order of the parts
+    /// stays the same, because a `vlan` changes the offsets of the tests after it.
     pub(crate) fn join(op: BoolOp, left: Self, right: Self) -> Self {
         let mut parts = left.into_parts(op);
         parts.extend(right.into_parts(op));

@@ -1,4 +1,4 @@
-//! The check that every program must pass before it runs. It has the rules of the kernel's
+//! The check that every program must pass before it runs. It applies the rules of the kernel's
 //! validator, so a program that passes can also be attached to a socket.
 
 use alloc::vec;
@@ -50,7 +50,7 @@ pub enum CbpfProgramError {
         /// Index of the memory slot.
         slot: u32,
     },
-    /// An instruction divides by the constant 0, or computes the remainder of that division.
+    /// An instruction divides by the constant 0, or takes a remainder modulo 0.
     #[error("instruction {at}: division by zero")]
     DivisionByZero {
         /// Index of the instruction.
@@ -61,7 +61,7 @@ pub enum CbpfProgramError {
     ShiftTooFar {
         /// Index of the instruction.
         at: usize,
-        /// By how many bits the instruction shifts.
+        /// The shift distance in bits.
         bits: u32,
     },
     /// An instruction reads at an offset that the kernel treats as negative. It would read
@@ -143,7 +143,7 @@ fn check_jumps(at: usize, insn: &CbpfInsn, len: usize) -> Result<(), CbpfProgram
     } else {
         return Ok(());
     };
-    // Distances are counted from the next instruction and are not negative. So no jump can lead
+    // Jump distances are unsigned and count from the next instruction, so no jump can lead
     // backwards.
     if farthest >= len - at - 1 {
         return Err(CbpfProgramError::JumpOutOfRange { at });

@@ -1,7 +1,8 @@
 //! Turns conditions and arithmetic into instructions.
 //!
 //! Conditions become jumps: the rest of a condition is skipped once its result is known. Arithmetic
-//! leaves its value in A. While the right operand is computed, the left one is in scratch memory.
+//! leaves its value in A. While the right operand is computed, the left operand is in scratch
+//! memory.
 
 use crate::assembly::{Assembly, Label};
 use crate::ast::{Arith, BinaryOp, FieldSize, Filter, Relation, RelationOp};
@@ -38,8 +39,8 @@ impl Filter {
     }
 }
 
-/// Converts an error of the check. Code that was generated here can fail the check only because of
-/// its length.
+/// Converts an error of the check to a filter error. Generated code can fail the check only if it
+/// is too long.
 fn too_long(error: CbpfProgramError, insns: usize) -> FilterError {
     debug_assert!(matches!(error, CbpfProgramError::TooLong { .. }), "{error}");
     FilterError::TooLong { insns, limit: MAX_INSNS }
@@ -66,8 +67,8 @@ impl CbpfGenerator<'_> {
     }
 
     /// Compiles the parts of an `and` or `or`, in order. Each part except the last jumps either to
-    /// the next part or out of the chain, as `to_next` says. The last part jumps to `on_true` or
-    /// `on_false`.
+    /// the next part or out of the chain; `to_next` returns these two targets, given the label of
+    /// the next part. The last part jumps to `on_true` or `on_false`.
     fn chain(
         &mut self,
         parts: &[Cond<'_>],
@@ -141,7 +142,8 @@ impl CbpfGenerator<'_> {
         Ok(())
     }
 
-    /// Emits code that computes a value in A. The code may change scratch memory from `slot` on.
+    /// Emits code that computes a value in A. The code may overwrite the scratch memory slots from
+    /// `slot` on.
     fn value(&mut self, arith: &Arith, offsets: LayerOffsets, slot: usize) -> CodegenResult {
         if let Some(number) = fold(arith) {
             self.assembly.emit(insn::LD_IMM, number);
@@ -234,7 +236,8 @@ impl CbpfGenerator<'_> {
 }
 
 /// Returns the value of an expression that does not depend on the frame. Returns `None` if the
-/// expression depends on the frame or divides by zero. The program then computes it at run time.
+/// expression depends on the frame or divides by zero. In these cases, the program computes the
+/// value at run time.
 fn fold(arith: &Arith) -> Option<u32> {
     match arith {
         Arith::Number(number) => Some(*number),

@@ -1,4 +1,4 @@
-//! Ids. An id is the address, network, port or protocol to which qualifiers apply.
+//! Parses ids. An id is the address, network, port or protocol to which qualifiers apply.
 
 use alloc::boxed::Box;
 use core::net::Ipv6Addr;
@@ -110,8 +110,8 @@ impl<'t> Parser<'t> {
         match kind {
             IdKind::Host => self.net4(qualifiers, number, u32::MAX, id),
             IdKind::Net => {
-                // `net 10` gives only the leading bytes of the network, but `net 0` is a single
-                // address.
+                // `net 10` gives only the leading bytes of a network (10.0.0.0/8). `net 0` is
+                // special: all 32 bits are compared.
                 let unused = if number == 0 { 0 } else { number.leading_zeros() / 8 * 8 };
                 self.net4(qualifiers, number << unused, u32::MAX << unused, id)
             }
@@ -315,8 +315,8 @@ fn named_port(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> IdParse
     ports(qualifiers, port, port, id)
 }
 
-/// Parses `LOW-HIGH`, where each is a number or a name. Names that contain a dash are ambiguous
-/// here.
+/// Parses `LOW-HIGH`, where `LOW` and `HIGH` are numbers or names. Names that contain a dash are
+/// ambiguous here.
 fn named_range(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> IdParseResult<Primitive> {
     let Some((low, high)) = name.split_once('-') else {
         return Err(refused(id, "is no range; write `LOW-HIGH`"));

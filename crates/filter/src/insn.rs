@@ -14,8 +14,8 @@ pub struct CbpfInsn {
     pub k: u32,
 }
 
-// The kernel reads these structures, because the caller of SO_ATTACH_FILTER passes a pointer to
-// them.
+// The kernel reads this layout: the caller of SO_ATTACH_FILTER passes a pointer to these
+// structures.
 const _: () = assert!(size_of::<CbpfInsn>() == 8 && align_of::<CbpfInsn>() == 4);
 
 impl CbpfInsn {
@@ -31,8 +31,8 @@ pub(crate) const MAX_INSNS: usize = 4096;
 /// Number of scratch memory slots that a program has.
 pub(crate) const MEM_SLOTS: usize = 16;
 
-/// The kernel treats packet offsets from here on as negative. They do not stand for bytes of the
-/// frame but for ancillary data.
+/// The kernel treats packet offsets from here on as negative. They refer to ancillary data instead
+/// of bytes of the frame.
 pub(crate) const FIRST_NEGATIVE_OFFSET: u32 = 0x8000_0000;
 
 /// With this bit, the second operand of an instruction is the index register X instead of `k`.
@@ -50,7 +50,7 @@ pub(crate) const LD_LEN: u16 = 0x80;
 pub(crate) const LDX_IMM: u16 = 0x01;
 pub(crate) const LDX_MEM: u16 = 0x61;
 pub(crate) const LDX_LEN: u16 = 0x81;
-/// X = 4 * (byte at k & 15), which is the length of the IPv4 header that starts at k.
+/// Sets X to 4 * (byte at k & 15), which is the length of the IPv4 header that starts at k.
 pub(crate) const LDX_MSH: u16 = 0xb1;
 pub(crate) const ST: u16 = 0x02;
 pub(crate) const STX: u16 = 0x03;
@@ -75,7 +75,8 @@ pub(crate) const RET_A: u16 = 0x16;
 pub(crate) const TAX: u16 = 0x07;
 pub(crate) const TXA: u16 = 0x87;
 
-// These codes have names because patterns cannot contain expressions.
+// These combined codes have names because a `match` pattern cannot contain an expression such as
+// `JEQ | X`.
 pub(crate) const JEQ_X: u16 = JEQ | X;
 pub(crate) const JGT_X: u16 = JGT | X;
 pub(crate) const JGE_X: u16 = JGE | X;

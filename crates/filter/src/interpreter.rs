@@ -1,8 +1,8 @@
 //! Runs a checked program on a frame.
 //!
-//! Instructions are decoded once, so that a step needs only one jump table. Targets are absolute. A
-//! load that is followed by a comparison becomes one step with it, because a filter consists mostly
-//! of such pairs. Step `i` starts with instruction `i`, so every target is still valid.
+//! Instructions are decoded once, so that executing a step needs only one jump table. Jump targets
+//! are absolute. A load and the comparison after it become one step, because a filter consists
+//! mostly of such pairs. Step `i` starts with instruction `i`, so every jump target stays valid.
 
 use alloc::vec::Vec;
 
@@ -12,9 +12,9 @@ use crate::insn::{self, CbpfInsn, MEM_SLOTS};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DecodedInsn {
     op: DecodedOp,
-    /// Index of the next step. For a comparison, the next step if it holds.
+    /// Index of the next step. After a comparison, the next step if the comparison holds.
     next: u16,
-    /// For a comparison, the index of the next step if it does not hold.
+    /// For a comparison, the index of the next step if the comparison does not hold.
     otherwise: u16,
     /// Offset of a load, in bytes.
     at: u32,
@@ -39,9 +39,9 @@ enum DecodedOp {
     LoadXMem,
     Store,
     StoreX,
-    /// Arithmetic with a constant. This is the operation code.
+    /// Arithmetic with a constant. Contains the operation code.
     Alu(u8),
-    /// Arithmetic with X. This is the operation code.
+    /// Arithmetic with X. Contains the operation code.
     AluX(u8),
     Neg,
     ToX,
@@ -82,7 +82,7 @@ fn step(at: usize, insns: &[CbpfInsn]) -> DecodedInsn {
 }
 
 fn plain(at: usize, insn: CbpfInsn) -> DecodedInsn {
-    // A program has at most 4096 instructions, and no target is outside of it.
+    // The cast is exact: a program has at most 4096 instructions, and no jump leaves it.
     let target = |skip: usize| (at + 1 + skip) as u16;
     let (next, otherwise) = match insn.code {
         insn::JA => (target(insn.k as usize), 0),
@@ -144,7 +144,7 @@ fn op(code: u16) -> DecodedOp {
 
 /// Runs decoded steps on a frame and returns the program's result. Returns `None` on a read outside
 /// the frame or a division by zero.
-// The function is longer than usual because it is the table of the instruction set.
+// This function is long because it handles the whole instruction set.
 pub(crate) fn run(steps: &[DecodedInsn], frame: &[u8], wire_len: u32) -> Option<u32> {
     let (mut a, mut x, mut mem) = (0u32, 0u32, [0u32; MEM_SLOTS]);
     let mut step = steps.first()?;

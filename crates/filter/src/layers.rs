@@ -23,11 +23,11 @@ use crate::names::{
     self, ARP, FRAGMENT, FilterProtocol, ICMP6, IP, IP6, IpLayer, RARP, SCTP, TCP, UDP,
 };
 
-/// The offsets of the headers at the current position in the expression. They are in bytes from the
+/// The offsets of the headers at the current position in the expression. All are in bytes from the
 /// start of the frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LayerOffsets {
-    /// Offset of the link header, which is the one that `ether[...]` indexes.
+    /// Offset of the link header, which `ether[...]` indexes.
     link: u32,
     /// Offset of the field that identifies the next protocol.
     kind: u32,
@@ -41,7 +41,7 @@ pub(crate) struct LayerOffsets {
 enum NextProtocolField {
     Ethernet,
     Ppp,
-    /// By no type field. The bottom-of-stack bit and the IP version identify the protocol.
+    /// There is no type field: the bottom-of-stack bit and the IP version identify the protocol.
     Mpls,
 }
 
@@ -55,7 +55,7 @@ const ATALK: u32 = names::ATALK as u32;
 const AARP: u32 = names::AARP as u32;
 const IPX_TYPE: u32 = 0x8137;
 const IPX_SAP: u32 = 0xe0;
-/// The service access points that are equal at both ends of an LLC frame.
+/// Protocols whose LLC frames have this value as both destination and source service access point.
 const PAIRED_SAPS: [u32; 3] = [0x06, 0xf0, 0xfe];
 
 /// Returns the condition that a filter expresses.
@@ -112,7 +112,7 @@ impl LayerOffsets {
         }
     }
 
-    /// Returns the test whether the next protocol has this Ethernet type, or this LLC service
+    /// Returns the test for whether the next protocol has this Ethernet type, or this LLC service
     /// access point.
     fn next_is(&self, kind: u32) -> Cond<'static> {
         match self.next_field {
@@ -131,7 +131,8 @@ impl LayerOffsets {
         match kind {
             ATALK => Cond::Any(vec![half(self.kind, ATALK), self.snap(0x08_0007, ATALK)]),
             AARP => Cond::Any(vec![half(self.kind, AARP), self.snap(0, AARP)]),
-            // The four encapsulations of IPX: with a type, in SNAP, in LLC, or without any header.
+            // The four encapsulations of IPX: Ethernet type, SNAP, LLC, or directly after a length
+            // field ("raw").
             IPX_SAP => Cond::Any(vec![
                 half(self.kind, IPX_TYPE),
                 Cond::All(vec![
@@ -169,7 +170,7 @@ impl LayerOffsets {
 
     fn carries(&self, layer: IpLayer, number: u32) -> Cond<'static> {
         let in_ip = || Cond::All(vec![self.next_is(IP.into()), byte(self.network + 9, number)]);
-        // This skips a fragment header, but no other extension headers of IPv6.
+        // This skips an IPv6 fragment header, but no other extension headers.
         let in_ip6 = || {
             Cond::All(vec![
                 self.next_is(IP6.into()),
@@ -262,8 +263,8 @@ impl LayerOffsets {
         Cond::Any(vec![in_ip6, in_ip])
     }
 
-    /// Returns the test whether the IPv4 packet is not fragmented or is the first fragment, which
-    /// contains the transport header.
+    /// Returns the test for whether the IPv4 packet is not fragmented or is the first fragment,
+    /// which contains the transport header.
     fn is_first_fragment(&self) -> Cond<'static> {
         Cond::Field(FieldTest::masked(FieldSize::Half, self.network + 6, 0x1fff, 0))
     }
@@ -304,8 +305,8 @@ impl LayerOffsets {
         }
     }
 
-    /// Returns the test whether the MPLS label before the current position is the last of its stack
-    /// (`last`), or is not the last.
+    /// Returns the test for whether the MPLS label before the current position is the last of its
+    /// stack. If `last` is false, the test is negated.
     fn is_last_label(&self, last: bool) -> Cond<'static> {
         let at = self.network - 2;
         Cond::Field(FieldTest::masked(FieldSize::Byte, at, 1, last.into()))
@@ -314,7 +315,7 @@ impl LayerOffsets {
     fn pppoes(&mut self, session: Option<u16>) -> Cond<'static> {
         let in_session = self.next_is(PPPOE_SESSION_TYPE);
         let header_at = self.network;
-        // PPPoE has six bytes. Two bytes that identify the protocol follow.
+        // The PPPoE header has six bytes. The two bytes after it identify the protocol.
         self.link = header_at + 6;
         self.kind = header_at + 6;
         self.network = header_at + 8;
@@ -370,7 +371,8 @@ impl LayerOffsets {
         }
     }
 
-    /// Returns where the header of a protocol starts. The protocol must be indexable.
+    /// Returns the position of a protocol's header. The protocol must be indexable
+    /// (`is_indexable`).
     pub(crate) fn header(&self, base: FilterProtocol) -> FieldLocation {
         match base {
             FilterProtocol::Link => FieldLocation::Frame(self.link),
@@ -383,8 +385,8 @@ impl LayerOffsets {
     }
 }
 
-/// Combines tests of the source and the destination, as `direction` requires. `test` is called with
-/// `true` for the source.
+/// Combines tests of the source and the destination, as `direction` requires. `test` returns the
+/// test of the source if its argument is true, otherwise that of the destination.
 fn in_direction<'f>(direction: AddressDirection, test: impl Fn(bool) -> Cond<'f>) -> Cond<'f> {
     match direction {
         AddressDirection::Src => test(true),
@@ -438,7 +440,8 @@ fn port_in(header: FieldLocation, src: bool, low: u32, high: u32) -> Cond<'stati
     Cond::All(vec![test(Compare::Ge, low), not(test(Compare::Gt, high))])
 }
 
-/// Returns the PPP protocol number of an Ethernet type. A type that has none is returned unchanged.
+/// Returns the PPP protocol number of an Ethernet type. Returns a type without a PPP number
+/// unchanged.
 fn ppp_type(kind: u32) -> u32 {
     match kind {
         0x0800 => 0x0021,

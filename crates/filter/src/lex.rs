@@ -1,7 +1,7 @@
 //! Splits a filter expression into words, numbers, addresses and operators.
 //!
-//! The longest possible token is taken. So `len-4` is one word (a name), and `6000-6008` is a range
-//! of ports.
+//! The longest possible token is taken. So `len-4` is a single word (a name), and `6000-6008` is a
+//! range of ports.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -19,7 +19,7 @@ pub(crate) enum FilterToken<'t> {
     /// A keyword of the language that this compiler does not support. The text is the reason.
     Refused(&'static str),
     Number(u32),
-    /// Two to four decimal numbers with dots, which are the leading `bits` of an address.
+    /// Two to four decimal numbers with dots. They give the leading bits of an address.
     Ipv4 {
         leading: u32,
         bits: u32,
@@ -82,7 +82,7 @@ const KEYWORDS: &[(&str, FilterKeyword)] = &[
     ("pppoes", FilterKeyword::Pppoes),
 ];
 
-/// The operators. An operator comes before all operators that are a prefix of it.
+/// The operators. Longer operators come before their own prefixes, so that the longest one matches.
 const OPERATORS: &[(&str, FilterToken<'static>)] = &[
     ("&&", FilterToken::And),
     ("||", FilterToken::Or),
@@ -169,7 +169,8 @@ fn leading_word(rest: &str) -> &str {
     rest[..end].trim_end_matches(['-', '_'])
 }
 
-/// Parses a backslash and a word. The word is a name then, even if it is also a keyword.
+/// Parses a backslash and a word. The backslash makes the word a name, even if it is also a
+/// keyword.
 fn escaped_name(rest: &str, column: usize) -> Result<(FilterToken<'_>, usize), FilterError> {
     let end = rest.find([' ', '!', '(', ')', '\n', '\t']).unwrap_or(rest.len());
     match &rest[1..end] {
@@ -182,8 +183,8 @@ fn escaped_name(rest: &str, column: usize) -> Result<(FilterToken<'_>, usize), F
     }
 }
 
-/// Parses an IPv6 or Ethernet address with colons. A single colon is no address, because it occurs
-/// in `ip[0:2]`.
+/// Parses an IPv6 or Ethernet address with colons. Text with a single colon is not an address,
+/// because `ip[0:2]` contains one too.
 fn colon_address(
     rest: &str,
     column: usize,
@@ -241,7 +242,7 @@ fn number(text: &str, column: usize) -> Result<Option<u32>, FilterError> {
     } else {
         (text, 10)
     };
-    // A digit that is not octal makes the number invalid. The text does not become a name.
+    // An invalid octal digit makes the number invalid: the text is not taken as a name instead.
     if digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix.max(10))) {
         return Ok(None);
     }
@@ -254,8 +255,8 @@ fn number(text: &str, column: usize) -> Result<Option<u32>, FilterError> {
     }
 }
 
-/// Parses two to four numbers with dots. Returns the address, and how many of its leading bits the
-/// numbers give.
+/// Parses two to four numbers with dots. Returns the address, and the number of leading bits that
+/// the text gives.
 fn ipv4(text: &str, column: usize) -> Result<Option<(u32, u32)>, FilterError> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     let count = text.split('.').count();
@@ -283,7 +284,7 @@ fn mac(text: &str) -> Option<[u8; 6]> {
     mac_of_groups(text, Some(separator), 2)
 }
 
-/// Reads groups of hexadecimal digits. A group of two may be written without its leading 0.
+/// Reads groups of hexadecimal digits. A group of two digits may omit its leading 0.
 fn mac_of_groups(text: &str, separator: Option<char>, digits: usize) -> Option<[u8; 6]> {
     let (mut address, mut bits_read) = (0u64, 0);
     for group in text.split(|c| Some(c) == separator) {

@@ -1,7 +1,7 @@
 //! A compiler from pcap filter expressions to checked classic BPF programs.
 //!
-//! A text such as `tcp port 80 and not host 10.0.0.1` goes through these steps. Each is named by
-//! its file:
+//! A text such as `tcp port 80 and not host 10.0.0.1` goes through these steps. Each step has the
+//! name of its file:
 //!
 //! ```text
 //! text -> lex -> parse, id, arith -> ast (Filter) -> layers (cond) -> codegen -> assembly
@@ -10,15 +10,15 @@
 //!
 //! The language is that of pcap-filter(7) for Ethernet frames, as libpcap 1.10 implements it. Some
 //! constructs are not supported on purpose (host names, header chains, other link types, ...). They
-//! are never misinterpreted, but rejected with their name and the reason.
+//! are rejected by name with a reason, never misinterpreted.
 //!
 //! VLAN tags are expected in the frame, as they are on the wire.
 //!
 //! # Invariants
 //! 1. A [`CbpfProgram`] exists only after its check. It terminates, jumps only forward, and stays
 //!    within its own code and memory. So [`CbpfProgram::run`] cannot fail.
-//! 2. The parser accepts only expressions that can be compiled. After parsing, only the limits on
-//!    the size can be exceeded.
+//! 2. The parser accepts only expressions that can be compiled. After parsing, an expression can
+//!    fail only because its program is too large.
 //!
 //! # Example
 //!
@@ -42,7 +42,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-/// Exists only so that the example of the README is compiled and run as a test.
+/// Exists only to compile and run the example in the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -73,8 +73,8 @@ pub use insn::CbpfInsn;
 pub use mnemonic::Mnemonic;
 pub use program::CbpfProgram;
 
-/// How many bytes a program of [`compile`] keeps of a frame: as many as the largest frame of
-/// capture programs has.
+/// Number of bytes that a program of [`compile`] keeps of an accepted frame. It is the usual
+/// maximum of capture programs, so whole frames are kept.
 pub const DEFAULT_SNAP_LEN: u32 = 262_144;
 
 /// Compiles a filter expression. An empty expression accepts every frame.

@@ -8,7 +8,7 @@ use core::fmt;
 use crate::insn::*;
 
 /// An instruction with its index in the program, such as `(004) jeq      #0x800           jt 5 jf
-/// 9`. There is a tab between the two jumps.
+/// 9`. A tab separates `jt` and `jf`.
 #[derive(Debug, Clone, Copy)]
 pub struct Mnemonic {
     at: usize,
@@ -16,8 +16,8 @@ pub struct Mnemonic {
 }
 
 impl CbpfInsn {
-    /// Returns the instruction as text. `at` is its index in its program, which is needed for the
-    /// targets of jumps.
+    /// Returns the instruction as text. `at` is its index in its program, which determines the
+    /// absolute targets of jumps.
     #[must_use]
     pub fn mnemonic(self, at: usize) -> Mnemonic {
         Mnemonic { at, insn: self }
@@ -41,7 +41,7 @@ fn jumps_on_a_test(code: u16) -> bool {
     code & CLASS == JA & CLASS && code != JA
 }
 
-/// The mnemonic and its operand.
+/// Returns the mnemonic and the text of its operand.
 fn words(insn: CbpfInsn, at: usize) -> (&'static str, String) {
     let k = insn.k;
     match insn.code {
@@ -80,7 +80,8 @@ enum Radix {
     Sixteen,
 }
 
-/// Instructions on the accumulator and a second operand: mnemonic, and radix of constants.
+/// For an instruction that combines the accumulator with a second operand, returns its mnemonic and
+/// the radix of constants.
 fn two_operands(code: u16) -> Option<(&'static str, Radix)> {
     Some(match code {
         ADD => ("add", Radix::Ten),

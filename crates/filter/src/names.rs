@@ -1,6 +1,6 @@
 //! The tables of the language: protocols, constants, well-known ports, and rejected words.
 //!
-//! The tables are part of the program. So a filter means the same on every machine, whatever is in
+//! The tables are part of the program. So a filter means the same on every machine, regardless of
 //! `/etc/services`.
 
 /// Which IP version carries a transport protocol.
@@ -34,7 +34,7 @@ pub(crate) const SCTP: u8 = 132;
 pub(crate) const ESP: u8 = 50;
 pub(crate) const AH: u8 = 51;
 pub(crate) const ICMP6: u8 = 58;
-/// The IPv6 fragment header.
+/// The protocol number of the IPv6 fragment header.
 pub(crate) const FRAGMENT: u8 = 44;
 
 const fn any(number: u8) -> FilterProtocol {

@@ -42,9 +42,9 @@ pub(crate) struct Parser<'t> {
     lexemes: Vec<Lexeme<'t>>,
     at: usize,
     pub(crate) depth: usize,
-    /// Whether there is a `pppoes` before this position of the expression.
+    /// Whether `pppoes` occurs before this position of the expression.
     inside_pppoe: bool,
-    /// Whether there is an `mpls` before this position of the expression.
+    /// Whether `mpls` occurs before this position of the expression.
     pub(crate) inside_mpls: bool,
 }
 
@@ -53,8 +53,8 @@ impl<'t> Parser<'t> {
         Self { lexemes, at: 0, depth: 0, inside_pppoe: false, inside_mpls: false }
     }
 
-    /// Parses operands that are joined by `and` and `or`. Also returns the qualifiers for an id
-    /// that follows without qualifiers.
+    /// Parses operands that are joined by `and` and `or`. Also returns the qualifiers that a later
+    /// id without qualifiers inherits.
     fn expression(&mut self) -> ParseResult<(Expr, Option<Qualifiers>)> {
         let depth = self.depth;
         let (mut expr, mut qualifiers) = self.operand(None)?;
@@ -72,8 +72,8 @@ impl<'t> Parser<'t> {
         Ok((expr, qualifiers))
     }
 
-    /// Parses one operand of `and` or `or`. Also returns the qualifiers for an id that follows
-    /// without qualifiers.
+    /// Parses one operand of `and` or `or`. Also returns the qualifiers that a later id without
+    /// qualifiers inherits.
     fn operand(
         &mut self,
         inherited: Option<Qualifiers>,
@@ -317,7 +317,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Returns an error inside a PPPoE session, where Ethernet addresses cannot be tested.
+    /// Returns an error if the expression is inside a PPPoE session, where Ethernet addresses
+    /// cannot be tested.
     pub(crate) fn ethernet_only(&self, start: Lexeme<'t>) -> ParseResult<()> {
         if self.inside_pppoe {
             return Err(refused(start, "a PPPoE session has no Ethernet addresses"));

@@ -9,8 +9,8 @@ use crate::interpreter::{self, DecodedInsn};
 /// A classic BPF program that has passed the check.
 ///
 /// # Invariants
-/// The check guarantees: every jump leads forward and stays within the program, the last
-/// instruction returns, and every memory slot exists and is written before it is read.
+/// Every jump leads forward and stays within the program, the last instruction returns, and every
+/// memory slot exists and is written before it is read.
 #[derive(Debug, Clone)]
 pub struct CbpfProgram {
     insns: Vec<CbpfInsn>,
@@ -19,7 +19,7 @@ pub struct CbpfProgram {
 }
 
 impl CbpfProgram {
-    /// Checks instructions that were not compiled here, so that they can be run.
+    /// Creates a program from instructions of another source, after checking them.
     ///
     /// # Errors
     /// The [`CbpfProgramError`] for the first rule that the instructions violate.
@@ -52,8 +52,8 @@ impl CbpfProgram {
     /// is rejected.
     ///
     /// `frame` are the captured bytes, from the start of the Ethernet header, with VLAN tags.
-    /// `wire_len` is the length that the frame had on the wire, in bytes (`len` in the language). A
-    /// program that reads beyond `frame` or divides by zero rejects the frame.
+    /// `wire_len` is the length that the frame had on the wire, in bytes (`len` in a filter
+    /// expression). A program that reads beyond `frame` or divides by zero rejects the frame.
     #[must_use]
     pub fn run(&self, frame: &[u8], wire_len: u32) -> u32 {
         interpreter::run(&self.steps, frame, wire_len).unwrap_or(0)

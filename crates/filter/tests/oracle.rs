@@ -71,8 +71,8 @@ static SHORT: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| samples(frames::short_fr
 /// least one rejected.
 ///
 /// libpcap's optimizer removes loads of values that are not needed. So on short frames, libpcap's
-/// program may differ before and after optimization. Our program must then have the same verdict as
-/// one of them.
+/// program may differ before and after optimization. In that case, our program must have the same
+/// verdict as one of the two.
 fn compare(expression: &str) -> bool {
     let plain = compare_plain(expression, expression);
     // The optimizer also rejects expressions that match no frame.
@@ -93,7 +93,7 @@ fn compare(expression: &str) -> bool {
     0 < accepted && accepted < FRAMES.len()
 }
 
-/// Compares the verdicts on whole frames with those of libpcap's program before optimization.
+/// Compares the verdicts on complete frames with those of libpcap's unoptimized program.
 fn compare_plain(expression: &str, theirs: &str) -> CbpfProgram {
     let ours = slipring_filter::compile(expression)
         .unwrap_or_else(|error| panic!("`{expression}`: {error}"));
@@ -125,8 +125,7 @@ fn accepts_the_frames_that_libpcap_accepts() {
         return;
     }
     let telling = ACCEPTED.iter().filter(|expression| compare(expression)).count();
-    // Most expressions must accept some frames and reject others. Otherwise the frames would not
-    // test them.
+    // The frames are a useful test only if most expressions accept some of them and reject others.
     assert!(telling * 10 > ACCEPTED.len() * 8, "{telling} of {}", ACCEPTED.len());
 }
 
@@ -144,7 +143,7 @@ fn accepts_the_frames_that_tcpdump_itself_picks() {
     }
 }
 
-/// Returns a little-endian pcap file. The timestamps are the numbers of the frames.
+/// Returns a little-endian pcap file. The timestamp of each frame is its index.
 fn capture_of(frames: &[Vec<u8>]) -> Vec<u8> {
     let header: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 0x4_0000, 1];
     let mut file: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -167,7 +166,7 @@ fn picked_by_tcpdump(capture: &[u8], expression: &str) -> Vec<usize> {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let output = std::thread::scope(|scope| {
-        // If no frame can match the expression, tcpdump exits before it has read all input.
+        // The write may fail: if no frame can match, tcpdump exits before it has read all input.
         scope.spawn(move || drop(stdin.write_all(capture)));
         child.wait_with_output().unwrap()
     });
@@ -252,7 +251,8 @@ proptest! {
             return Ok(());
         }
         let theirs = libpcap(&expression, &["-O"]).is_some();
-        // A combination may have a `vlan` after an `mpls`. Both compilers must reject this.
+        // A random combination may be invalid, for example with `vlan` after `mpls`. If so, both
+        // compilers must reject it.
         prop_assert_eq!(Filter::parse(&expression).is_ok(), theirs, "`{}`", expression);
         if theirs {
             compare(&expression);

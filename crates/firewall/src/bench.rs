@@ -1,9 +1,9 @@
-//! `slipring firewall --bench` measures the cost of rules: an endless source of frames is checked
-//! by the rules, and the frames are discarded.
+//! `slipring firewall --bench` measures the cost of rules: the rules check an endless stream of
+//! frames, which are then discarded.
 //!
 //! One thread passes frames to the rules in bursts, as a port would. The report divides the CPU
 //! time of this thread by the number of packets, so it shows the cost of the rules. Commands can
-//! change the rules as in a run between ports.
+//! change the rules during the measurement.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -28,9 +28,9 @@ use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 use slipring_rules::LogEvents;
 
-/// Number of frames that are processed between two reads of the clock.
+/// Number of frames processed between two clock reads.
 const FRAMES_PER_BATCH: usize = 256;
-/// The run time if the user does not give one.
+/// Duration of the measurement if the user gives none.
 const DEFAULT_BENCH_NS: DataplaneNanos = 2_000_000_000;
 /// Interval between two checks for signals before the run begins.
 const SIGNAL_POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -159,7 +159,7 @@ impl RuleBench {
     }
 
     /// Runs frames through the rules, and executes queued tasks between two bursts. The measurement
-    /// starts when frames are admitted. It ends early when `is_over` returns true.
+    /// starts when frames are admitted. The measurement ends early when `is_over` returns true.
     pub(crate) fn run(
         mut self,
         mut dataplane: Dataplane,
@@ -203,7 +203,7 @@ impl RuleBench {
     }
 }
 
-/// Executes the queued tasks. If they send frames, these are discarded.
+/// Executes the queued tasks. Frames that the tasks send are discarded.
 fn run_tasks(
     task_queue: &TaskQueue,
     dataplane: &mut Dataplane,

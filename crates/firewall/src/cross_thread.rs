@@ -1,5 +1,5 @@
-//! What the packet threads of one firewall exchange: frames for the thread that has the pipes,
-//! learned neighbours, and the shutdown.
+//! What the packet threads of one firewall exchange: frames for the thread that has the dummynet
+//! pipes, learned neighbours, and the shutdown.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::dataplane::{Dataplane, DataplaneId, Handoff};
 use crate::task_queue::TaskQueue;
 
-/// Maximum number of frames that are queued for the thread with the pipes.
+/// Maximum number of frames queued for the thread that has the dummynet pipes.
 const MAX_POSTED_FRAMES: u64 = 16_384;
 
 /// The state that all packet threads share.
 pub(crate) struct CrossThreadState {
-    /// Number of frames that are not in the thread of their flow, because they are in a queued task
-    /// or in a pipe of another thread.
+    /// Number of frames that are outside the thread of their flow: in a queued task, or in a
+    /// dummynet pipe of another thread.
     remote_packets: AtomicU64,
-    /// How many frames of `remote_packets` are queued for the thread with the pipes.
+    /// Number of the `remote_packets` that are queued for the thread that has the dummynet pipes.
     posted: AtomicU64,
     /// Whether the distributor will deliver no more frames.
     input_ended: AtomicBool,
@@ -43,7 +43,8 @@ impl CrossThreadState {
         self.task_queue.wake_fd()
     }
 
-    /// Makes [`Self::wake_fd`] unreadable again. If it was not readable, this costs only one load.
+    /// Makes [`Self::wake_fd`] unreadable again. If the descriptor is not readable, this costs only
+    /// one atomic load.
     pub(crate) fn acknowledge(&self) {
         drop(self.task_queue.drain());
     }
@@ -59,7 +60,7 @@ impl CrossThreadState {
 
     /// Must be called when no more frames will arrive.
     pub(crate) fn end_input(&self) {
-        // Release: a thread that reads true also sees all frames that were distributed before this
+        // Release: a thread that reads true here also sees every frame distributed before this
         // store.
         self.input_ended.store(true, Ordering::Release);
     }
@@ -126,7 +127,7 @@ impl CrossThreadLink {
         if count == 0 {
             return;
         }
-        // Relaxed suffices: the frames go through the task queue, which does the ordering.
+        // Relaxed suffices: the task queue that carries the frames orders these updates.
         self.common.remote_packets.fetch_add(count, Ordering::Relaxed);
         self.common.posted.fetch_add(count, Ordering::Relaxed);
         let common = self.common.clone();
@@ -157,7 +158,7 @@ impl CrossThreadLink {
         }
     }
 
-    /// Returns whether no thread can send any more frames to this one.
+    /// Returns whether no more frames can arrive at this thread.
     pub(crate) fn is_over(&self) -> bool {
         self.common.has_input_ended() && self.common.remote_packets.load(Ordering::Relaxed) == 0
     }

@@ -62,16 +62,15 @@ use slipring_rules::asks_directions;
 /// A time in nanoseconds, according to the caller's clock.
 pub type DataplaneNanos = u64;
 
-/// Whether a frame is checked on input, or on input and output.
+/// On which directions the rules check a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RuleCheckPasses {
-    /// Packets are checked on input. If a rule depends on the direction, they are also checked on
-    /// output.
+    /// Checked on input. Also checked on output if a rule depends on the direction.
     #[default]
     Auto,
-    /// Only on input.
+    /// Checked on input only.
     In,
-    /// Packets are checked on input and on output.
+    /// Checked on input and on output.
     Both,
 }
 
@@ -83,10 +82,10 @@ pub struct Dataplane {
     frames: FrameStore,
     map: PortMap,
     passes: RuleCheckPasses,
-    /// Whether the current rules and `passes` require a check on output.
+    /// Whether frames are also checked on output, according to the current rules and `passes`.
     checks_out: bool,
-    /// Whether the frames of a burst can be checked together. This is so if no rule depends on
-    /// earlier frames of the burst.
+    /// Whether the frames of a burst can be checked together. False if a rule's result may depend
+    /// on an earlier frame of the burst.
     checks_together: bool,
     batch: CheckedBatch,
     remote: RemotePackets,
@@ -306,7 +305,8 @@ impl Dataplane {
         self.shaper.next_release().into_iter().chain(self.firewall.next_tick_ns()).min()
     }
 
-    /// Does what is due at `now`: releases frames from pipes, expires states, sends keepalives.
+    /// Does the work that is due at `now`: releases frames from pipes, expires states, sends
+    /// keepalives.
     pub fn run(&mut self, now: DataplaneNanos, outlet: &mut impl DataplaneOutput) {
         if self.firewall.next_tick_ns().is_some_and(|due| due <= now) {
             self.outputs.is_watched = outlet.is_watched();
@@ -341,7 +341,7 @@ impl Dataplane {
         self.process_shaper_events(now, outlet);
     }
 
-    /// Checks a frame once, and does what the verdict says.
+    /// Checks a frame once, and carries out the verdict.
     fn process(
         &mut self,
         frame: &mut [u8],
@@ -362,8 +362,8 @@ impl Dataplane {
             return None;
         }
         if !self.outputs.released.is_empty() {
-            // Fragments that have waited for the rest of their packet take the same path. They go
-            // before the fragment that completed the packet.
+            // Fragments that have waited for the rest of their packet take the same path. They are
+            // sent before the fragment that completed the packet.
             for mut part in std::mem::take(&mut self.outputs.released) {
                 let output = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
                 output.into_iter().for_each(|port| self.send(port, &part, outlet));

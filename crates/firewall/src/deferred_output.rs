@@ -1,5 +1,5 @@
-//! Stores frames and log lines while a received frame is processed. The frame is borrowed from a
-//! ring then, so no port can be used.
+//! Stores frames and log lines while a received frame is processed. During that time, the frame is
+//! borrowed from an rx ring, so no port can be used.
 
 use slipring_ipfw::run::{LogEvent, PortIndex};
 
@@ -7,8 +7,8 @@ use crate::dataplane::{DataplaneLoss, DataplaneOutput};
 use slipring_rules::LogEvents;
 use std::sync::Arc;
 
-/// Frames to be sent when the ports can be used again. There are only few of them: replies, copies,
-/// fragments.
+/// Frames to be sent when the ports can be used again. These are only replies, copies and
+/// fragments, so there are few.
 pub(crate) struct DeferredOutput {
     /// Frames to send, each with its output port.
     pub(crate) frames: Vec<(PortIndex, Vec<u8>)>,

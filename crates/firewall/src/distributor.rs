@@ -6,10 +6,10 @@
 //!
 //! # Design decisions
 //! - **One thread per address pair.** All frames between two addresses, in both directions, go to
-//!   one thread. Fragments have no ports, so if ports decided too, `reass`, the states of
-//!   fragmented flows and ICMP would work differently.
+//!   one thread. Port numbers are ignored: fragments and ICMP packets carry none, so they could
+//!   reach another thread than the rest of their flow.
 //! - **Back-pressure.** If the pipe to a thread is full, the next frame for this thread stays in
-//!   the ring of its port. It delays the frames behind it, as it does with one thread.
+//!   the ring of its port. It delays the frames behind it, as a full ring does with one thread.
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -51,7 +51,7 @@ pub(crate) struct Distributor {
 }
 
 impl Distributor {
-    /// Creates the worker of a distributor. Each element of `ports` has the queues of a port, and
+    /// Creates the worker of a distributor. Each element of `ports` contains a port's queues and
     /// the port's pipes to the threads. `task_queues` are the task queues of the threads.
     pub(crate) fn worker(
         ports: Vec<(PortQueues, PortQueues)>,
@@ -87,8 +87,8 @@ impl Distributor {
 
     /// Returns whether all threads have finished and all their frames were taken from the pipes.
     fn is_drained(&self, queues: &mut WorkerQueues) -> bool {
-        // The count must be read before the pipes are checked for the last time. All frames of
-        // finished threads are visible in the pipes then.
+        // The count is read before the pipes are checked for the last time: then all frames of the
+        // finished threads are visible in the pipes.
         let all_done = self.common.finished_workers() == self.task_queues.len() as u64;
         all_done && queues[..self.pipe_count].iter_mut().all(WorkerQueue::is_read_after_sync)
     }
@@ -150,8 +150,8 @@ impl FrameProcessor for Distributor {
         self.is_drained(queues)
     }
 
-    /// At the end of the run, sends the frames that are still in the threads. Returns whether none
-    /// is left.
+    /// At the end of the run, sends the frames that still come back from the threads. Returns
+    /// whether all were sent.
     fn drain(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) -> Result<bool, RunError> {
         for pipe in 0..self.pipe_count {
             if queues[pipe].receive()? {

@@ -27,15 +27,15 @@ pub(crate) struct FirewallReportExtra {
 
 #[derive(Debug, Clone, Serialize)]
 struct FirewallReport {
-    /// Number of frames that the rules received. Together with copies and frames generated here,
-    /// each was sent, was lost, or waits.
+    /// Number of frames that the rules received. Each of these, each copy and each generated frame
+    /// was sent, was lost, or still waits.
     offered: u64,
     made: u64,
-    /// Frames that bypassed the rules and passed.
+    /// Frames that bypassed the rules and were not dropped.
     bypassed: BypassCounters,
     sent: u64,
     waiting: u64,
-    /// Frames that have arrived in the rings of ports and have not been processed yet.
+    /// Frames in the rx rings of ports that have not been processed yet.
     unread: u64,
     lost: std::collections::BTreeMap<String, u64>,
     states: u64,
@@ -56,7 +56,7 @@ impl FirewallFigures {
             ..one
         });
         let mut stats = sum.unwrap_or_default();
-        // The frames that are in transit between threads are added.
+        // Frames in transit between threads also count as waiting.
         let DataplaneCounters { handed_off: away, foreign: guests, .. } = stats.counters;
         stats.counters.waiting += away.saturating_sub(guests);
         stats
@@ -72,8 +72,8 @@ impl FirewallFigures {
         self.events.missed()
     }
 
-    /// Returns the number of frames that ports have received but the dataplanes have not processed.
-    /// `offered` is the number of frames that they have processed.
+    /// Returns the number of frames that ports have received and the dataplanes have not processed.
+    /// `offered` is the number of processed frames.
     fn unread(&self, offered: u64) -> u64 {
         let received: u64 = self.meter.reports().iter().map(|port| port.rx.packets).sum();
         received.saturating_sub(offered)

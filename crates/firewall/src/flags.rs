@@ -118,7 +118,7 @@ pub(crate) struct FirewallPlan {
     pub(crate) passes: RuleCheckPasses,
     pub(crate) bench: Option<RuleBenchSource>,
     /// The value of `--default`: whether the last rule accepts. `None` if the flag was not given;
-    /// the name under which the program was called decides then.
+    /// then the program's name (`kipfw` or not) decides.
     pub(crate) is_open: Option<bool>,
     pub(crate) arp_meets_rules: bool,
     pub(crate) non_ip: NonIpPolicy,
@@ -146,7 +146,7 @@ impl FirewallPlan {
             .get_one::<String>("bench")
             .map(|text| RuleBenchSource::read(text))
             .transpose()?;
-        // With `--bench`, no port is opened: the ports are only names for the rules.
+        // With `--bench`, no port is opened: the port arguments are only names for the rules.
         let ports = match (&bench, ports.len()) {
             (Some(_), 0) => {
                 vec![PortName::parse_classic("null:")?, PortName::parse_classic("null:")?]

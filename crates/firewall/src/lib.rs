@@ -54,17 +54,16 @@ pub use ipfw::{DNCTL, IPFW};
 pub const VERB: Verb =
     Verb { name: "firewall", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// The name of netmap-ipfw's program. Called by this name, the firewall accepts packets that no
-/// rule matches.
+/// The name of netmap-ipfw's program. If the program is called by this name, packets that match no
+/// rule are accepted.
 const KIPFW: &str = "kipfw";
-/// The properties of the name `kipfw`: a program that is called by it exits with code 1 after any
-/// failure.
+/// The properties of the name `kipfw`: under this name, the exit code is 1 after any failure.
 const CLASSIC: ClassicName =
     ClassicName { name: KIPFW, status: |exit| u8::from(exit != Exit::Done) };
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let plan = flags::FirewallPlan::of(matches)?;
-    // A mistake in the rules counts as a mistake in the command line, also for --check.
+    // A mistake in the rules counts as a mistake in the command line. `--check` also reports it.
     if let Some(path) = &plan.rules {
         let rules = slipring_rules::rules_file::read_rules(path)?;
         if matches!(matches.try_get_one("check"), Ok(Some(true))) {

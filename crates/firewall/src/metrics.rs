@@ -1,5 +1,5 @@
 //! The counters of rules and pipes, and the losses, as OpenMetrics text (version 1.0.0). Prometheus
-//! reads this.
+//! reads this format.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +24,7 @@ pub(crate) fn text(
     Ok(text.finish())
 }
 
-/// Writes the counters of rules. If several rules have the same number, they are distinguished by
-/// their order.
+/// Writes the counters of rules. The label `nth` distinguishes rules that have the same number.
 fn rules(text: &mut MetricsText, control_plane: &ControlPlane) -> Result<(), CommandFault> {
     let rules = control_plane.with_master(|master| {
         let mut before = (0, 0);
@@ -113,7 +112,7 @@ fn pipes(text: &mut MetricsText, pipes: &BTreeMap<(&'static str, u32), Vec<Shape
     text.counter("slipring_firewall_pipe_lost_packets", "Packets lost, by cause", lost);
 }
 
-/// Writes the values of which there is one for the whole firewall.
+/// Writes the metrics that have one value for the whole firewall.
 fn totals(text: &mut MetricsText, figures: &FirewallFigures) {
     let stats = figures.dataplane_stats();
     let counters = &stats.counters;

@@ -92,7 +92,7 @@ impl FirewallPlan {
         Ok(Exit::Done)
     }
 
-    /// Returns the file with the initial rules. It is the state file if that exists, otherwise the
+    /// Returns the file with the initial rules. This is the state file if it exists, otherwise the
     /// rules file.
     fn initial_rules_path(&self) -> Option<&Path> {
         // If the file cannot be accessed, the error is reported when it is read.
@@ -100,8 +100,8 @@ impl FirewallPlan {
         kept.or(self.rules.as_deref())
     }
 
-    /// Reads the initial rules. A truncated or empty state file is an error, because missing rules
-    /// could let frames pass that must not.
+    /// Reads the initial rules. A truncated or empty state file is an error, because without the
+    /// missing rules, unwanted frames could pass.
     fn read_initial_rules(&self, path: &Path) -> Result<CommandBatch, Failure> {
         if self.state.as_deref() != Some(path) {
             return read_rules(path);
@@ -123,8 +123,8 @@ impl FirewallPlan {
             .into())
     }
 
-    /// Runs `--bench`, which measures the rules without ports. During the measurement, commands are
-    /// executed.
+    /// Runs `--bench`, which measures the rules without ports. Commands are also executed during
+    /// the measurement.
     fn run_bench(
         &self,
         bench: RuleBench,
@@ -176,7 +176,8 @@ impl FirewallPlan {
         Ok(Exit::Done)
     }
 
-    /// Executes the initial rules, and then lets the threads process frames.
+    /// Executes the commands that install the initial rules, if there are any, and then lets the
+    /// threads process frames.
     fn load_initial_rules(
         &self,
         session: &mut Session<'_>,
@@ -193,7 +194,7 @@ impl FirewallPlan {
         Ok(())
     }
 
-    /// Creates the control socket. It does not answer yet.
+    /// Creates the control socket. The socket does not answer requests yet.
     fn reserve(&self, session: &Session<'_>) -> Result<Reservation, Failure> {
         Reservation::new(&session.run_dir, self.name.as_deref()).map_err(control_failure)
     }
@@ -243,7 +244,7 @@ impl FirewallPlan {
             WorkersEvent::Interim => session.reporter.interim(&figures.sample(), figures.line()),
             WorkersEvent::Reload => self.reload(session, control_plane),
         });
-        // The states must be saved while the threads that have them still run.
+        // The states are saved before the threads that own them end.
         if let Some(warning) = control_plane.persist_states(now()) {
             session.reporter.warn(warning)?;
         }
@@ -273,8 +274,7 @@ impl FirewallPlan {
         }
     }
 
-    /// Executes rules on a separate firewall, as this firewall would at its start, to find
-    /// mistakes.
+    /// Executes rules on a separate firewall in the same way as at start, to find mistakes.
     pub(crate) fn try_rules(&self, rules: &CommandBatch, path: &Path) -> Result<(), Failure> {
         let tried = dry_run_file(
             rules,

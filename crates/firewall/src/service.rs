@@ -15,7 +15,7 @@ use slipring_rules::LogEvents;
 use slipring_rules::control_plane::ControlPlane;
 use slipring_rules::service::RuleService;
 
-/// The value of `program` in the answer to `hello`. By it, clients recognise a firewall.
+/// The value of `program` in the answer to `hello`. Clients recognise a firewall by this value.
 pub(crate) const PROGRAM_NAME: &str = "firewall";
 /// Maximum length of a request in bytes. A request may contain a whole rules file.
 const MAX_REQUEST_BYTES: usize = 1 << 28;

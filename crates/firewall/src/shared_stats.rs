@@ -25,15 +25,15 @@ pub(crate) struct DataplaneStats {
 }
 
 impl SharedDataplaneStats {
-    /// Publishes the current figures, unless a reader holds the lock at this moment. `late` is the
-    /// number of frames that wait for space in the transmit rings.
+    /// Publishes the current figures, unless a reader holds the lock; then the old figures stay.
+    /// `late` is the number of frames that wait for space in the transmit rings.
     pub(crate) fn publish(&self, dataplane: &Dataplane, late: u64) {
         if let Ok(mut latest) = self.latest.try_lock() {
             *latest = DataplaneStats::of(dataplane, late);
         }
     }
 
-    /// Publishes the final figures. If a reader holds the lock, waits for it.
+    /// Publishes the final figures. Waits if a reader holds the lock.
     pub(crate) fn publish_final(&self, dataplane: &Dataplane, late: u64) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         *latest = DataplaneStats::of(dataplane, late);

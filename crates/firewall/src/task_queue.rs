@@ -36,7 +36,7 @@ impl RuleThread for TaskQueue {
     }
 }
 
-/// A dataplane with the place where its frames go.
+/// A dataplane with the output that takes its frames.
 struct OutputtingDataplane<'d> {
     dataplane: &'d mut Dataplane,
     deferred: &'d mut DeferredOutput,

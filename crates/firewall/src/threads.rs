@@ -22,7 +22,7 @@ use crate::worker::{FirewallProcessor, ForwardingOptions};
 use slipring_rules::LogEvents;
 use slipring_rules::randomness::Randomness;
 
-/// The parent in the names of the pipes between the threads.
+/// The parent name of the pipes between the threads.
 const WORKER_PIPE_PARENT: &str = "firewall_threads";
 
 /// What the rest of the program needs of the packet threads: their workers, task queues and
@@ -61,12 +61,12 @@ pub(crate) fn threads(
     let stats: Vec<Arc<SharedDataplaneStats>> = ids.map(|_| Arc::default()).collect();
     let common = Arc::new(CrossThreadState::new()?);
     let options = ForwardingOptions { burst: plan.burst, may_swap: !plan.copy };
-    // A pipe can always send. So whether a thread can send to a port depends on the port at the
-    // other end of the distributor.
+    // A pipe can always send. Whether a thread's frames can be sent therefore depends on the port
+    // behind the distributor.
     let sends: Vec<_> = ports.iter().map(|port| port.info.caps.tx).collect();
     let worker = |id: DataplaneId, queues: Vec<PortQueues>| -> Worker<FirewallProcessor> {
         let queues = queues.into_iter().zip(sends.iter().copied()).collect();
-        // Until it receives the rules of the control plane, the firewall denies all packets.
+        // The firewall denies all packets until it receives rules from the control plane.
         let firewall = Firewall::new(random.of_thread(id).seed, random.secret);
         let shaper = Dummynet::new(random.seed, random.secret);
         let dataplane = Dataplane::new(firewall, shaper, plan.map.clone(), plan.passes);
@@ -95,8 +95,9 @@ pub(crate) fn threads(
     Ok(FirewallThreads { tasks, task_queues, stats })
 }
 
-/// Distributes queues. The first result has, for each port, its queues and the distributor's ends
-/// of its pipes. The second result has the other ends of the pipes, by thread and port.
+/// Distributes queues. The first result contains, for each port, the port's queues and the
+/// distributor's ends of its pipes. The second result contains the threads' ends of the pipes, by
+/// thread and port.
 fn distribute_queues(
     mut ports: Vec<Port>,
     count: usize,

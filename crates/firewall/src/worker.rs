@@ -30,15 +30,15 @@ struct WorkerPort {
 }
 
 impl WorkerPort {
-    /// Returns the index of the queue that sends frames which arrived on queue `number` of another
+    /// Returns the index of this port's queue for frames that arrived on queue `number` of another
     /// port.
     #[inline]
     const fn queue_for(&self, number: usize) -> usize {
         self.first + number % self.count
     }
 
-    /// Sends a copy of `frame`, or if other frames already wait for space, queues it behind them.
-    /// Returns an error if too many frames wait.
+    /// Sends a copy of `frame`. If other frames already wait for space, queues the copy behind
+    /// them. Returns an error if too many frames wait.
     fn copy_out(&mut self, queues: &mut WorkerQueues, frame: &[u8]) -> Result<(), DataplaneLoss> {
         if !self.can_send {
             return Err(DataplaneLoss::NoTx);
@@ -60,14 +60,14 @@ impl WorkerPort {
         }
     }
 
-    /// Returns how many frames of one slot fit into the transmit ring, but at most `most`. If none
+    /// Returns how many single-slot frames fit into the transmit ring, limited to `most`. If none
     /// fits, the worker will be woken when there is space.
     #[inline]
     fn room(&self, queues: &mut WorkerQueues, number: usize, most: u32) -> u32 {
         let queue = &mut queues[self.queue_for(number)];
         let room = match self.pending.is_empty() {
-            // A port that cannot send must not delay frames. Frames for it are counted as lost when
-            // they are sent.
+            // A port that cannot send must not delay frames. Sending to it later fails, and counts
+            // the frames as lost.
             _ if !self.can_send => most,
             true => queue.room(most),
             false => 0,
@@ -119,14 +119,14 @@ impl DataplaneOutput for PortOutput<'_> {
 struct SingleSlotFrames<'r> {
     rx: &'r mut RxRing,
     first: u32,
-    /// Offset of the slot whose frame was last returned by [`FrameBatch`]'s functions. The caller
-    /// may have changed the frame.
+    /// Slot offset of the frame last returned by a [`FrameBatch`] function. The caller may have
+    /// changed this frame. `None` if no change can be pending.
     shown: Option<u32>,
 }
 
 impl SingleSlotFrames<'_> {
-    /// If the frame in slot `shown` was changed, writes the changes to the buffer from which it
-    /// will be sent.
+    /// If the frame in slot `shown` was changed, writes the changes to the buffer that will be
+    /// sent.
     #[inline]
     fn write_back(&mut self) {
         if let Some(i) = self.shown.take() {
@@ -227,8 +227,8 @@ impl FirewallProcessor {
         Worker::new(self, WorkerQueues::new(queues))
     }
 
-    /// Checks and forwards consecutive frames of one slot, as many as fit into the rings of every
-    /// possible output port. Returns their number.
+    /// Checks and forwards consecutive single-slot frames. Stops when the rings of a possible
+    /// output port are full. Returns their number.
     fn process_single_slots(
         &mut self,
         queues: &mut WorkerQueues,
@@ -298,8 +298,8 @@ impl FirewallProcessor {
         (at, slots): (u32, u32),
         to: usize,
     ) {
-        // The rules may have changed a frame of several slots, in the scratch buffer. So its bytes
-        // are copied from that buffer.
+        // A frame of several slots was assembled in the scratch buffer, where the rules may have
+        // changed it. So it is copied from there.
         let target = &self.ports[to];
         let is_direct = slots == 1 && target.pending.is_empty() && target.can_send;
         let pair = [source.input, target.queue_for(source.number)];
@@ -378,7 +378,7 @@ impl FrameProcessor for FirewallProcessor {
     }
 
     /// Executes the tasks that other threads have queued. Returns whether frames may be processed,
-    /// which they may once the initial rules are in force.
+    /// which is true once the initial rules are in force.
     fn run_tasks(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) -> bool {
         for task in self.task_queue.drain() {
             task(&mut self.dataplane, &mut self.deferred, clock.now());
@@ -419,8 +419,8 @@ impl FrameProcessor for FirewallProcessor {
     /// Returns whether a port has ended and all received frames were processed.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
         let has_ended = match &self.cross_thread {
-            // After a sync, all frames are visible that were distributed before the end of the
-            // input.
+            // After a sync, all frames that were distributed before the end of the input are
+            // visible.
             Some(link) => link.is_over() && queues.iter_mut().all(WorkerQueue::is_read_after_sync),
             None => queues.is_any_exhausted(),
         };

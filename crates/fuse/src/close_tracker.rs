@@ -102,8 +102,8 @@ mod tests {
         let (begun, has_begun) = channel();
         let waiting = closing.clone();
         let thread = std::thread::spawn(move || {
-            // The predicate is first called when the wait has begun. So this message confirms that
-            // it has.
+            // The predicate is called for the first time when the wait has begun, so this message
+            // confirms that the wait has begun.
             waiting.wait_while(|_| begun.send(()).is_ok());
         });
         has_begun.recv().unwrap();

@@ -27,12 +27,12 @@ struct IdleFuseNode {
     lookups: u64,
 }
 
-/// The words of a domain that keep its node across restarts. The first is the id of the backing
-/// file. They are written in this order; the node exists if the last word, which is its number, is
-/// not 0.
+/// Word of a domain that holds the id of the node's backing file. The words of a node survive
+/// restarts, and are written in this order. The node exists if the last word, which holds its
+/// number, is not 0.
 const BACKING_WORD: usize = 0;
-/// The second word: how often the kernel has looked up the node, minus the lookups that it has
-/// forgotten (FORGET).
+/// Word of a domain that holds the node's lookup count: how often the kernel has looked up the
+/// node, minus the lookups that it has forgotten (FORGET).
 const LOOKUPS_WORD: usize = 1;
 const NUMBER_WORD: usize = 2;
 

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slipring_netmap::Cancel;
 
-/// Maximum number of interrupts that are remembered although their call is unknown. Another worker
-/// may have read the call, but not started it yet. If the call is not a long call, the interrupt
-/// has no effect, because such a call ends by itself.
+/// Maximum number of remembered interrupts whose call is unknown. Another worker may have read the
+/// call of such an interrupt, but not started it yet. For a call that is not a long call, an
+/// interrupt has no effect, because the call ends by itself.
 const MAX_EARLY_INTERRUPTS: usize = 1024;
 
 /// The running long calls, by the number of their request.
@@ -65,8 +65,8 @@ impl LongCalls {
     }
 }
 
-/// Makes the calling thread leave a real-time scheduling class, if the daemon has one. A sync loop
-/// may use a processor for as long as its program likes.
+/// Makes the calling thread leave a real-time scheduling class, if the daemon has one. Otherwise a
+/// sync loop could keep a processor busy for as long as its program likes.
 fn drop_realtime() {
     use thread_priority::unix::{
         NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,

@@ -67,8 +67,8 @@ impl Mount {
     }
 
     /// Ends the connection and unmounts. Other mount namespaces may have copies of the mount, which
-    /// would keep the connection open for ever. So it is aborted, and programs that have the device
-    /// open get errors at once.
+    /// would keep the connection open for ever. So the connection is aborted, and programs that
+    /// have the device open get errors at once.
     pub(crate) fn remove(mut self) -> MountRemoval {
         self.removed = true;
         // The first EXPIRE only marks the mount as expired. If the mount is in use, it fails.

@@ -14,7 +14,7 @@
 //! # Invariants
 //! 1. The thread never waits for a program. It does not read the program's memory. If the program's
 //!    socket is full, the thread ends the connection instead of waiting.
-//! 2. Exactly those users may connect who may open the device.
+//! 2. A user may connect if, and only if, the user may open the device.
 
 use std::collections::HashMap;
 use std::io;
@@ -54,8 +54,8 @@ pub(crate) struct NativeServer {
     stopped: AtomicBool,
 }
 
-/// The event number of the listening socket. The next two constants are that of the stop event, and
-/// the first one of the connections.
+/// Event number of the listening socket. The next two constants are the event number of the stop
+/// event, and the first event number for connections.
 const LISTENER_EVENT: u64 = 0;
 const STOP_EVENT: u64 = 1;
 const FIRST_PEER_EVENT: u64 = 2;
@@ -108,8 +108,8 @@ impl Notify for NativeNotifier {
 /// A connected program.
 struct NativePeer {
     connection: Arc<NativeConnection>,
-    /// The program's open handle. If the program may not open the device, this is the error, with
-    /// which its first request is answered.
+    /// The program's open handle. If the program may not open the device, this is the error that
+    /// answers its first request.
     open: Result<Arc<OpenHandle>, Errno>,
     uid: u32,
 }

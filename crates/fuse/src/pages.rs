@@ -18,8 +18,8 @@ use slipring_netmap::{Errno, SharedPages};
 
 use crate::caller::errno_of;
 
-/// The magic number of tmpfs. The next constant is that of hugetlbfs. These are the file systems
-/// whose files are in memory.
+/// Magic number of tmpfs; the next constant is the magic number of hugetlbfs. Files of these two
+/// file systems are in memory.
 const TMPFS: i64 = 0x0102_1994;
 const HUGETLBFS: i64 = 0x9584_58f6;
 
@@ -93,7 +93,8 @@ pub(crate) fn shared(process: &OwnedFd, addr: u64, len: u64) -> Result<SharedPag
     let target = target.map_err(|error| refused(&error.into()))?;
     let stat = fstat(&target).map_err(|_| Errno::FAULT)?;
     let device = (major(stat.st_dev), minor(stat.st_dev));
-    // The mapping is looked up again. The file that was opened can no longer change.
+    // The mapping is looked up once more, now that the file is open and can no longer be replaced
+    // by another file.
     let mapped = find(process, addr, len)?;
     if !mapped.is_file(device, stat.st_ino) {
         return Err(Errno::FAULT);

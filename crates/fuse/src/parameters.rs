@@ -1,7 +1,7 @@
 //! `parameters/` next to the device. It has one file per module parameter, with netmap's names.
 //!
 //! All users may read the files, and root may write them. The node numbers are fixed. The directory
-//! has the first one, followed by one for each parameter.
+//! has the first number, and the parameters have the numbers after it.
 
 use std::sync::Arc;
 

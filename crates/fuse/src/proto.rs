@@ -40,7 +40,7 @@ pub(crate) const SET_HARMLESS: u32 = SET_SIZE | 1 << 6 | 1 << 9 | 1 << 10;
 
 pub(crate) const S_IFDIR: u32 = 0o040_000;
 pub(crate) const S_IFREG: u32 = 0o100_000;
-/// The types of entries in a directory.
+/// The types of directory entries: a directory and, in the next constant, a regular file.
 pub(crate) const DIRENT_DIR: u32 = 4;
 pub(crate) const DIRENT_REG: u32 = 8;
 

@@ -40,7 +40,7 @@ const MEMORY_FD_PREFIX: &str = "memory-";
 /// How a device with a store has started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResumeOutcome {
-    /// Empty, because the store had nothing to continue with.
+    /// The device starts empty, because the store had nothing to continue with.
     New,
     /// The device continues with the files that programs had open.
     Resumed {
@@ -52,7 +52,8 @@ pub enum ResumeOutcome {
         /// whether these frames were sent.
         unsent: u64,
     },
-    /// Empty, although the store had something to continue with. This is the reason.
+    /// The device starts empty, although the store had something to continue with. The value is the
+    /// reason.
     Refused(String),
 }
 

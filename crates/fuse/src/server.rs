@@ -120,7 +120,8 @@ impl FuseServer {
         self.close_tracker.wait(uid);
     }
 
-    /// Closes a handle that the kernel does not know, for example one of the native socket API.
+    /// Closes a handle that the kernel does not know, for example a handle of the native socket
+    /// API.
     pub(crate) fn close(self: &Arc<Self>, open: Arc<OpenHandle>) {
         let (uid, server) = (open.uid(), self.clone());
         let close = self.close_tracker.begin(uid);
@@ -142,8 +143,8 @@ impl FuseServer {
         self.nodes.domains()
     }
 
-    /// Closes all files, also those whose close the kernel will not report, and waits until this is
-    /// done. The memory of open files stays as it is, because programs have it mapped.
+    /// Closes all files, including those whose close the kernel will not report, and waits until
+    /// all are closed. The memory of open files stays as it is, because programs have it mapped.
     pub(crate) fn close_all(&self) {
         let files = self.files.take_all();
         if !files.is_empty() {

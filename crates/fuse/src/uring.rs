@@ -28,13 +28,13 @@ pub enum UringMode {
     Off,
 }
 
-/// The way on which requests arrive.
+/// How requests arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestTransport {
     /// Requests are read from the FUSE device.
     Device {
-        /// The error with which the kernel refused a ring to this process; `None` if it offers no
-        /// io_uring.
+        /// The error with which the kernel refused a ring to this process; `None` if the kernel
+        /// offers no io_uring.
         refused: Option<Errno>,
     },
     /// Requests arrive by io_uring, except those that the kernel only sends through the device.
@@ -68,8 +68,8 @@ impl UringParameterGuard {
             UringMode::Off => Ok(Self { switched, _lock: None }),
             UringMode::Auto => {
                 let held = lock(FlockOperation::LockExclusive);
-                // Even if it cannot be switched on, io_uring is offered if the parameter was
-                // already on.
+                // If the parameter cannot be switched on, it may be on already. Then the kernel
+                // still offers io_uring.
                 Ok(Self { switched: switch_on().unwrap_or_default(), _lock: held })
             }
             UringMode::On => {

@@ -113,7 +113,7 @@ struct UringLoop {
     target_entries: u32,
     /// Events that arrived before all queues were ready.
     early_events: Vec<UringEvent>,
-    /// Memory for the current request. The next field is for replies to be sent.
+    /// Memory for the current request. The next field is memory for the replies to be sent.
     message: Vec<u8>,
     answers: Vec<QueuedReply>,
 }

@@ -2,7 +2,7 @@
 //! system calls.
 //!
 //! Needs root, /dev/fuse and a C compiler. Each test starts its own servers in separate processes,
-//! because a server must not open its own mount. There is one server for each way on which requests
+//! because a server must not open its own mount. There is one server for each way in which requests
 //! can arrive.
 #![allow(clippy::unwrap_used)]
 
@@ -33,20 +33,20 @@ const DIR: &str = "SLIPRING_DOOR_TEST_DIR";
 const REQUESTS: &str = "SLIPRING_DOOR_TEST_REQUESTS";
 const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
 
-/// The way on which requests arrive at a server.
+/// How requests arrive at a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Requests {
     Device,
     Rings,
-    /// The requests come by io_uring, but the server may only run on one processor. This is as on a
-    /// machine that could have more processors than it has.
+    /// Requests arrive by io_uring, but the server may only run on one processor. This simulates a
+    /// machine on which some possible processors are missing.
     RingsOnOne,
 }
 
 impl Requests {
     const ALL: [Self; 3] = [Self::Device, Self::Rings, Self::RingsOnOne];
 
-    /// Returns the ways that this machine's kernel supports.
+    /// Returns the variants that this machine's kernel supports.
     fn possible() -> impl Iterator<Item = Self> {
         let has_rings = Path::new(PARAMETER).exists();
         if !has_rings {
@@ -55,7 +55,8 @@ impl Requests {
         Self::ALL.into_iter().filter(move |&one| has_rings || one == Self::Device)
     }
 
-    /// Returns the way that a test has requested from this process, which is the test's server.
+    /// Returns how requests must arrive at this process, which is the server of a test. The test
+    /// has set an environment variable for this.
     fn asked() -> Self {
         let asked = std::env::var(REQUESTS).unwrap();
         Self::ALL.into_iter().find(|one| format!("{one:?}") == asked).unwrap()
@@ -100,7 +101,7 @@ struct Device {
 }
 
 impl Device {
-    /// Starts one server for each way on which requests can arrive.
+    /// Starts one server for each way in which requests can arrive.
     fn each() -> impl Iterator<Item = Self> {
         Requests::possible().map(|requests| {
             let dir = tempfile::tempdir().unwrap();

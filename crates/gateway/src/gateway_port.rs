@@ -17,11 +17,12 @@ use slipring_wire::MacAddr;
 use crate::frame::{self, GatewayFrameKind};
 use crate::interface::RouterInterface;
 
-/// When this many of the router's own frames are queued, it answers no pings and sends no ICMP
+/// If this many of the router's own frames are queued, it answers no pings and sends no ICMP
 /// errors.
 const MAX_PENDING_REPLIES: usize = 64;
-/// While the router resolves a next hop, frames for it keep arriving at full speed. These limits
-/// allow about one millisecond of frames to wait, at several million frames per second.
+/// Limits of the frames that wait for next hops. While the router resolves a next hop, frames for
+/// it keep arriving at full speed. The limits allow about one millisecond of frames to wait, at
+/// several million frames per second.
 const NEIGHBOUR_LIMITS: NeighbourLimits = NeighbourLimits {
     entries: 65_536,
     incomplete: 4_096,
@@ -91,7 +92,8 @@ pub struct GatewayPort {
     ttl_policy: TtlPolicy,
     neighbours: NeighbourInterface<Vec<u8>>,
     errors: IcmpLimiter,
-    /// Frames to send: answers, ICMP errors, requests, and frames whose next hop is now known.
+    /// The frames to send: answers, ICMP errors, requests, and frames whose next hop has become
+    /// known.
     tx_queue: VecDeque<Vec<u8>>,
     /// How many frames were lost since the last call of [`GatewayPort::take_unresolved`], because
     /// their next hop did not answer.

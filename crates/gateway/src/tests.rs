@@ -157,8 +157,8 @@ fn a_host_that_is_silent_is_asked_three_times_and_the_packets_are_counted() {
     assert_eq!(right.take_unresolved(), 2, "both packets are lost by name");
     assert_eq!(right.take_unresolved(), 0, "once");
     assert_eq!((right.waiting(), right.next_ns()), (0, None));
-    // A later packet makes the router send new requests: it tries a host again that did not answer
-    // before.
+    // A later packet makes the router send new requests. So it tries again to reach a host that did
+    // not answer before.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 9 * SECOND), GatewayVerdict::Consumed);
     assert_eq!(all(&mut right).len(), 1);
 }
@@ -223,7 +223,7 @@ fn the_router_answers_for_its_address_and_learns_who_asked() {
     assert_eq!((answer.operation, answer.sender_mac), (ArpOperation::Reply, RIGHT));
     assert_eq!((answer.sender, answer.target), (v4("10.2.0.1"), v4("10.2.0.9")));
     assert_eq!(frame::dst_mac(&answers[0]), Some(HOST));
-    // The host's own request has told the router the host's MAC address, so the router sends no
+    // The router has learned the host's MAC address from the host's own request, so it sends no
     // request for it.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 1), GatewayVerdict::Pass);
     // The router does not answer requests for other hosts, and does not store their senders.
@@ -497,8 +497,8 @@ fn a_scan_of_a_large_subnet_is_bounded_and_known_hosts_go_on() {
     assert_eq!(gate.send(&mut packet("10.0.0.9", 64), 2), GatewayVerdict::Pass);
 }
 
-/// A random event. After any sequence of events, each packet was sent once, refused, or counted as
-/// lost.
+/// A random event. After any sequence of events, each packet must have been sent once, refused, or
+/// counted as lost.
 #[derive(Debug, Clone)]
 enum Step {
     Send(u8),

@@ -1,5 +1,5 @@
-//! Measures millions of packets per CPU-second for lists of several lengths, with the required
-//! values.
+//! Measures, for rule lists of several lengths, millions of packets per CPU-second, next to the
+//! required values.
 //!
 //! `cargo run --release -p slipring-ipfw --example firewall_cost [RULES|patterns]`
 
@@ -72,7 +72,8 @@ fn only_from_args() -> Option<usize> {
     std::env::args().nth(1).and_then(|count| count.parse().ok())
 }
 
-/// Rules for other sources before one that allows, and one flow: the benchmark of netmap-ipfw.
+/// Rules for other sources, then a rule that allows everything, and packets of one flow: the
+/// benchmark of netmap-ipfw.
 fn sources() -> Result<(), Box<dyn std::error::Error>> {
     for (count, floor) in [(0, 50.0), (10, 40.0), (100, 30.0), (1000, 20.0)] {
         let rules: String = (0..count)
@@ -110,7 +111,8 @@ fn tables() -> Result<(), Box<dyn std::error::Error>> {
     let mut firewall = Firewall::open(1, [1, 2]);
     let commands = slipring_ipfw::text::parse_file(&text)?;
     let start = cpu_seconds();
-    // Some prefixes are drawn twice: `-q`, as when a file of prefixes is loaded.
+    // Some prefixes are drawn twice. `-q` accepts the repetition, as when a file of prefixes is
+    // loaded.
     let flags = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
     firewall.batch(&commands, 0, flags)?;
     row("loads of a million prefixes", 1.0 / (cpu_seconds() - start), 0.5);
@@ -120,7 +122,8 @@ fn tables() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A million prefixes of 2001::/16 with one lookup of an address in each, and one further prefix.
+/// A million prefixes within 2001::/16. Looks up an address of each prefix, and adds one further
+/// prefix.
 fn tables6() -> Result<(), Box<dyn std::error::Error>> {
     const COUNT: usize = 1_000_000;
     let mut draw = Draw(5);
@@ -166,11 +169,11 @@ fn states() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A name, a function from the last bytes of sources to a rule, and the last rule.
+/// A name, a function that returns a rule for the last bytes of a source, and the last rule.
 type Kind = (&'static str, fn(usize, usize) -> String, &'static str);
 
-/// Rules of one kind for other sources, then a rule of that kind that allows everything; 4096
-/// flows.
+/// Rules of one kind for other sources, then a rule of the same kind that allows everything.
+/// Packets are from 4096 flows.
 fn patterns() -> Result<(), Box<dyn std::error::Error>> {
     let kinds: [Kind; 3] = [
         (
@@ -220,7 +223,7 @@ fn flows_rate(firewall: &mut Firewall, destinations: &[u32]) -> f64 {
     packets_rate(firewall, &frame, destinations, write)
 }
 
-/// Like `flows_rate`, but for copies of a frame: each destination is written into one copy.
+/// Like `flows_rate`, but for copies of `frame`, each with one of the destinations.
 fn packets_rate<T>(
     firewall: &mut Firewall,
     frame: &[u8],
@@ -244,7 +247,7 @@ fn row(name: &str, rate: f64, floor: f64) {
     println!("{name:50} {rate:8.1}   floor {floor:5.1}   x {:5.2}", rate / floor);
 }
 
-/// Protocol, prefixes and ports; one rule in ten counts.
+/// A rule on protocol, prefixes and ports. One rule in ten only counts packets.
 struct Rule {
     counts: bool,
     tcp: bool,
@@ -268,7 +271,8 @@ impl Rule {
             (draw.below(100) >= open).then_some((first, last))
         };
         let (src_ports, dst_ports) = (ports(90, 1000), ports(30, 3));
-        // A rule without a condition would end the list.
+        // A rule without a condition would match all packets, so that later rules are never
+        // reached.
         let dst = dst.or((src.is_none() && dst_ports.is_none()).then_some((0x0102_0304, 32)));
         Self {
             counts: draw.below(10) == 0,
@@ -321,7 +325,7 @@ fn frame(draw: &mut Draw, rules: &[Rule]) -> Vec<u8> {
     spec.build(64).expect("64 bytes hold these headers").bytes.to_vec()
 }
 
-/// Returns the best of several runs, in millions of packets.
+/// Returns the rate of the best of several runs, in millions of packets per CPU-second.
 fn rate(mut all: impl FnMut()) -> f64 {
     let go = |_| {
         let start = cpu_seconds();
@@ -338,7 +342,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Marsaglia's xorshift: the same numbers every time.
+/// Marsaglia's xorshift: which returns the same numbers in every run.
 struct Draw(u64);
 
 impl Draw {

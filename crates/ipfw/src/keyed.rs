@@ -1,10 +1,11 @@
-//! Hashing by a secret.
+//! Hashing with a secret key.
 
 use core::hash::BuildHasher;
 
 use siphasher::sip::SipHasher13;
 
-/// Keys of a hash. A sender that does not know them cannot construct colliding keys of a map.
+/// Builds hashers with two secret keys. A sender that does not know them cannot construct colliding
+/// map keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyedBuildHasher(pub(crate) [u64; 2]);
 

@@ -1,9 +1,9 @@
 //! The header fields that rules test, parsed once per packet.
 //!
 //! A frame whose headers are truncated or contradict themselves yields a [`MalformedReason`]
-//! instead of [`PacketHeaders`]. Such a frame is dropped and counted without a rule, as ipfw drops
-//! a packet that it cannot pull up. An unknown value, such as an IPv6 next header without a name,
-//! is valid.
+//! instead of [`PacketHeaders`]. Such a frame is dropped and counted before any rule, as ipfw drops
+//! a packet whose headers it cannot make contiguous (`m_pullup`). An unknown value, such as an IPv6
+//! next header without a name, is valid.
 //!
 //! Not for TCP and IP options. Few rules test options, so they are parsed on demand ([`options`]).
 
@@ -36,7 +36,7 @@ pub enum IpFamily {
 pub struct PacketHeaders {
     /// Ethernet destination and source, as on the wire.
     pub macs: [u8; 12],
-    /// The EtherType after all tags.
+    /// The EtherType after all VLAN tags.
     pub ethertype: u16,
     /// VLAN tags, outermost first.
     pub tags: [Option<VlanTag>; 2],
@@ -76,14 +76,14 @@ pub struct PacketHeaders {
     pub tcp_flags: u8,
     /// ICMP or ICMPv6 type and code.
     pub icmp: (u8, u8),
-    /// Offset of the IP header.
+    /// Offset of the IP header in the frame, in bytes.
     pub l3: usize,
-    /// Offset of the transport header.
+    /// Offset of the transport header in the frame, in bytes.
     pub l4: usize,
-    /// Offset of the end of the packet, within the frame.
+    /// Offset in the frame of the first byte after the IP packet, in bytes.
     pub end: usize,
-    /// Bytes that counters add: the length of the IP packet, as far as it is in the frame, or of
-    /// the whole frame.
+    /// Bytes that counters add for the packet: the part of the IP packet that is in the frame, or
+    /// for other frames, the whole frame.
     pub counted_len: u32,
 }
 
@@ -94,7 +94,7 @@ impl Default for PacketHeaders {
 }
 
 impl PacketHeaders {
-    /// All fields 0 or absent.
+    /// Headers with all fields 0 or absent.
     pub const EMPTY: Self = Self {
         macs: [0; 12],
         ethertype: 0,
@@ -136,7 +136,7 @@ impl PacketHeaders {
         MacAddr([a, b, c, d, e, f])
     }
 
-    /// Whether the packet is TCP and has its header.
+    /// Returns whether the packet is TCP and contains the TCP header.
     #[inline]
     #[must_use]
     pub const fn is_tcp(&self) -> bool {
@@ -163,7 +163,7 @@ impl PacketHeaders {
         }
     }
 
-    /// Whether the destination is a multicast group or broadcast.
+    /// Returns whether the destination is a multicast group or broadcast.
     #[must_use]
     pub fn is_multicast(&self) -> bool {
         let by_ip = match self.version {

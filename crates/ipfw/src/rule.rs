@@ -40,21 +40,21 @@ pub const NUM_SETS: u8 = 32;
 pub struct Rule {
     /// The set that the rule belongs to, 0..=31.
     pub set: u8,
-    /// `prob`, drawn before any other test; `None` means always.
+    /// `prob`, drawn before any other test; `None` means that the rule always applies.
     pub chance: Option<Probability>,
     /// The action on a match.
     pub action: RuleAction,
-    /// Whether and how often a match is logged.
+    /// Whether and how often a match is logged; `None` means never.
     pub log: Option<RuleLog>,
     /// Tags set and removed on a match, in order.
     pub tags: Vec<TagChange>,
     /// The conditions on the packet.
     pub body: RuleBody,
-    /// The state that a match creates.
+    /// The state that a match creates; `None` if it creates none.
     pub keep: Option<KeepState>,
     /// Whether a match that creates a state skips the action.
     pub defer: bool,
-    /// The text after `//`.
+    /// The text after `//`; `None` if there is no comment.
     pub comment: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl Probability {
         (0.0..1.0).contains(&p).then_some(Self((p * f64::from(Self::SCALE)) as u32))
     }
 
-    /// Whether the probability is 0, so that no draw succeeds.
+    /// Returns whether the probability is 0, so that no draw succeeds.
     #[must_use]
     pub const fn is_never(self) -> bool {
         self.0 == 0
@@ -89,7 +89,7 @@ impl Probability {
         decimal::shortest(self.to_f64(), |p| Self::from_f64(p) == Some(self))
     }
 
-    /// Whether a draw of 64 random bits succeeds.
+    /// Returns whether a draw of 64 random bits succeeds.
     #[inline]
     #[must_use]
     pub const fn admits(self, draw: u64) -> bool {
@@ -100,7 +100,7 @@ impl Probability {
 /// The conditions on a packet: every clause must hold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleBody {
-    /// `PROTO from SRC to DST`, or `None` for a body of options only.
+    /// `PROTO from SRC to DST`; `None` if the body has only options.
     pub head: Option<RuleHead>,
     /// The options, in order.
     pub options: Vec<Clause>,
@@ -113,7 +113,7 @@ pub struct RuleHead {
     pub protocols: Vec<ConditionPattern>,
     /// Source addresses, of which one must match; empty means `any`.
     pub src: Vec<ConditionPattern>,
-    /// Source ports, if they are given and restrict anything.
+    /// The source ports; `None` if they are not restricted.
     pub src_ports: Option<ConditionPattern>,
     /// Destination addresses, of which one must match; empty means `any`.
     pub dst: Vec<ConditionPattern>,
@@ -146,8 +146,8 @@ impl RuleBody {
         head.filter(|clause| !clause.is_empty()).chain(options)
     }
 
-    /// Whether `holds` returns `true` for every clause: the same as `clauses().all(holds)`, but
-    /// faster.
+    /// Returns whether `holds` returns `true` for every clause: the same as `clauses().all(holds)`,
+    /// but faster.
     #[inline]
     pub fn all_clauses(&self, mut holds: impl FnMut(&[ConditionPattern]) -> bool) -> bool {
         if let Some(head) = &self.head {
@@ -170,15 +170,17 @@ impl RuleHead {
 /// The state that a rule creates for the flow of a matching packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeepState {
-    /// `keep-state` and `limit` look for a state first; `record-state` and `set-limit` do not.
+    /// Whether to look for an existing state first: true for `keep-state` and `limit`, false for
+    /// `record-state` and `set-limit`.
     pub probe: bool,
-    /// `limit`: the fields by which flows are counted, and how many states are allowed.
+    /// `limit`: the fields by which states are counted, and the maximum count; `None` if there is
+    /// no limit.
     pub limit: Option<StateLimit>,
     /// The name of the states.
     pub name: ObjectName,
 }
 
-/// How many states may exist at once for packets with the same values in some fields.
+/// The maximum number of states at the same time for packets with equal values in some fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateLimit {
     /// The fields that must be equal.
@@ -187,7 +189,7 @@ pub struct StateLimit {
     pub max: Arg,
 }
 
-/// Fields of a flow that `limit` counts by.
+/// The fields of a flow by which `limit` counts states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LimitFields {
     /// Whether flows are counted separately for each source address.
@@ -204,8 +206,8 @@ pub struct LimitFields {
 mod tests {
     use super::*;
 
-    /// ipfw compares 31 random bits with the probability in units of 2^-31: as many values as it
-    /// has units succeed, from 0 on.
+    /// ipfw compares 31 random bits with the probability in units of 2^-31: the number of values
+    /// that succeed, from 0 on, is the number of units.
     #[test]
     fn exactly_as_many_draws_succeed_as_a_probability_has_units() {
         let draw = |value: u64| value << 33 | 0x1_ffff_ffff;

@@ -6,8 +6,8 @@
 //!                              +--> counters, log lines, frames to send ([`CheckOutputs`])
 //! ```
 //!
-//! The plain interpreter, one rule after another, is the reference. A [`CompiledRules`] program
-//! finds the relevant rules faster and behaves the same.
+//! The plain interpreter, one rule after another, is the reference. [`CompiledRules`] find the
+//! relevant rules faster and give the same results.
 //!
 //! Not for parsing commands (see [`crate::text`]).
 

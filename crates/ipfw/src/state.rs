@@ -6,8 +6,8 @@
 //!                           +--parent--> count of states with equal masked flow (limit)
 //! ```
 //!
-//! A state is found from either direction. Its lifetime depends on its protocol. Expiry and
-//! keepalives are driven by a heap of wake-up times, so they take no time until the next wake-up.
+//! A state is found from either direction. Its lifetime depends on its protocol. A heap of wake-up
+//! times drives expiry and keepalives, so these cost nothing until the next wake-up.
 //!
 //! # Invariants
 //! 1. A parent's count is the number of its living children.

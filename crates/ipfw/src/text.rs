@@ -57,7 +57,7 @@ pub fn parse_command(text: &str) -> Result<IpfwCommand, RuleTextError> {
     parse_line(text, 1)?.ok_or_else(|| RuleTextError::nothing(1))
 }
 
-/// Parses a file of commands, one per line. `#` starts a comment, empty lines are skipped. Each
+/// Parses a file of commands, one per line. `#` starts a comment, and empty lines are skipped. Each
 /// line may begin with the word `ipfw`.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
-//! Measures the cost of a link: nanoseconds per packet, frames pushed and run in batches on one
-//! core. The best of many short runs counts, so that other work on the machine disturbs little.
+//! Measures the cost of a link in nanoseconds per packet. Frames are pushed and run in batches on
+//! one core. The best of many short runs is printed, because other work on the machine disturbs it
+//! least.
 //!
 //! `cargo run --release -p slipring-link --example link_cost`
 
@@ -18,10 +19,10 @@ use slipring_model::{Chance, Dist};
 const BATCH: usize = 64;
 const PACKETS: usize = 1 << 17;
 const RUNS: usize = 60;
-/// 10 Mpps.
+/// Time between two frames: 10 million frames per second.
 const GAP_NS: u64 = 100;
 
-/// Drops everything, so that only the engine is measured.
+/// A carrier that discards every frame, so that only the engine is measured.
 struct Void(u64, [u8; 64]);
 
 impl Carrier for Void {
@@ -136,7 +137,7 @@ fn measure(plan: &NetworkSpec, early: bool) -> f64 {
             network.run(now_ns, &mut carrier);
         }
     };
-    // The first round fills the delay.
+    // The first round is not measured. It fills the link with frames in flight.
     round(1_000_000);
     let cost = best(round);
     black_box(carrier.0);
@@ -172,7 +173,7 @@ fn show_many(links: usize) {
     let mut round = |packets: usize| {
         for number in 0..packets {
             now_ns += gap_ns;
-            // Not in order of memory, like traffic from many sources.
+            // Visits links out of their order in memory, as traffic from many sources does.
             next = (next + 7919) % links;
             let arrival = FrameArrival { arrival_ns: now_ns, handle: FrameHandle(0), len: 60 };
             network.push(EntryId(next as u16), &[arrival], &mut carrier);

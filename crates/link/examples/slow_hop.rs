@@ -7,7 +7,8 @@ use slipring_link::{
     LinkQueueSpec, LinkSpec, LostFrame, Network, NetworkSpec, RateSpec, SpecError,
 };
 
-/// Prints the fate of frames that consist of their numbers only.
+/// A carrier that stores no bytes and prints what happens to each frame. The handle is the number
+/// of the frame.
 struct Printer;
 
 impl Carrier for Printer {

@@ -25,10 +25,11 @@ impl BitErrorSampler {
         const STEP: f64 = 1.0 / (1u128 << 64) as f64;
         let draw = draw as f64 * STEP;
         // The probability of any error is at most the sum of the error probabilities of all bits.
+        // So a draw above this sum means that there is no error.
         if draw >= bits as f64 * self.ber {
             return None;
         }
-        // The conversion to an integer saturates.
+        // If the quotient is too large, the conversion to an integer saturates.
         let right = libm::floor(libm::log1p(-draw) / self.log_right) as u64;
         (right < bits).then_some(right)
     }

@@ -100,7 +100,7 @@ impl InFlightFrame {
 /// A lost frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostFrame {
-    /// Time of the loss. For a frame lost after it occupied the line, the end of the occupation.
+    /// Time of the loss. If the frame was lost after the line, the time at which it left the line.
     pub at_ns: u64,
     /// The caller's handle of the frame.
     pub handle: FrameHandle,
@@ -151,8 +151,8 @@ pub trait Carrier {
     /// errors are written in place.
     fn frame(&mut self, handle: FrameHandle) -> &mut [u8];
 
-    /// Stores a second copy of a frame; `None` if there is no space for it, which is counted as
-    /// [`LinkDropCause::Buffer`].
+    /// Stores a copy of a frame and returns the handle of the copy; `None` if there is no space.
+    /// The engine then counts the copy as lost ([`LinkDropCause::Buffer`]).
     fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle>;
 
     /// Takes over a frame that leaves the network. From then on its storage belongs to the caller.
@@ -193,8 +193,8 @@ pub trait Carrier {
         }
     }
 
-    /// Reports that a frame reached a node at the end of a link, where the frame enters another
-    /// link or is lost. Never called for frames that leave the network.
+    /// Reports that a frame reached the node at the end of a link. There it enters another link or
+    /// is lost. Never called for frames that leave the network.
     fn on_hop(&mut self, _link: LinkId, _frame: &InFlightFrame) {}
 
     /// Takes back the storage of a frame that was lost.

@@ -100,7 +100,7 @@ pub struct LinkCounters {
     pub mangled: PacketCounts,
     /// Frames that continued with bit errors; also counted as output, drop or in flight.
     pub corrupted: PacketCounts,
-    /// Frames held back before the queue.
+    /// Frames whose release was deferred so that they do not overtake earlier frames.
     pub held: PacketCounts,
     /// Frames whose release was deferred so that they do not overtake others.
     pub clamped: PacketCounts,

@@ -36,8 +36,8 @@ enum DelayProcess {
     Constant(u64),
     Random(Dist),
     Correlated(Dist, Box<Correlated>),
-    /// Delays for one frame after another; `from` holds the numbers of the frames to which
-    /// `delays_ns[0]` applies first.
+    /// A list of delays for successive frames. `from` holds, for each entry link, the number of
+    /// the first frame that the list applies to; this frame gets `delays_ns[0]`.
     InTurn {
         delays_ns: Vec<u64>,
         from: FirstFrameNumbers,
@@ -207,11 +207,12 @@ impl DelayProcess {
 }
 
 impl LineDeparture {
-    /// Returns the number with which the frame's delay is drawn. A copy has a number of its own, so
+    /// Returns the index of the random draw for the frame's delay. A copy has its own index, so
     /// its delay is drawn independently.
     #[inline]
     const fn own_draw(&self) -> u64 {
-        // No link carries 2^53 frames, and a frame has at most 1000 copies.
+        // No link carries 2^53 frames, and a frame has at most 1000 copies. So the bits of the two
+        // numbers do not overlap.
         self.id.draw() ^ (self.copy as u64) << 53
     }
 }

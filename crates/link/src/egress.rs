@@ -29,7 +29,7 @@ pub(crate) struct EgressStages {
     next_ns: u64,
 }
 
-/// Whether a link has any stage between its line and its delay.
+/// Whether a link needs any of these stages, which are between its line and its delay.
 pub(crate) fn is_needed(spec: &LinkSpec) -> bool {
     spec.mangle.is_some()
         || spec.corrupt.is_some()
@@ -129,8 +129,8 @@ impl EgressStages {
         }
     }
 
-    /// Makes copy `number`, from 1. A returned copy continues at once. `None`: the copy continues
-    /// later, or there was no buffer for it.
+    /// Makes copy number `number`, counted from 1, and returns it if it continues at once. Returns
+    /// `None` if the copy continues later, or if there was no buffer for it.
     pub(crate) fn copy<C: Carrier>(
         &mut self,
         frame: LineDeparture,
@@ -153,8 +153,8 @@ impl EgressStages {
         if after_ns == 0 {
             return Some(copy);
         }
-        // The travel delay of the copy is decided when the copy continues, as for frames, because
-        // the time subtracted from that delay may be long.
+        // The travel delay of the copy is computed later, when the copy continues. Original frames
+        // are treated in the same way, because the time subtracted from that delay may be long.
         self.delayed_copies.push(start_ns, copy);
         self.next_ns = self.next_ns.min(start_ns);
         None

@@ -26,7 +26,7 @@ impl EventQueue {
         Self { wheel: Wheel::new(), armed: vec![NEVER_NS; members], stale: 0 }
     }
 
-    /// Sets the time of `member`'s next event; `None`: it has none.
+    /// Sets the time of `member`'s next event; `None` if it has no event.
     #[inline]
     pub(crate) fn set(&mut self, member: u32, next_ns: Option<u64>) {
         let next_ns = next_ns.unwrap_or(NEVER_NS);

@@ -55,8 +55,8 @@ impl FrameId {
     /// The index for random draws.
     #[inline(always)]
     pub(crate) const fn draw(self) -> u64 {
-        // The factor is odd, so that the product is injective in the branch, and it is large, since
-        // frame numbers are small.
+        // An odd factor maps different branches to different values. A large factor sets high
+        // bits, which frame numbers do not use because they are small.
         self.number ^ self.branch.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }

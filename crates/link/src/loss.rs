@@ -285,7 +285,7 @@ impl LossMask {
 fn filter(mut bits: u64, mut yes: impl FnMut(usize) -> bool) -> u64 {
     let mut filtered = 0;
     if bits & bits.wrapping_add(1) == 0 {
-        // The usual case, a contiguous mask from bit 0: no search for set bits.
+        // Usually, the mask is contiguous from bit 0, so its set bits need not be searched for.
         let count = bits.trailing_ones();
         for index in 0..count {
             filtered = filtered >> 1 | u64::from(yes(index as usize)) << 63;

@@ -81,7 +81,7 @@ impl Network {
     /// Builds a network in which time begins at 0.
     ///
     /// # Errors
-    /// Names the first part of `plan` that cannot be built.
+    /// [`SpecError`] that names the first part of `plan` that cannot be built.
     pub fn new(plan: &NetworkSpec, seed: u64) -> Result<Self, SpecError> {
         Self::starting_at(plan, seed, 0)
     }
@@ -89,7 +89,7 @@ impl Network {
     /// Builds a network whose traces and schedules begin at `start_ns`.
     ///
     /// # Errors
-    /// Names the first part of `plan` that cannot be built.
+    /// [`SpecError`] that names the first part of `plan` that cannot be built.
     pub fn starting_at(plan: &NetworkSpec, seed: u64, start_ns: u64) -> Result<Self, SpecError> {
         plan.check()?;
         let keys = keys::of(plan, seed);
@@ -287,7 +287,8 @@ impl Network {
             return component.run(now_ns, &mut self.links, &mut self.routes, carrier);
         }
         while let Some((_, first)) = self.agenda.pop_due(now_ns) {
-            // Stop where another component has an event, so that deliveries stay in order.
+            // This stops at the next event of another component, so that deliveries stay in order
+            // of time.
             let until_ns = self.agenda.next_ns().map_or(now_ns, |next_ns| next_ns.min(now_ns));
             let component = &mut self.components[first as usize];
             component.run(until_ns, &mut self.links, &mut self.routes, carrier);

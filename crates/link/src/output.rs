@@ -85,12 +85,12 @@ struct OutputRules {
     delayer: DelayStage,
     order: OrderPolicy,
     /// Rate of the physical port that sends the frames after the link; its serialisation time is
-    /// subtracted from the delay.
+    /// subtracted from the delay. `None` if nothing is subtracted.
     port: Option<BitRate>,
     offset_ns: u64,
     /// Last release time in ns of each path ([`OrderPolicy::Path`]).
     paths: BTreeMap<u32, u64>,
-    /// Identities of frames in flight, if another link follows.
+    /// Identities of the frames in flight; `None` if no other link follows.
     next_link_frames: Option<NextLinkFrames>,
 }
 
@@ -280,7 +280,8 @@ impl LinkOutput {
     /// be sent one by one.
     #[inline]
     pub(crate) fn send_burst(&mut self, burst: Burst, delay_ns: u64) -> bool {
-        // If the first frame need not wait for earlier frames, no later one does.
+        // If the first frame of the burst need not wait for earlier frames, its other frames need
+        // not wait either.
         if burst.first_ns.saturating_add(delay_ns) < self.last_release_ns || self.overtakers > 0 {
             return false;
         }
@@ -302,7 +303,7 @@ impl LinkOutput {
         if self.overtakers > 0 || self.fifo.front().is_some() {
             return None;
         }
-        // Saturated release times fall on `u64::MAX`, the end of time.
+        // Release times that overflow are set to `u64::MAX`, so at that time all bursts are due.
         let until_ns = if now_ns == u64::MAX { now_ns } else { now_ns.checked_sub(delay_ns)? };
         trains.pop(until_ns, carrier)
     }
@@ -464,9 +465,10 @@ impl OutputRules {
 
     #[inline]
     fn serialisation_ns(port: BitRate, len: u32) -> u64 {
-        // Lengths below 2^32 bytes keep the product within 2^65, which needs the wide division.
+        // `len` is below 2^32, so the product is below 2^65. If it exceeds 64 bits, it needs the
+        // wide division.
         let work = u128::from(len) * 8 * u128::from(NANOS_PER_SEC);
-        // Rounded down, so that no frame leaves early.
+        // Rounded down: this time is subtracted from the delay, and no frame may leave early.
         u64::try_from(work).map_or_else(|_| port.divide_wide(work).0, |work| port.divide(work).0)
     }
 }

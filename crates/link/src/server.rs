@@ -20,7 +20,8 @@ use crate::sink::LinkSink;
 use crate::spec::{Framing, LinkProfile, LinkSpec, SerialisePoint};
 use crate::streams::LinkStreams;
 
-// The order matters: the fields of frames that need not wait come first, within two cache lines.
+// The order of the fields matters: the fields that are used for frames that need not wait come
+// first, so that they fit in two cache lines.
 #[repr(C, align(64))]
 pub(crate) struct LineServer {
     line: LinkLine,
@@ -33,8 +34,8 @@ pub(crate) struct LineServer {
     framing: Framing,
     /// The longest frame that may bypass the queue, in bytes.
     max_len: u64,
-    /// A frame that the line cannot finish, because the trace of the line has ended; the frame
-    /// waits for a change of the line.
+    /// A frame that the line cannot finish, because the trace of the line has ended. The frame
+    /// waits for a change of the line. `None` if there is no such frame.
     stuck: Option<Box<LinkFrame>>,
     queue: LinkQueue,
     profile: Option<LinkProfile>,
@@ -46,7 +47,7 @@ pub(crate) struct ServedFrame {
     pub(crate) departed: LineDeparture,
     /// When its last bit left, including extra occupation of the line.
     pub(crate) end_ns: u64,
-    /// Why the frame is lost after the line, if it is.
+    /// Why the frame is lost after the line; `None` if it is not lost there.
     pub(crate) lost_to: Option<LinkDropCause>,
 }
 
@@ -151,7 +152,8 @@ impl LineServer {
         end_ns: &mut [u64],
         wire_bytes: &mut [u64],
     ) -> usize {
-        // At a constant rate, no frame waits or is stuck if these conditions hold.
+        // If these conditions hold at a constant rate, a frame that arrives at `now_ns` neither
+        // waits nor gets stuck.
         let idle = |now_ns| {
             self.begin_ns == u64::MAX && self.busy_until_ns <= now_ns && self.line.is_free(now_ns)
         };
@@ -221,7 +223,7 @@ impl LineServer {
         sink: &mut LinkSink<'_, C>,
     ) -> Option<ServedFrame> {
         let (extra_ns, given_up) = self.extra(frame.id);
-        // A busy line starts the next frame without a gap, at a fraction of a nanosecond.
+        // A busy line begins the next frame without a gap, possibly at a fraction of a nanosecond.
         let ready_ns = if self.line.free_ns() < now_ns { now_ns } else { frame.arrival_ns };
         let wire_bytes = self.framing.wire_bytes(frame.len);
         let end_ns = self.line.serve(ready_ns, wire_bytes, extra_ns, frame.id);

@@ -48,26 +48,27 @@ pub struct LinkSpec {
     pub hold: Option<HoldSpec>,
     /// The queue before the line.
     pub queue: LinkQueueSpec,
-    /// The speed of the line.
+    /// The rate of the line.
     pub rate: RateSpec,
-    /// How the length of a frame on the line follows from its own length.
+    /// How many bytes a frame of a given length occupies on the line.
     pub framing: Framing,
-    /// Extra occupation of the line, per frame.
+    /// How long each frame occupies the line in addition to its serialisation; `None` if it does
+    /// not.
     pub profile: Option<LinkProfile>,
-    /// Bytes of frames to overwrite.
+    /// Which bytes of frames are overwritten; `None` if none are.
     pub mangle: Option<MangleSpec>,
-    /// Bit errors that are delivered.
+    /// Bit errors in frames that are still delivered; `None` if there are none.
     pub corrupt: Option<CorruptSpec>,
-    /// Duplicates of frames.
+    /// How often frames are duplicated; `None` if they are not.
     pub duplicate: Option<DuplicateSpec>,
     /// How long a frame travels after the line.
     pub delay: DelaySpec,
-    /// What happens to frames that would overtake others.
+    /// What happens to frames that would overtake earlier frames.
     pub order: OrderPolicy,
-    /// The end of the frame's serialisation from which its delay is measured.
+    /// Whether a frame's delay is measured from the start or from the end of its serialisation.
     pub serialise: SerialisePoint,
     /// Rate in bits per second of the physical port that sends the frames after the link; the
-    /// serialisation time there is subtracted from the delay.
+    /// serialisation time there is subtracted from the delay. `None` if nothing is subtracted.
     pub output_bps: Option<u64>,
     /// Fixed processing time of the emulating machine in ns, subtracted from every delay.
     pub offset_ns: u64,
@@ -83,7 +84,7 @@ impl LinkSpec {
     /// Validates every part.
     ///
     /// # Errors
-    /// Names the first invalid field; its path begins with `link.NAME`.
+    /// [`SpecError`] that names the first invalid field; its path begins with `link.NAME`.
     pub fn check(&self) -> Result<(), SpecError> {
         self.check_parts().map_err(|error| error.within(&self.name).within("link"))
     }

@@ -56,7 +56,7 @@ impl PreciseTime {
     }
 }
 
-/// The speed of a line.
+/// A rate model: decides how long the line needs for each frame.
 pub trait UserRateModel: Send {
     /// Returns when the line finishes `wire_bytes` that begin at `start`. A result before `start`
     /// counts as `start`. `None` loses the frame ([`LinkDropCause::Model`]); the frame then takes
@@ -70,13 +70,13 @@ pub trait UserRateModel: Send {
     ) -> Option<PreciseTime>;
 }
 
-/// Which frames are lost.
+/// A loss model: decides which frames are lost.
 pub trait UserLossModel: Send {
     /// Judges a frame.
     fn judge(&mut self, packet: &mut ModelPacket<'_>, stream: &mut Stream) -> LossVerdict;
 }
 
-/// How long frames travel.
+/// A delay model: decides how long each frame travels.
 pub trait UserDelayModel: Send {
     /// Returns the delay of a frame in ns; `None` loses the frame ([`LinkDropCause::Model`]).
     fn delay_ns(&mut self, packet: &mut ModelPacket<'_>, stream: &mut Stream) -> Option<u64>;
@@ -89,7 +89,7 @@ pub struct ModelFactory<M: ?Sized> {
     first_error: Option<Arc<FirstErrorFn>>,
 }
 
-/// Returns the first error of the models, if there was one.
+/// Returns the first error of the models; `None` if there was none.
 type FirstErrorFn = dyn Fn() -> Option<String> + Send + Sync;
 
 /// Makes rate models.
@@ -112,13 +112,14 @@ impl<M: ?Sized> ModelFactory<M> {
         Self { identity: Some(identity.into()), ..self }
     }
 
-    /// Sets a function that returns the first error of the models.
+    /// Sets a function that returns the first error of the models; `None` if there was none.
     #[must_use]
     pub fn reporting(self, trouble: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
         Self { first_error: Some(Arc::new(trouble)), ..self }
     }
 
-    /// Returns the first error of the models, if there was one and they report it.
+    /// Returns the first error of the models; `None` if there was none or they do not report
+    /// errors.
     #[must_use]
     pub fn first_error(&self) -> Option<String> {
         self.first_error.as_ref()?()

@@ -13,10 +13,10 @@ use slipring_model::aqm::{
 use slipring_model::bucket::{ColourMode, MeterKind, TokenBucket, TwoRateSpec, TwoRateThreeColour};
 use slipring_model::{ParameterError, Stream};
 
-/// Few packets, so that even on a busy machine some run is not interrupted.
+/// Packets per run. They are few, so that even on a busy machine some runs are not interrupted.
 const PACKETS: u64 = 20_000;
 const RUNS: usize = 201;
-/// 1000 bytes at 10 Gbit/s.
+/// Time between two packets in ns: the time that 1000 bytes take at 10 Gbit/s.
 const GAP_NS: u64 = 800;
 
 fn main() -> Result<(), ParameterError> {

@@ -60,7 +60,7 @@ pub use red::{Red, RedSpec, RedUnit};
 
 use crate::Stream;
 
-/// Any algorithm for one FIFO, or none.
+/// One of the algorithms for one FIFO, or none.
 #[derive(Clone, Debug, Default)]
 pub enum FifoAqm {
     /// No algorithm: packets are lost only because the queue's limits are reached.

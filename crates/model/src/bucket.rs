@@ -50,7 +50,8 @@ impl TokenBucket {
         Ok(Self { bps, burst, tokens: burst, filled_ns: now_ns })
     }
 
-    /// Takes the tokens for `bytes` and returns true if there are enough; otherwise takes none.
+    /// Takes the tokens for `bytes` and returns true if there are enough tokens. Otherwise takes
+    /// none and returns false.
     #[inline]
     pub fn take(&mut self, now_ns: u64, bytes: u32) -> bool {
         self.fill(now_ns);

@@ -54,8 +54,7 @@ pub struct Correlated {
     draws: Draws,
     start_ns: u64,
     step_ns: u64,
-    /// Factor that converts a slope into one per grid step: the filters' rate `a` times the grid
-    /// step.
+    /// Converts a slope to a slope per grid step: the filters' rate `a` times the grid step.
     slope_scale: f64,
     bridges: [MidpointBridge; LEVELS],
     /// A cache of grid points: the two points drawn last on each level, each with its number. Point
@@ -136,7 +135,7 @@ impl Correlated {
     /// of `draws`.
     #[inline]
     pub fn draws_at(&mut self, times_ns: &[u64], draws: &mut [u64]) {
-        // A local copy stays in registers.
+        // The local copy can stay in registers.
         let mut cell = self.cell;
         for (draw, &t_ns) in draws.iter_mut().zip(times_ns) {
             let t_ns = self.since_start(t_ns);
@@ -208,11 +207,12 @@ impl GridCell {
 
     #[inline(always)]
     fn draw_at(&self, t_ns: u64) -> u64 {
-        // The difference is less than one step, so it fits into a signed integer, which converts to
-        // a float faster.
+        // The difference is less than one step, so it fits in a signed integer. The conversion of
+        // a signed integer to a float is faster.
         let inside = (t_ns - self.start_ns) as i64 as f64 * self.per_ns;
-        // The cubic gives a signed distance from the median; flipping the top bit makes the lowest
-        // draw 0. The cast saturates where the cubic overshoots the lowest or the highest draw.
+        // The cubic returns a signed distance from the median. Flipping the top bit turns it into
+        // a draw, of which the lowest is 0. If the cubic overshoots the lowest or the highest
+        // draw, the cast saturates.
         (self.path.at(inside) as i64 as u64) ^ (1 << 63)
     }
 }

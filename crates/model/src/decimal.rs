@@ -9,9 +9,9 @@ use alloc::string::String;
 /// Digits after the point that a 64-bit float can distinguish near 1.
 const MAX_DIGITS: usize = 17;
 
-/// The decimal with the fewest digits for which `reads_back` returns true. `least` is the smallest
-/// value for which it does, because a reader truncates. If there is no shorter decimal, the result
-/// is `least` with all its digits.
+/// Returns the decimal with the fewest digits for which `reads_back` returns true. `least` is the
+/// smallest value for which it returns true; a reader truncates, so other such values are larger.
+/// If no shorter decimal exists, the result is `least` with all its digits.
 ///
 /// ```
 /// use slipring_model::decimal::shortest;
@@ -55,7 +55,7 @@ pub fn in_units(value: u64, units: &[(&str, u32)]) -> String {
     texts.min_by_key(String::len).unwrap_or_else(none)
 }
 
-/// `value` divided by `power` powers of ten, exactly.
+/// Returns `value` divided by 10 to the power `power`, exactly.
 fn with_point(value: u64, power: u32) -> String {
     let (whole, rest) = (value / 10_u64.pow(power), value % 10_u64.pow(power));
     if rest == 0 {

@@ -68,7 +68,8 @@ impl<H> DelayLine<H> {
         }
     }
 
-    /// Removes the first handle if its release time is `now_ns` or earlier.
+    /// Removes the first handle if its release time is `now_ns` or earlier; otherwise returns
+    /// `None`.
     #[inline]
     pub fn pop_due(&mut self, now_ns: u64) -> Option<H> {
         if self.next_release_ns()? > now_ns {
@@ -78,7 +79,7 @@ impl<H> DelayLine<H> {
     }
 
     /// Removes the first handle, even if its release time is in the future, and returns it with
-    /// this time.
+    /// this time; `None` if the line is empty.
     pub fn pop(&mut self) -> Option<(u64, H)> {
         let entry = if self.first_overtakes() {
             self.overtaking.pop()?
@@ -171,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// The reference: a list kept sorted by a stable sort, obviously correct, but slow.
+    /// The reference: a list that a stable sort keeps sorted. It is slow, but obviously correct.
     #[derive(Default)]
     struct SortedList(Vec<(u64, usize)>);
 

@@ -50,7 +50,7 @@ pub struct FormatError {
     pub column: usize,
     /// What is wrong, in words.
     pub what: String,
-    /// The values allowed at this position, in words.
+    /// The values that are allowed at this position, in words.
     pub allowed: &'static str,
 }
 
@@ -82,12 +82,12 @@ impl FormatWord<'_> {
     }
 }
 
-/// The words of a text. A `#` starts a comment that ends with the line.
+/// Returns the words of a text. A `#` starts a comment that extends to the end of the line.
 fn words(text: &str) -> impl Iterator<Item = FormatWord<'_>> {
     text.lines().zip(1..).flat_map(|(line, number)| words_of(line, number))
 }
 
-/// The words of one line, separated by white space.
+/// Returns the words of one line, which are separated by white space.
 fn words_of(line: &str, number: usize) -> impl Iterator<Item = FormatWord<'_>> {
     let content = without_comment(line);
     content.split_whitespace().map(move |text| {

@@ -47,8 +47,8 @@ pub struct Pacer {
     unit: PacerUnit,
     due_ns: u64,
     due_fraction: u64,
-    /// The schedule advances by this multiple of a packet's cost, to leave room for the packets of
-    /// the other pacers that share the rate.
+    /// The schedule advances by this multiple of a packet's cost. So it leaves room for the
+    /// packets of the other pacers that share the rate.
     stride: u32,
     catch_up_ns: u64,
     forfeited_ns: u64,
@@ -61,8 +61,8 @@ enum PacerUnit {
 }
 
 impl Pacer {
-    /// Maximum lag of a pacer before it forfeits the arrears, unless changed by
-    /// [`Self::with_catch_up`]: 100 ms.
+    /// The default of [`Self::with_catch_up`], in ns: a pacer that lags by more than this forfeits
+    /// the arrears.
     pub const DEFAULT_CATCH_UP_NS: u64 = 100_000_000;
 
     /// Starts a schedule whose first packet is due at `start_ns`.
@@ -193,8 +193,9 @@ impl Pacer {
     }
 }
 
-/// Divides by the rate; returns quotient and remainder. Uses 64-bit division if `total` fits, which
-/// is several times faster and the usual case (any rate, batches below 18 s).
+/// Divides by the rate; returns quotient and remainder. If `total` fits in 64 bits, which is the
+/// usual case (at any rate, batches below 18 s), uses 64-bit division, which is several times
+/// faster.
 #[inline]
 fn div_rem(total: u128, rate: NonZeroU64) -> (u64, u64) {
     if let Ok(total) = u64::try_from(total) {

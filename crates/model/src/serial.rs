@@ -19,7 +19,7 @@ use crate::NANOS_PER_SEC;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitRate {
     bps: NonZeroU64,
-    /// ⌊(2⁶⁴ - 1) / bps⌋.
+    /// The reciprocal of the rate: ⌊(2⁶⁴ - 1) / bps⌋.
     reciprocal: u64,
 }
 
@@ -27,8 +27,8 @@ impl BitRate {
     /// Prepares a rate in bits per second.
     #[must_use]
     pub const fn new(bps: NonZeroU64) -> Self {
-        // For powers of two this is one less than the exact value; the correction in `divide`
-        // covers the error.
+        // For powers of two, this is one less than ⌊2⁶⁴ / bps⌋. `divide` corrects the resulting
+        // error.
         Self { bps, reciprocal: u64::MAX / bps.get() }
     }
 
@@ -62,7 +62,7 @@ impl BitRate {
             return None;
         }
         let (ns, rem) = self.divide(bits * NANOS_PER_SEC);
-        // Cannot overflow: `ns` is `u64::MAX` only at 1 bit/s, where the remainder is 0.
+        // This cannot overflow: `ns` is `u64::MAX` only at 1 bit/s, and then the remainder is 0.
         Some(ns + (rem > 0) as u64)
     }
 
@@ -170,7 +170,7 @@ impl LineClock {
 
     #[inline]
     fn advance(&mut self, bits: u64) {
-        // Below these two bounds, neither the product nor the sum overflows 64 bits.
+        // If both values are below these bounds, neither the product nor the sum exceeds 64 bits.
         if bits < 1 << 32 && self.rate.bps() < 1 << 62 {
             let (ns, rem) = self.rate.divide(bits * NANOS_PER_SEC + self.rem);
             (self.ns, self.rem) = (self.ns.saturating_add(ns), rem);

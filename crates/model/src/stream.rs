@@ -137,7 +137,7 @@ impl Draws {
     /// Opens the sequence of numbers that `label` names under `seed`.
     #[must_use]
     pub fn new(seed: u64, label: &str) -> Self {
-        // The `!` makes the key differ from the one of a [`Stream`] with the same seed and label.
+        // The `!` makes the key differ from the key of a [`Stream`] with the same seed and label.
         Self { key: mix(!absorb(seed, label)) }
     }
 
@@ -171,7 +171,7 @@ impl Draws {
     }
 }
 
-/// The odd increment of SplitMix64.
+/// The odd increment of SplitMix64, which is 2⁶⁴ divided by the golden ratio.
 const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A probability, exact to 2⁻⁶³.
@@ -272,7 +272,7 @@ mod tests {
     fn stream_is_the_same_on_every_machine() {
         let mut stream = Stream::new(1, "golden");
         let drawn = [stream.next_u64(), stream.next_u64(), stream.next_u64()];
-        // Computed independently of this code, from the published definitions.
+        // These values were computed independently of this code, from the published definitions.
         let golden =
             [1_587_428_169_547_992_930, 6_494_835_090_851_581_069, 16_339_539_959_331_733_289];
         assert_eq!(drawn, golden);
@@ -300,7 +300,7 @@ mod tests {
         assert!(forwards.iter().eq(backwards.iter().rev()));
         assert_eq!(draws.stream(9), draws.stream(9));
         assert_ne!(draws.stream(9), draws.stream(8));
-        // Published with the generator: its first outputs from the state 1234567.
+        // The generator was published with these outputs for the state 1234567.
         let published = Draws { key: 1_234_567 };
         assert_eq!(published.at(0), 6_457_827_717_110_365_317);
         assert_eq!(published.at(1), 3_203_168_211_198_807_973);
@@ -319,7 +319,7 @@ mod tests {
             });
             products.sum::<f64>() / count as f64
         };
-        // The bound is 4.5 standard deviations of the mean of this many products.
+        // The bound is 4.5 standard deviations of the mean of these products.
         for seen in [
             correlation(&|number| (a.at(number), a.at(number + 1))),
             correlation(&|number| (a.at(number), b.at(number))),
@@ -338,15 +338,16 @@ mod tests {
         for _ in 0..60_000 {
             seen[stream.below(6) as usize] += 1;
         }
-        // The counts have a binomial(60 000, 1/6) distribution; 548 is six standard deviations of
-        // it.
+        // The counts have a binomial(60 000, 1/6) distribution. 548 is six of its standard
+        // deviations.
         assert!(seen.iter().all(|&n| n.abs_diff(10_000) < 548), "{seen:?}");
     }
 
     #[test]
     fn below_draws_again_instead_of_favouring_some_values() {
-        // With this bound, a plain multiplication without repeated draws maps two of every four
-        // draws to one residue modulo 3, and one draw to each of the two other residues.
+        // With this bound, a multiplication without repeated draws would favour one residue modulo
+        // 3: it would get two of every four draws, and each of the other two residues would get
+        // one.
         let bound = (1u64 << 63) + (1 << 62);
         let mut stream = Stream::new(5, "reject");
         let threes = (0..30_000).filter(|_| stream.below(bound).is_multiple_of(3)).count();

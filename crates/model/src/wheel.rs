@@ -95,7 +95,8 @@ impl<H: Copy> Wheel<H> {
         }
     }
 
-    /// Removes the first handle if its release time is `now_ns` or earlier.
+    /// Removes the first handle if its release time is `now_ns` or earlier; otherwise returns
+    /// `None`.
     #[inline]
     pub fn pop_due(&mut self, now_ns: u64) -> Option<H> {
         if self.ready.is_empty() && now_ns >> SLOT_BITS > self.current {
@@ -140,8 +141,7 @@ impl<H: Copy> Wheel<H> {
         self.len == 0
     }
 
-    /// Advances time to slot `target`, or to the first slot with handles if this slot comes
-    /// earlier.
+    /// Advances time to slot `target`, but stops earlier at the first slot that holds handles.
     fn advance(&mut self, target: u64) {
         while self.ready.is_empty() {
             let depth = self.busy.trailing_zeros();
@@ -167,8 +167,8 @@ impl<H: Copy> Wheel<H> {
         }
     }
 
-    /// Distributes the entries of list number `list`, which was just closed and whose entries are
-    /// now in `ready`, to lower levels. Entries of the current slot stay in `ready`.
+    /// Distributes the entries of list number `list` to lower levels. This list was just closed,
+    /// and its entries are now in `ready`. Entries of the current slot stay in `ready`.
     fn spread(&mut self, depth: u32, list: u32) {
         let mut entries = core::mem::take(&mut self.ready);
         for entry in entries.drain(..) {
@@ -221,7 +221,7 @@ fn sort<H: Copy>(entries: &mut Vec<WheelEntry<H>>, spare: &mut Vec<WheelEntry<H>
 /// is mispredicted.
 fn rank<H: Copy, const N: usize>(entries: &mut [WheelEntry<H>], spare: &mut Vec<WheelEntry<H>>) {
     const LAST: u64 = (1 << SLOT_BITS) - 1;
-    // Later times have smaller keys, and all keys differ. Unused elements sort last.
+    // Keys are distinct, and later times have smaller keys. Unused elements are sorted last.
     let mut keys = [i32::MAX; N];
     for (index, (key, entry)) in keys.iter_mut().zip(&*entries).enumerate() {
         *key = ((!entry.release_ns & LAST) as i32) << 8 | (N - index) as i32;
@@ -275,7 +275,7 @@ struct WheelEntry<H> {
 struct WheelLevel<H> {
     heads: [u32; SLOTS],
     occupied: [u64; SLOTS / 64],
-    /// One bit for each word of `occupied` that is not 0.
+    /// Bit `n` is set if word `n` of `occupied` is not 0.
     words: u32,
     lists: Vec<WheelList<H>>,
     spare: Vec<u32>,

@@ -1,5 +1,5 @@
-//! Prints the cost of a packet in a translator:
-//! `cargo run --release -p slipring-nat --example nat_cost`.
+//! Prints the cost per packet of a translator: `cargo run --release -p slipring-nat --example
+//! nat_cost`.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ fn translator() -> Translator {
     Translator::new(NatConfig { outside, modes, ..NatConfig::default() }, 7)
 }
 
-/// Nanoseconds per packet; each packet belongs to the next of `flows` flows.
+/// Returns the nanoseconds per packet. Successive packets belong to `flows` flows in turn.
 fn cost(translator: &mut Translator, packet: &[u8], flows: u32) -> f64 {
     let mut packet = packet.to_vec();
     let start = Instant::now();

@@ -14,9 +14,10 @@ pub struct NatConfig {
     pub outside: OutsideAddress,
     /// The mode switches.
     pub modes: NatModes,
-    /// The first and the last port that the instance may use; `None` means 32768 to 65535.
+    /// The first and the last port that the instance may use; `None` means the range 32768 to
+    /// 65535.
     pub ports: Option<(u16, u16)>,
-    /// The redirections. If two match a packet equally well, the later one applies.
+    /// The redirections. If two redirections match a packet equally well, the later one applies.
     pub redirects: Vec<Redirect>,
 }
 
@@ -38,12 +39,11 @@ pub enum OutsideAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum NatMode {
-    /// `log`: keeps numbers of flows for `nat show`. In this program they are always kept, even
-    /// without `log`.
+    /// `log`: counts flows for `nat show`. This program always counts them, even without `log`.
     Log = 1,
     /// `deny_in`: only redirections of ports and protocols admit new flows from outside.
     DenyIn = 2,
-    /// `same_ports`: a flow keeps the port of the inside host if this port is free.
+    /// `same_ports`: a flow keeps the port of the inside host if that port is free.
     SamePorts = 4,
     /// `skip_global`: `nat global` skips this instance.
     SkipGlobal = 8,
@@ -54,7 +54,7 @@ pub enum NatMode {
     UnregCgn = 32,
     /// `reset`: all flows end when the address changes.
     Reset = 64,
-    /// `reverse`: swaps the directions in and out.
+    /// `reverse`: swaps the directions `in` and `out`.
     Reverse = 128,
     /// `proxy_only`: translates only by rules for transparent proxies. There are no such rules
     /// here, so nothing is translated.

@@ -38,7 +38,7 @@ pub struct NatLifetimes {
     pub tcp_closed: u32,
     /// Lifetime of flows of all other protocols.
     pub other: u32,
-    /// How long the address of a fragmented packet is remembered for its later fragments.
+    /// Time for which a packet's translated address is remembered for its later fragments.
     pub fragments: u32,
 }
 
@@ -57,7 +57,7 @@ impl Default for NatLifetimes {
     }
 }
 
-/// The state of one side of a TCP connection: which of these segments it sent last.
+/// The state of one side of a TCP connection: the last of these segments that it sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum TcpSideState {
     #[default]
@@ -72,9 +72,9 @@ enum TcpSideState {
 pub struct NatFlow {
     /// The protocol above IP.
     pub proto: IpProto,
-    /// The inside host's end as seen from inside.
+    /// The inside host's end as seen from inside (its real address and port).
     pub inside: NatEndpoint,
-    /// The inside host's end as seen from outside.
+    /// The inside host's end as seen from outside (the translated address and port).
     pub outside: NatEndpoint,
     /// The remote end.
     pub remote: NatEndpoint,
@@ -97,8 +97,8 @@ impl NatFlow {
         Self { proto, inside, outside, remote, expires_ns: 0, wake_ns: u64::MAX, tcp_states }
     }
 
-    /// Updates the state and the expiry time of the flow for one of its packets. `tcp_flags` matter
-    /// only for TCP flows.
+    /// Updates the state and the expiry time of the flow for one of its packets. `tcp_flags` is
+    /// ignored unless the flow is TCP.
     pub(crate) fn touch(&mut self, outwards: bool, tcp_flags: u8, life: &NatLifetimes, now: u64) {
         if self.proto == IpProto::TCP {
             self.track_tcp(usize::from(!outwards), tcp_flags);
@@ -108,7 +108,7 @@ impl NatFlow {
 
     fn track_tcp(&mut self, side: usize, flags: u8) {
         if flags & (SYN | ACK) == SYN && self.tcp_states.contains(&TcpSideState::FinOrRst) {
-            // The packet begins a new connection with the ports of a connection that was closed.
+            // This packet opens a new connection that reuses the ports of a closed one.
             self.tcp_states = [TcpSideState::Idle; 2];
         }
         self.tcp_states[side] = match self.tcp_states[side] {

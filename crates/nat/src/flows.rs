@@ -49,8 +49,8 @@ impl SecretBuildHasher {
     }
 }
 
-/// When to check a flow: the index of its slot, and the time in ns. If the `wake_ns` of the flow in
-/// that slot differs, the timer is outdated and ignored.
+/// A timer for a flow: the index of the flow's slot, and the time in ns at which to check the flow.
+/// The timer is outdated, and ignored, if that time differs from the flow's `wake_ns`.
 type FlowTimer = (u32, u64);
 
 #[derive(Clone, Debug)]
@@ -59,8 +59,8 @@ pub(crate) struct NatFlowTable {
     free: Vec<u32>,
     by_inside: HashTable<u32>,
     by_outside: HashTable<u32>,
-    /// The number of flows of each protocol from an outside address to a remote end, which is the
-    /// number of ports in use.
+    /// Number of flows, which is the number of ports in use, by protocol, outside address and
+    /// remote end.
     used_ports: HashMap<(IpProto, Ipv4Addr, NatEndpoint), u32, SecretBuildHasher>,
     wheel: Wheel<FlowTimer>,
     secret: SecretBuildHasher,
@@ -179,7 +179,7 @@ impl NatFlowTable {
         *self = Self::new(self.secret.0);
     }
 
-    /// The number of ports of `address` that are in use toward a remote end.
+    /// Returns how many ports of `address` are in use toward the remote end `remote`.
     pub(crate) fn used_ports(&self, proto: IpProto, address: Ipv4Addr, remote: NatEndpoint) -> u32 {
         self.used_ports.get(&(proto, address, remote)).copied().unwrap_or(0)
     }

@@ -1,5 +1,5 @@
-//! Remembers the translated addresses of fragmented packets. Later fragments have no ports, so they
-//! get the address of the first fragment.
+//! Remembers the translated addresses of fragmented packets. Later fragments carry no ports, so
+//! they get the same address as the first fragment.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::Ipv4Addr;
@@ -9,13 +9,14 @@ use crate::packet::Ipv4View;
 /// Maximum number of fragmented packets that are remembered; the oldest are forgotten first.
 const MAX_PACKETS: usize = 65_536;
 
-/// Whether the fragment goes outwards, then its source, destination, identification and protocol.
+/// Whether the fragment goes outwards, followed by its source, destination, identification and
+/// protocol.
 type NatFragmentKey = (bool, Ipv4Addr, Ipv4Addr, u16, u8);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NatFragments {
-    /// The address that replaces the inside host's end, and the time in ns at which the entry
-    /// expires.
+    /// For each fragmented packet, the address that replaces the inside host's end, and the entry's
+    /// expiry time in ns.
     addresses: BTreeMap<NatFragmentKey, (Ipv4Addr, u64)>,
     /// Expiry time in ns and key of each entry, in order of expiry.
     expiry_queue: VecDeque<(u64, NatFragmentKey)>,
@@ -59,7 +60,7 @@ impl NatFragments {
 
     fn forget_oldest(&mut self) {
         let Some((until, key)) = self.expiry_queue.pop_front() else { return };
-        // The same packet may have been added again since, with a later expiry time; then its entry
+        // The packet may have been added again with a later expiry time. In that case its entry
         // stays.
         if self.addresses.get(&key).is_some_and(|(_, known_until)| *known_until == until) {
             self.addresses.remove(&key);

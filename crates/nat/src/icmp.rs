@@ -1,4 +1,5 @@
-//! ICMP errors: each one quotes the packet that caused it, as the error's sender saw this packet.
+//! ICMP errors: each error quotes the packet that caused it, in the form in which the sender of the
+//! error saw it.
 
 use slipring_wire::checksum::Delta;
 

@@ -13,19 +13,19 @@
 //! | [`nptv6`] | stateless translation of IPv6 prefixes |
 //!
 //! # What an instance does
-//! - **Out**: the source becomes the instance's address and a port chosen for the flow. Answers are
-//!   translated back by the new flow. With `unreg_only`, sources that are not private keep their
+//! - **Out**: the source becomes the instance's address and a port chosen for the flow. The new
+//!   flow translates answers back. With `unreg_only`, sources that are not private keep their
 //!   address; with `proxy_only`, all sources do, because transparent proxies cannot be configured
 //!   here.
 //! - **In**: packets of a flow get their inside address back. For other packets, redirections
 //!   apply: first of ports, then of protocols, then of addresses. Packets without a redirection
-//!   keep their addresses, and answers to them too. With `deny_in` such packets are dropped, and
-//!   also new connections to a redirected *address*; only `redirect_port` and `redirect_proto` then
-//!   admit connections.
+//!   keep their addresses, and so do the answers to them. With `deny_in`, such packets are dropped,
+//!   and so are new connections to a redirected *address*: only `redirect_port` and
+//!   `redirect_proto` admit connections in this mode.
 //! - **Static translation** (`redirect_addr`) keeps ports if possible.
-//! - **ICMP**: the identifier distinguishes queries. Errors are delivered to the host they are for,
-//!   and the quoted packet is translated as well. Other messages, such as redirects, pass
-//!   unchanged, as in libalias; with `deny_in`, incoming ones are dropped.
+//! - **ICMP**: the identifier distinguishes queries. An error is delivered to the host whose packet
+//!   it quotes, and the quoted packet is translated as well. Other messages, such as redirects,
+//!   pass unchanged, as in libalias; with `deny_in`, incoming ones are dropped.
 //! - **Fragments**: later fragments get the address of the first. On the way in, a fragment that
 //!   arrives before its first fragment cannot be assigned and is dropped.
 //! - **SCTP** keeps its ports, because its checksum would have to be recomputed. Protocols without

@@ -1,7 +1,8 @@
 //! Stateless one-to-one translation of IPv6 prefixes (RFC 6296): `nptv6`.
 //!
-//! The one's complement sum of all words of an address stays the same, because one word outside the
-//! prefix is adjusted. So no upper-layer checksum changes, and the translation is reversible.
+//! A translation adjusts one 16-bit word outside the prefix, so that the one's complement sum of
+//! the address's words stays the same. Therefore no upper-layer checksum changes, and the
+//! translation is reversible.
 //!
 //! Not for IPv4, for translating ports, or for sharing one address between hosts.
 
@@ -15,7 +16,7 @@ pub struct Nptv6Prefixes {
     len: u8,
 }
 
-/// A prefix length that cannot be translated.
+/// The prefix length, in bits, is not in the allowed range. Contains the invalid length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a prefix of {0} bits: nptv6 translates prefixes of 8 to 64")]
 pub struct PrefixLengthError(pub u8);
@@ -41,7 +42,8 @@ pub struct Nptv6Counters {
     pub out: u64,
     /// Packets translated on the way in.
     pub inwards: u64,
-    /// Number of packets that must be dropped, because no word of an address can be adjusted.
+    /// Packets that must be dropped: no word of an address can be adjusted, or the packet is too
+    /// short.
     pub dropped: u64,
 }
 
@@ -107,8 +109,9 @@ impl Nptv6Prefixes {
         self.len
     }
 
-    /// Translates an IPv6 packet that starts with its header. `icmp_at` is the offset of its ICMPv6
-    /// message, if it has one; if the message is an error, the quoted packet is translated as well.
+    /// Translates an IPv6 packet that starts with its header. `icmp_at` is the offset in bytes of
+    /// its ICMPv6 message, or `None` if it has none. If the message is an error, the quoted packet
+    /// is translated as well.
     pub fn translate(&self, packet: &mut [u8], icmp_at: Option<usize>) -> Nptv6Outcome {
         let ends = words(packet, SRC_OFFSET).zip(words(packet, DST_OFFSET));
         let Some((src, dst)) = ends else { return Nptv6Outcome::Dropped };
@@ -138,7 +141,8 @@ impl Nptv6Prefixes {
         both.leading_zeros() >= u32::from(self.len)
     }
 
-    /// Replaces the prefix of the address at offset `at`; `None` if no word of it can be adjusted.
+    /// Replaces the prefix of the address at offset `at`; `None` if no word of the address can be
+    /// adjusted.
     fn change(
         &self,
         packet: &mut [u8],
@@ -161,7 +165,7 @@ impl Nptv6Prefixes {
     }
 }
 
-/// The offset of the packet that an ICMPv6 error quotes; `None` if this packet's header is
+/// Returns the offset of the packet that an ICMPv6 error quotes; `None` if the quoted header is
 /// incomplete.
 fn quoted(packet: &[u8], icmp_at: Option<usize>) -> Option<usize> {
     let at = icmp_at?;

@@ -28,7 +28,7 @@ pub enum NatDropReason {
     /// All ports toward the packet's remote end are in use.
     Exhausted,
     /// Another flow has the same protocol, outside end and remote end, and the protocol has no port
-    /// that could be changed.
+    /// that could be changed to distinguish the two.
     Collision,
     /// The maximum number of flows is reached.
     Full,

@@ -44,7 +44,7 @@ pub(crate) enum L4Content {
     Bare,
 }
 
-/// One of the two ends of a packet.
+/// One of the two ends of a packet: source or destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SrcOrDst {
     Src,
@@ -71,8 +71,8 @@ impl Ipv4View {
         Some(Self { src: address(12), dst: address(16), proto: IpProto(head[9]), id, part, l4 })
     }
 
-    /// Parses what follows the header of an unfragmented packet or first fragment; `None` if it is
-    /// too short.
+    /// Parses what follows the header of an unfragmented packet or first fragment; `None` if the
+    /// packet is too short.
     pub(crate) fn load(&self, packet: &[u8]) -> Option<L4Content> {
         if self.proto == IpProto::ICMP {
             let head = packet.get(self.l4..)?.first_chunk::<8>()?;
@@ -90,8 +90,8 @@ impl Ipv4View {
         Some(L4Content::Ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
     }
 
-    /// Both ends of the packet, the end at `side` first. The identifier of a query counts as the
-    /// port of the end at `side`; the port of the other end is then 0.
+    /// Returns both ends of the packet, starting with the end at `side`. The identifier of a query
+    /// counts as the port of the end at `side`; the port of the other end is then 0.
     pub(crate) fn ends(&self, load: L4Content, side: SrcOrDst) -> [NatEndpoint; 2] {
         let (src, dst) = match load {
             L4Content::Ports(src, dst) => (src, dst),
@@ -120,7 +120,8 @@ const fn has_ports(proto: IpProto) -> bool {
     matches!(proto, IpProto::TCP | IpProto::UDP | IpProto::SCTP | UDP_LITE | DCCP)
 }
 
-/// Returns whether the port or identifier of the inside host's end may be changed.
+/// Returns whether the port or identifier of the inside host's end may be changed for this
+/// protocol.
 pub(crate) const fn can_change_port(proto: IpProto) -> bool {
     matches!(proto, IpProto::TCP | IpProto::UDP | IpProto::ICMP | UDP_LITE | DCCP)
 }

@@ -38,8 +38,8 @@ pub enum RedirectKind {
         proto: IpProto,
         /// The first outside port.
         first: u16,
-        /// The number of outside ports. They map to as many consecutive ports of the target, the
-        /// first one to the target's port.
+        /// The number of outside ports. They map to the same number of consecutive ports of the
+        /// target, starting with the target's port.
         count: u16,
     },
 }
@@ -51,8 +51,9 @@ pub struct RedirectRemote {
     pub address: Ipv4Addr,
     /// The source port of the packets; 0 means any.
     pub port: u16,
-    /// 1, or the number of outside ports. In the second case, each outside port is redirected for
-    /// one remote port: the first outside port for `port`, the next for `port` + 1, and so on.
+    /// Number of remote ports: 1, or the number of outside ports. If it is above 1, each outside
+    /// port is redirected for one remote port only: the first outside port for `port`, the next one
+    /// for `port` + 1, and so on.
     pub count: u16,
 }
 
@@ -60,8 +61,9 @@ impl RedirectRemote {
     /// All remote ends.
     pub const ANY: Self = Self { address: Ipv4Addr::UNSPECIFIED, port: 0, count: 1 };
 
-    /// Returns the rank of the match with `far`, for the outside port at `index`; `None` if `far`
-    /// does not match. A more specific match has a higher rank.
+    /// Returns how specifically the redirection matches the remote end `far`, as a rank: a more
+    /// specific match has a higher rank. `index` is the index of the outside port. `None` if `far`
+    /// does not match.
     fn rank(&self, far: NatEndpoint, index: u16) -> Option<u8> {
         let port = if self.count > 1 { self.port.wrapping_add(index) } else { self.port };
         let by_address = !self.address.is_unspecified();
@@ -71,7 +73,7 @@ impl RedirectRemote {
     }
 }
 
-/// A redirection that matches a packet, and the end that it gives the packet.
+/// A redirection that matches a packet, and the new end for the packet.
 pub(crate) struct RedirectMatch {
     /// The index of the redirection in the configuration.
     pub(crate) index: usize,
@@ -84,8 +86,8 @@ impl Redirect {
         if self.alias.is_unspecified() { own } else { Some(self.alias) }
     }
 
-    /// The index of `port` among the redirected ports, which begin at `first`; `None` if it is not
-    /// redirected.
+    /// The index of `port` among the redirected ports, which begin at `first`; `None` if `port` is
+    /// not redirected.
     fn index(&self, proto: IpProto, port: u16, first: impl Fn(u16) -> u16) -> Option<u16> {
         match self.kind {
             RedirectKind::Address => Some(0),
@@ -97,8 +99,8 @@ impl Redirect {
         }
     }
 
-    /// The rank and the inside end for an incoming packet. `turn` is the number of earlier
-    /// connections.
+    /// Returns the rank of the match and the inside end for an incoming packet. `turn` is the
+    /// number of earlier connections, which selects the target.
     fn inwards(
         &self,
         (proto, near, far): (IpProto, NatEndpoint, NatEndpoint),
@@ -118,8 +120,8 @@ impl Redirect {
         Some((rank, NatEndpoint { port, ..target }))
     }
 
-    /// The rank and the outside end for a packet from `near`, if `near` is the redirection's only
-    /// target.
+    /// Returns the rank of the match and the outside end for a packet from `near`; `None` unless
+    /// `near` is the redirection's only target.
     fn outwards(
         &self,
         (proto, near, far): (IpProto, NatEndpoint, NatEndpoint),
@@ -146,8 +148,8 @@ impl Redirect {
 /// The protocol, the inside host's end and the remote end of a packet.
 pub(crate) type RedirectTuple = (IpProto, NatEndpoint, NatEndpoint);
 
-/// Finds the redirection of an incoming packet: by address if `addresses` is set, otherwise by port
-/// or protocol. `turns` contains the number of uses of each redirection.
+/// Finds the redirection of an incoming packet: considers only `redirect_addr` if `addresses` is
+/// set, otherwise only the other kinds. `turns` contains the number of uses of each redirection.
 pub(crate) fn inwards(
     redirects: &[Redirect],
     turns: &[usize],
@@ -159,8 +161,8 @@ pub(crate) fn inwards(
     best(redirects, addresses, |index, redirect| redirect.inwards(seen, own, turn(index)))
 }
 
-/// Finds the redirection whose target sends an outgoing packet: by address if `addresses` is set,
-/// otherwise by port or protocol.
+/// Finds the redirection whose target sends an outgoing packet: considers only `redirect_addr` if
+/// `addresses` is set, otherwise only the other kinds.
 pub(crate) fn outwards(
     redirects: &[Redirect],
     seen: RedirectTuple,
@@ -171,7 +173,7 @@ pub(crate) fn outwards(
 }
 
 /// Finds the best match: among `redirect_addr` if `addresses` is set, otherwise among the other
-/// kinds. Of equally good matches, the last one is returned.
+/// kinds. If several match equally well, returns the last of them.
 fn best(
     redirects: &[Redirect],
     addresses: bool,

@@ -1,5 +1,5 @@
-//! Compares the behaviour with the documentation of libalias, packet by packet; then tests
-//! invariants for any traffic.
+//! Compares the translator with the documentation of libalias, packet by packet. Also tests
+//! invariants for arbitrary traffic.
 
 mod any_traffic;
 mod counters;
@@ -128,7 +128,7 @@ fn settle_header(packet: &mut [u8]) {
     packet[10..12].copy_from_slice(&sum);
 }
 
-/// The same packet with `words` options of four bytes each, which have no effect.
+/// Returns the packet with `words` added IP options of four bytes each, which have no effect.
 fn with_options(mut packet: Vec<u8>, words: u8) -> Vec<u8> {
     const NO_OPERATION: u8 = 1;
     packet.splice(20..20, vec![NO_OPERATION; usize::from(words) * 4]);

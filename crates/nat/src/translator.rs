@@ -16,8 +16,8 @@ use crate::packet::{self, FragmentPart, Ipv4View, L4Content, SrcOrDst};
 use crate::redirect;
 use crate::rewrite;
 
-/// Maximum number of ports that are tried for a flow when all ports toward its remote end may be in
-/// use.
+/// Maximum number of ports that are tried for a flow if possibly no port toward its remote end is
+/// free.
 const MAX_PORT_TRIES: u32 = 64;
 
 /// The direction of a packet.
@@ -34,8 +34,7 @@ pub enum NatDirection {
 pub enum NatScope {
     /// Full translation: packets may create flows.
     All,
-    /// Only existing flows and redirections apply: other packets pass unchanged, and an outgoing
-    /// packet without a redirection creates no flow (`nat global`).
+    /// `nat global`: only existing flows and redirections apply; other packets pass unchanged.
     Known,
 }
 
@@ -59,7 +58,7 @@ pub struct Translator {
     /// The address set by [`Translator::set_address`], for [`OutsideAddress::Interface`] and
     /// [`OutsideAddress::None`].
     assigned_address: Option<Ipv4Addr>,
-    /// For each redirection, the number of connections it was used for.
+    /// For each redirection, the number of connections that have used it.
     redirect_uses: Vec<usize>,
     flows: NatFlowTable,
     fragments: NatFragments,
@@ -88,7 +87,8 @@ impl PacketContext {
 }
 
 impl NatDirection {
-    /// Returns `Src` if the inside host sends the packets of this direction, otherwise `Dst`.
+    /// Returns which end of a packet in this direction is the inside host: `Src` if it is the
+    /// sender, otherwise `Dst`.
     const fn side(self) -> SrcOrDst {
         match self {
             Self::Out => SrcOrDst::Src,
@@ -112,8 +112,8 @@ impl NatDirection {
 }
 
 impl Translator {
-    /// Creates an instance without flows. `secret` determines the choice of ports and the keys of
-    /// the hashes.
+    /// Creates an instance without flows. `secret` determines the ports that flows get, and the
+    /// keys of the hashes.
     #[must_use]
     pub fn new(config: NatConfig, secret: u64) -> Self {
         let mut rng = Stream::new(secret, "nat/ports");
@@ -137,8 +137,7 @@ impl Translator {
         &self.config
     }
 
-    /// Replaces the configuration. Flows continue; in the mode `reset` they end if the address
-    /// changes.
+    /// Replaces the configuration. Flows continue. With `reset`, they end if the address changes.
     pub fn configure(&mut self, settings: NatConfig) {
         let before = self.address();
         self.redirect_uses = alloc::vec![0; settings.redirects.len()];
@@ -146,8 +145,7 @@ impl Translator {
         self.address_changed(before);
     }
 
-    /// Sets or clears the address of the configured interface; if no outside address is configured,
-    /// sets or clears the instance's address.
+    /// Sets or clears the outside address, unless the configuration has a fixed address.
     pub fn set_address(&mut self, address: Option<Ipv4Addr>) {
         let before = self.address();
         self.assigned_address = address;
@@ -161,7 +159,7 @@ impl Translator {
         }
     }
 
-    /// The outside address, if the instance has one.
+    /// Returns the outside address; `None` if the instance has none yet.
     #[must_use]
     pub const fn address(&self) -> Option<Ipv4Addr> {
         match self.config.outside {
@@ -193,7 +191,8 @@ impl Translator {
         self.fragments.expire(now_ns);
     }
 
-    /// The time of the next call of [`Self::tick`], in ns; `None` if nothing can expire.
+    /// Returns the time in ns at which [`Self::tick`] must be called next; `None` if nothing can
+    /// expire.
     #[must_use]
     pub fn next_tick_ns(&self) -> Option<u64> {
         self.flows.next_wake_ns()
@@ -244,9 +243,9 @@ impl Translator {
     }
 
     /// Passes an ICMP message that is neither a query nor an error: a redirect, or a message of
-    /// router discovery. Such a message is meant for this host and its link, so its addresses are
-    /// already right. With `deny_in`, incoming messages of this kind are dropped, since no inside
-    /// host has requested them.
+    /// router discovery. It concerns only this host and its link, so its addresses need no
+    /// translation. With `deny_in`, incoming messages are dropped, since no inside host has
+    /// requested them.
     fn message(
         &self,
         direction: NatDirection,
@@ -287,7 +286,7 @@ impl Translator {
         Ok(if end == seen.near { NatOutcome::Unmodified } else { NatOutcome::Translated })
     }
 
-    /// The end that replaces the inside host's end in a packet of this direction.
+    /// Returns the end that replaces the inside host's end in a packet of this direction.
     fn other_end(&self, flow: NatFlowId, direction: NatDirection) -> NatEndpoint {
         let flow = self.flows.get(flow);
         match direction {
@@ -315,7 +314,7 @@ impl Translator {
         }
     }
 
-    /// The inside end of a new flow for an incoming packet.
+    /// Returns the inside end of the new flow that an incoming packet creates.
     fn inside_of(
         &mut self,
         seen: &PacketContext,
@@ -342,7 +341,7 @@ impl Translator {
         }
     }
 
-    /// The outside end of a new flow for an outgoing packet.
+    /// Returns the outside end of the new flow that an outgoing packet creates.
     fn outside_of(
         &mut self,
         seen: &PacketContext,
@@ -368,8 +367,8 @@ impl Translator {
         self.port(seen, own, keeps).map(Some)
     }
 
-    /// Finds a free port of `address` for a flow. If `keeps` is set, the flow keeps its port if
-    /// that port is free.
+    /// Finds a free port of `address` for a flow. If `keeps` is set, prefers the port that the
+    /// inside host uses.
     fn port(
         &mut self,
         seen: &PacketContext,
@@ -389,7 +388,7 @@ impl Translator {
             return Err(NatDropReason::Collision);
         }
         let (first, count) = self.config.port_range();
-        // If fewer than `count` ports are in use, one is free, so all ports are tried.
+        // If fewer than `count` ports are in use, a free port exists, so all ports are tried.
         let has_room = self.flows.used_ports(proto, address, far) < count;
         let tries = if has_room { count } else { MAX_PORT_TRIES } as usize;
         let start = (self.rng.next_u64() % u64::from(count)) as u32;
@@ -415,7 +414,7 @@ impl Translator {
         Ok(self.flows.insert(NatFlow::new(proto, ends)))
     }
 
-    /// Translates a later fragment, which has no ports, as its first fragment was translated.
+    /// Translates a later fragment, which has no ports, in the same way as its first fragment.
     fn later_fragment(
         &mut self,
         packet: &mut [u8],
@@ -428,8 +427,8 @@ impl Translator {
             (Some(address), _) => address,
             (None, _) if scope == NatScope::Known => return Ok(NatOutcome::Untouched),
             (None, NatDirection::In) => return Err(NatDropReason::UnknownFragment),
-            // A fragment that goes out before the first fragment gets the address that the first
-            // one will get, which does not depend on ports.
+            // If a later fragment goes out before the first one, it gets the address that the first
+            // one will get. This address does not depend on ports.
             (None, NatDirection::Out) => self.usual_address(view)?,
         };
         if address == near(view, direction) {
@@ -439,7 +438,7 @@ impl Translator {
         Ok(NatOutcome::Translated)
     }
 
-    /// The address that outgoing packets of a source get, without regard to ports.
+    /// Returns the address that replaces the source of outgoing packets, determined without ports.
     fn usual_address(&self, view: &Ipv4View) -> Result<Ipv4Addr, NatDropReason> {
         let (near, far) = (NatEndpoint::new(view.src, 0), NatEndpoint::new(view.dst, 0));
         let (redirects, own) = (&self.config.redirects, self.address());
@@ -451,7 +450,7 @@ impl Translator {
     }
 
     /// Translates an ICMP error about a packet of a flow. The quoted packet went in the opposite
-    /// direction, so source and destination are exchanged in it.
+    /// direction, so its source is on the side of the error's destination.
     fn error(
         &mut self,
         packet: &mut [u8],
@@ -486,7 +485,7 @@ impl Translator {
     }
 }
 
-/// The address of the inside host's end in a packet of this direction.
+/// Returns the address of the inside host's end in a packet of this direction.
 const fn near(view: &Ipv4View, direction: NatDirection) -> Ipv4Addr {
     match direction {
         NatDirection::Out => view.src,
@@ -494,7 +493,7 @@ const fn near(view: &Ipv4View, direction: NatDirection) -> Ipv4Addr {
     }
 }
 
-/// The identifier field of an ICMP query.
+/// Returns the identifier of an ICMP query.
 fn echo_id(packet: &[u8], view: &Ipv4View) -> u16 {
     rewrite::be16(packet, view.l4 + 4).unwrap_or(0)
 }

@@ -36,8 +36,8 @@ impl NativeClient {
         Ok(Self::over(connected(path)?))
     }
 
-    /// Like [`Self::connect`], but neither this call nor a later one waits longer than `timeout`.
-    /// For a program that does not know whether a daemon serves the socket.
+    /// Like [`Self::connect`], but neither this call nor any later call waits longer than
+    /// `timeout`. For a program that does not know whether a daemon serves the socket.
     ///
     /// # Errors
     /// The errors of [`Self::connect`]; `WouldBlock` after the timeout.

@@ -66,7 +66,7 @@ pub struct NativeAnswer {
 pub enum NativeMessage {
     /// The answer to a call.
     Answer(NativeAnswer),
-    /// A poll has found no event before, and it is now useful to poll again.
+    /// It is now useful to repeat a poll that has found no event.
     Wake,
 }
 

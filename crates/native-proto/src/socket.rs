@@ -36,8 +36,8 @@ pub(crate) fn connected_within(path: &Path, timeout: Duration) -> io::Result<Own
     connect_within(path, SocketType::SEQPACKET, SocketFlags::empty(), timeout)
 }
 
-/// Listens on a stream socket at `path`. If a socket exists there but no process listens on it, as
-/// after its program was killed, it is replaced.
+/// Listens on a stream socket at `path`. If a socket exists there but no process listens on it, for
+/// example because its program was killed, the socket is replaced.
 ///
 /// # Errors
 /// `AddrInUse` if a process listens at `path` or the file there is not a socket; otherwise the

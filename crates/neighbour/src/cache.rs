@@ -65,13 +65,14 @@ pub struct NeighbourCache<F> {
     limits: NeighbourLimits,
     rng: Stream,
     entries: BTreeMap<IpAddr, NeighbourEntry<F>>,
-    /// Time in ns and address of each entry whose timer runs.
+    /// The entries whose timers run: time in ns and address. The first timer is first.
     deadlines: BTreeSet<(u64, IpAddr)>,
     /// Number and address of each incomplete entry. The oldest one is first.
     incomplete: BTreeSet<(u64, IpAddr)>,
     /// The number that the next incomplete entry gets.
     next_sequence: u64,
-    /// The address after which the search for a dispensable entry continues.
+    /// The address after which the next search for a dispensable entry starts; `None` before the
+    /// first search.
     hand: Option<IpAddr>,
     usage: HoldUsage,
     events: VecDeque<NeighbourEvent<F>>,
@@ -348,7 +349,7 @@ impl<F> NeighbourCache<F> {
         self.release_held(neighbour, mac);
     }
 
-    /// Marks a neighbour as reachable from `now_ns` on. It stays so for a random time.
+    /// Marks a neighbour as reachable from `now_ns` on, for a random time.
     fn set_reachable(&mut self, neighbour: IpAddr, now_ns: u64) {
         let base = self.timers.base_reachable_ns;
         let time = self.rng.between(base / 2, base.saturating_add(base / 2));

@@ -260,8 +260,9 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// Builds the frame that solicits `target`. It goes to all hosts, or only to the MAC address
-    /// `known`. `None` if the interface has no address of the target's family.
+    /// Builds the frame that solicits `target`. It goes only to the MAC address `known`, or to all
+    /// hosts if `known` is `None`. Returns `None` if the interface has no address of the target's
+    /// family.
     fn question(&self, target: IpAddr, known: Option<MacAddr>) -> Option<Vec<u8>> {
         let same_family = |subnet: &&Subnet| subnet.address().is_ipv4() == target.is_ipv4();
         let around = self.subnets.iter().find(|subnet| subnet.contains(target));
@@ -315,7 +316,7 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// Answers a solicitation of an address of this interface (RFC 4861, 7.2.4).
+    /// Answers a solicitation for an address of this interface (RFC 4861, 7.2.4).
     fn receive_solicitation(&mut self, message: &NdMessage, sender_mac: MacAddr, now_ns: u64) {
         let to = if message.source == Ipv6Addr::UNSPECIFIED {
             None

@@ -16,8 +16,8 @@ pub struct NeighbourTimers {
     pub max_multicast_solicits: u8,
     /// Maximum number of unicast solicitations before a stale neighbour counts as unreachable.
     pub max_unicast_solicits: u8,
-    /// Time in ns for which a stale neighbour stays in a full table after its last use or
-    /// confirmation.
+    /// Time in ns after its last use or confirmation for which a stale neighbour stays in a full
+    /// table.
     pub stale_lifetime_ns: u64,
 }
 
@@ -40,8 +40,7 @@ pub struct NeighbourLimits {
     /// Maximum number of neighbours, in any state.
     pub entries: usize,
     /// Maximum number of addresses that are solicited at the same time while their MAC address is
-    /// unknown. If there is one more, it replaces the oldest. So a scan cannot block other
-    /// addresses.
+    /// unknown. A further address replaces the oldest one. So a scan cannot block other addresses.
     pub incomplete: usize,
     /// Maximum number of frames that wait for one neighbour.
     pub frames_per_neighbour: usize,

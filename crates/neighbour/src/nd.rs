@@ -18,7 +18,7 @@ const IPV6_LEN: usize = 40;
 const OPTIONS_OFFSET: usize = 24;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
-/// The hop limit that valid messages have. A packet that a router has forwarded cannot have it.
+/// The hop limit of valid messages. A packet that a router has forwarded always has a smaller one.
 const ND_HOP_LIMIT: u8 = 255;
 const SOURCE_MAC_OPTION: u8 = 1;
 const TARGET_MAC_OPTION: u8 = 2;
@@ -53,8 +53,8 @@ pub struct NdMessage {
     pub source: Ipv6Addr,
     /// The address whose MAC address is requested or advertised.
     pub target: Ipv6Addr,
-    /// The MAC address in the message, if it has one. In a solicitation it is that of the source,
-    /// in an advertisement that of the target.
+    /// The MAC address in the message; `None` if there is none. In a solicitation it belongs to the
+    /// source, in an advertisement to the target.
     pub mac: Option<MacAddr>,
 }
 
@@ -64,7 +64,8 @@ pub enum NdError {
     /// The message, or one of its options, ends too early.
     #[error("the neighbour message is truncated")]
     Truncated,
-    /// A router has forwarded the message, so it comes from another link. This is its hop limit.
+    /// The hop limit is this value instead of 255. So a router has forwarded the message from
+    /// another link.
     #[error("the hop limit is {0}, not 255")]
     HopLimit(u8),
     /// The checksum is wrong.
@@ -79,7 +80,8 @@ pub enum NdError {
     /// An option has the length 0.
     #[error("an option of the neighbour message has no length")]
     OptionLength,
-    /// A sender without an address has sent its MAC address, or has not sent to the target's group.
+    /// A sender without an address has included its MAC address, or has not sent to the target's
+    /// group.
     #[error("the sender has no address, but says more than it may")]
     Unspecified,
     /// An advertisement to a group has the solicited flag.

@@ -48,10 +48,10 @@ impl SnoopedAddress {
     }
 }
 
-/// A table of the addresses seen in frames. Each has data of the caller, such as a port.
+/// A table of the addresses seen in frames. Each address has data of the caller, such as a port.
 ///
-/// If the table is full, a new address replaces one that was not looked up since the last search
-/// for space passed it. So an address that is in use stays, whatever other hosts claim.
+/// If the table is full, a new address replaces an address that was not looked up since the last
+/// search for space passed it. So an address in use stays in the table, whatever other hosts claim.
 #[derive(Debug)]
 pub struct SnoopTable<P> {
     entries: BTreeMap<IpAddr, SnoopEntry<P>>,

@@ -61,8 +61,8 @@ impl Subnet {
         same_kind && differing.checked_shr(hosts).unwrap_or(0) == 0
     }
 
-    /// Returns whether `address` is the IPv4 broadcast address of the subnet. All its host bits are
-    /// one, or as in old systems, zero.
+    /// Returns whether `address` is the IPv4 broadcast address of the subnet. Its host bits are all
+    /// ones or, as in old systems, all zeros.
     #[must_use]
     pub fn is_broadcast(&self, address: IpAddr) -> bool {
         if !self.address.is_ipv4() || self.prefix_len >= 31 || !self.contains(address) {

@@ -25,7 +25,7 @@ fn mac(last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, last])
 }
 
-/// Returns a cache with the timers of the RFC. Its frames are numbers.
+/// Returns a cache with the timers of the RFC. It holds numbers in place of frames.
 fn cache(limits: NeighbourLimits) -> NeighbourCache<u32> {
     NeighbourCache::new(NeighbourTimers::default(), limits, 7)
 }

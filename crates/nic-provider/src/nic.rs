@@ -80,7 +80,7 @@ pub(crate) struct NicQueue {
     pub(crate) driver: Mutex<Box<dyn Queue>>,
     pub(crate) views: [RingView; 2],
     pub(crate) listeners: [Listeners; 2],
-    /// Set when the interface is gone, which a driver does not report at every sync.
+    /// Set when the interface is gone, because a driver does not report this at every sync.
     vanished: AtomicBool,
     /// The monitors of this ring pair.
     monitor_taps: Arc<MonitorTaps>,
@@ -115,7 +115,7 @@ impl NicQueue {
         }
     }
 
-    /// Copies the frames that the next sync will send to the monitors. The program waits for it.
+    /// Copies to the monitors the frames that the next sync will send. The program waits meanwhile.
     fn observe_tx(&self) {
         let view = &self.views[TxRx::Tx as usize];
         let (from, head, n) =
@@ -130,7 +130,7 @@ impl NicQueue {
         self.tx_observed.store(to, Ordering::Relaxed);
     }
 
-    /// Must be called after a monitor was added or removed.
+    /// Must be called after a monitor was added or removed. Updates whether programs may sync.
     pub(crate) fn monitors_changed(&self) {
         let start = Instant::now();
         loop {
@@ -334,8 +334,8 @@ impl Nic {
         same.is_some_and(|live| side.set(live).is_ok())
     }
 
-    /// Takes the interface from the host. Beside host rings, a generic XDP program is refused: it
-    /// would also catch the frames that host rings send to the host.
+    /// Takes the interface from the host. If host rings are open (`beside_host`), a generic XDP
+    /// program is refused, because it would also catch the frames that host rings send to the host.
     fn open_nic(&self, beside_host: bool) -> Result<(), Errno> {
         if let Some(nic) = self.nic.get() {
             return if beside_host && nic.is_generic_xdp { Err(Errno::BUSY) } else { Ok(()) };

@@ -108,7 +108,7 @@ fn poll_once(queues: &[NicQueue], fds: &[QueueFds], bell: BorrowedFd<'_>) {
             means.push((queue, TxRx::Tx));
         }
     }
-    // Nothing tells the thread that a tx ring has become full. So it checks every 10 ms whether it
+    // The thread gets no event when a tx ring becomes full. So it checks every 10 ms whether it
     // must wait for space.
     let short = rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     let woken = poll(&mut polled, Some(&short)).is_ok_and(|count| count > 0);

@@ -28,24 +28,24 @@ pub(crate) struct BindPlan {
     pub(crate) nic: PciNic,
     pub(crate) checks: Vec<CardCheck>,
     pub(crate) steps: Vec<BindStep>,
-    /// The state of the card before it is taken.
+    /// The state of the card, to be saved before the card is taken.
     saved: SavedNic,
-    /// The index of its interface.
+    /// The index of the card's interface; `None` if it has none.
     index: Option<u32>,
 }
 
-/// A change.
+/// A step of taking a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BindStep {
-    /// Saves the state.
+    /// Saves the state of the card.
     Save,
-    /// Starts the timer.
+    /// Starts the timer that gives the card back after this time.
     StartTimer(Duration),
     /// Sets the interface down.
     SetDown,
-    /// Lets only VFIO's driver have the device.
+    /// Allows only VFIO's driver to bind the device (`driver_override`).
     Override,
-    /// Takes the device from its driver.
+    /// Unbinds the device from its driver.
     Unbind,
     /// Makes the kernel look for a driver, and checks that it is VFIO's.
     Probe,
@@ -160,7 +160,7 @@ impl BindPlan {
         }
     }
 
-    /// Undoes the bind of this card, because the bind of another card failed.
+    /// Gives this card back, because another card could not be taken.
     pub(crate) fn undo(&self, host: &dyn NicHost, state: &StateDir) -> io::Result<()> {
         restore::put_back(host, state, &self.saved)
     }
@@ -233,7 +233,7 @@ fn steps(nic: &PciNic, saved: &SavedNic, request: &BindRequest) -> Vec<BindStep>
 fn create_tap(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     let Some(interface) = &saved.interface else { return Ok(()) };
     let index = host.create_tap(&interface.name)?;
-    // By this, netmap:IF finds the card, and netmap:IF^ this device.
+    // By this alias, `netmap:IF` finds the card, and `netmap:IF^` finds the TAP device.
     host.change_link(index, &LinkChange::Alias(&taken::alias_of(&saved.bdf)))?;
     restore::configure(host, index, interface)
 }

@@ -22,14 +22,14 @@ pub(crate) enum Verdict {
     Warn,
     /// The device is not a card that can be taken.
     NoCard,
-    /// The machine does not support it.
+    /// The machine does not support native drivers for this card.
     Machine,
-    /// The machine uses the card. `--force` takes it nevertheless.
+    /// The machine uses the card. With `--force`, it is taken nevertheless.
     InUse,
 }
 
 impl Verdict {
-    /// Returns whether the card is not taken. `force` is the flag `--force`.
+    /// Returns whether this finding prevents taking the card. `force` is the flag `--force`.
     pub(crate) fn refuses(self, force: bool) -> bool {
         match self {
             Self::Ok | Self::Warn => false,
@@ -46,9 +46,9 @@ pub(crate) struct CardCheck {
     pub(crate) check: &'static str,
     /// The severity of the result.
     pub(crate) verdict: Verdict,
-    /// What was found.
+    /// A description of what was found.
     pub(crate) finding: String,
-    /// The command that helps.
+    /// A command that solves the problem; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) help: Option<String>,
 }

@@ -1,17 +1,18 @@
-//! The processes that have a card open: its group of VFIO, or, by iommufd, the device itself.
+//! The processes that have a card open: its VFIO group or, with iommufd, the device itself.
 
 use std::path::{Path, PathBuf};
 
 use crate::sysfs;
 
-/// A process that has a group of VFIO open, or a device of it.
+/// A process that has a VFIO group, or a device of the group, open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupHolder {
     pub(crate) pid: u32,
     pub(crate) process: String,
 }
 
-/// Returns the processes that have a group or a device of it open. Only root sees those of other users.
+/// Returns the processes that have a group, or a device of the group, open. Only root sees the
+/// processes of other users.
 pub(crate) fn group_holders(root: &Path, group: u32) -> Vec<GroupHolder> {
     let nodes = nodes(root, group);
     let proc = root.join("proc");
@@ -28,8 +29,8 @@ pub(crate) fn group_holders(root: &Path, group: u32) -> Vec<GroupHolder> {
     pids.filter(holds).map(holder).collect()
 }
 
-/// The nodes by which a program can have devices of a group: the group's, and with iommufd those of
-/// the devices.
+/// Returns the nodes through which a program can open devices of a group: that of the group and,
+/// with iommufd, those of the devices.
 fn nodes(root: &Path, group: u32) -> Vec<PathBuf> {
     let devices = sysfs::names(&root.join(format!("sys/kernel/iommu_groups/{group}/devices")));
     let of_device = |bdf: &String| sysfs::names(&sysfs::device_dir(root, bdf).join("vfio-dev"));

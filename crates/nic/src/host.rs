@@ -44,13 +44,13 @@ pub(crate) trait NicHost {
     /// Returns the first registers of an interface's device, as its driver reports them.
     fn registers(&self, interface: &str) -> io::Result<Vec<u8>>;
 
-    /// Starts the process that gives a card back when its time is over.
+    /// Starts the process that gives a card back when the time for its confirmation is over.
     fn start_timer(&self, bdf: &str) -> io::Result<()>;
 
-    /// Sends a process the signal TERM, or KILL.
+    /// Sends a process the signal KILL if `kill` is true, otherwise TERM.
     fn end_process(&self, pid: u32, kill: bool) -> io::Result<()>;
 
-    /// Has the program that has a card open change its settings.
+    /// Asks the program with number `pid`, which has a card open, to change the card's settings.
     fn ask_card(
         &self,
         pid: u32,

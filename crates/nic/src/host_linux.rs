@@ -104,7 +104,7 @@ impl NicHost for LinuxHost {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        // The process reports when it no longer depends on this one.
+        // The timer's process writes a line when it no longer depends on this process.
         let stdout = child.stdout.take().expect("it is piped");
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;

@@ -14,22 +14,23 @@ use crate::sysfs::{PciNic, VFIO_DRIVER};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CardRow {
     pub(crate) pci_address: String,
-    /// The name of its interface, or of the interface before the card was taken; `null` if it has
-    /// none.
+    /// The name of the card's interface, or the name that it had before the card was taken. `null`
+    /// if the card has no interface.
     pub(crate) interface: Option<String>,
-    /// Vendor and device.
+    /// Vendor and device ID.
     pub(crate) id: String,
     /// The name of the chip; `null` if it is unknown.
     pub(crate) chip: Option<&'static str>,
-    /// The kernel driver.
+    /// The kernel driver; `null` if there is none.
     pub(crate) driver: Option<String>,
-    /// The IOMMU group.
+    /// The number of the IOMMU group; `null` without an IOMMU.
     pub(crate) group: Option<u32>,
     /// Whether VFIO has the card.
     pub(crate) bound: bool,
     /// Whether `slipring nic restore` can give the card back.
     pub(crate) saved: bool,
-    /// Number of seconds that are left for `slipring nic confirm`.
+    /// Number of seconds that are left for `slipring nic confirm`; `null` if nothing needs to be
+    /// confirmed.
     pub(crate) confirm_within_s: Option<u64>,
     /// The native driver; `null` if there is none.
     pub(crate) native: Option<&'static str>,

@@ -9,7 +9,7 @@ use crate::host::NicHost;
 use crate::request::BindRequest;
 use crate::sysfs::{self, PciNic, device_dir};
 
-/// A report.
+/// The facts about a card and the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CardReport {
     version: &'static str,
@@ -19,7 +19,7 @@ pub(crate) struct CardReport {
     id: String,
     subsystem: String,
     revision: String,
-    /// Realtek's version of the chip.
+    /// The version of a Realtek chip (XID); `None` for other chips.
     xid: Option<String>,
     chip: Option<&'static str>,
     driver: Option<String>,

@@ -7,11 +7,12 @@ use std::time::Duration;
 pub(crate) struct BindRequest {
     /// The PCI addresses of all cards to take.
     pub(crate) bdfs: Vec<String>,
-    /// The user that may open the cards afterwards.
+    /// The user that may open the cards afterwards; `None` if only root may.
     pub(crate) uid: Option<u32>,
     /// Whether to take cards that the machine uses.
     pub(crate) force: bool,
-    /// Give the cards back after this time, unless the user confirms.
+    /// Time after which the cards are given back unless the user confirms; `None` if they are not
+    /// given back.
     pub(crate) confirm_within: Option<Duration>,
     /// Whether to leave the interface's name and addresses to a TAP device.
     pub(crate) tap: bool,

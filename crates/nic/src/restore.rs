@@ -19,7 +19,7 @@ const INTERFACE_TIMEOUT: Duration = Duration::from_secs(10);
 const RENAME_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a program may take to end after the signal TERM, and again after KILL.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time between two checks.
+/// Time between two checks whether the awaited event has happened.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Gives a card back, restores everything that was saved, and removes the state.

@@ -1,12 +1,13 @@
-//! `slipring nic set`: what ethtool does for a card of the kernel.
+//! `slipring nic set`: changes the settings of a card that was taken, as ethtool does for a card of
+//! the kernel.
 //!
 //! ```text
 //!   change --check--> kept settings (nic/BDF.link) ----------------------> the next vfio: port
 //!                \
 //!                 '-> the program that has the card open, by its socket -> its port, now
 //! ```
-//! What the chip does not have is refused before anything is changed. Settings are kept only after
-//! the program has taken them.
+//! A setting that the chip does not have is refused before anything is changed. Settings are saved
+//! only after the program has accepted them.
 
 use std::io;
 
@@ -20,11 +21,11 @@ use crate::host::{LinkChange, NicHost};
 use crate::state::{SavedNic, StateDir};
 use crate::sysfs::{PciNic, VFIO_DRIVER};
 
-/// What is asked of a card.
+/// The arguments of `slipring nic set`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SetRequest {
     pub(crate) change: CardSettings,
-    /// Forget what was set before.
+    /// Whether to discard the settings that were saved before.
     pub(crate) reset: bool,
 }
 
@@ -55,12 +56,13 @@ pub(crate) fn set(
     Ok(Exit::Done)
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub(crate) struct SetOutcome {
     /// The settings for the next port.
     pub(crate) settings: CardSettings,
-    /// The program that has the card open, and its port.
+    /// The program that has the card open, and the status of its port; `None` if no program has it
+    /// open.
     pub(crate) status: Option<(GroupHolder, CardStatus)>,
 }
 
@@ -102,7 +104,8 @@ pub(crate) fn apply(
     let status = match holder {
         None => None,
         Some(holder) => {
-            // A reset means everything that a driver would choose.
+            // With `--reset`, the program must also go back to the driver's defaults, since the
+            // port is in use.
             let change =
                 if request.reset { defaults(nic).merged(request.change) } else { request.change };
             let status = ask(host, nic, &holder, &change)?;
@@ -117,8 +120,8 @@ pub(crate) fn apply(
     Ok(SetOutcome { settings, status })
 }
 
-/// What a driver has when nothing is set, for a port that is in use; the MTU stays, since a program
-/// may have frames of it.
+/// Returns the default settings of the card's driver, for a port that is in use. The MTU is left
+/// out, because the program may have frames of the present length.
 fn defaults(nic: &PciNic) -> CardSettings {
     let has_phy = driver_of(pci_id(nic))
         .is_some_and(|(driver, chip)| !driver.abilities(chip).speeds.is_empty());
@@ -130,7 +133,7 @@ fn pci_id(nic: &PciNic) -> slipring_drivers::PciId {
     slipring_drivers::PciId { vendor: nic.chip.vendor, device: nic.chip.device }
 }
 
-/// Refuses what the chip does not have, as far as its identifier tells.
+/// Refuses settings that no chip with this PCI identifier has.
 fn check(nic: &PciNic, settings: &CardSettings) -> Result<(), Failure> {
     let Some((driver, chip)) = driver_of(pci_id(nic)) else {
         return Err(Diagnostic::new(SR0306, format!("{} has no native driver", nic.bdf))
@@ -154,7 +157,7 @@ fn ask(
     }
 }
 
-/// The TAP device that has the card's name has its MTU, too.
+/// If a TAP device has the card's name, sets its MTU to that of the card.
 fn follow_mtu(
     host: &dyn NicHost,
     state: &StateDir,

@@ -1,5 +1,5 @@
-//! What is remembered of a card that was taken, below the run directory: `nic/BDF.json`, and what was
-//! set of it: `nic/BDF.link`.
+//! Two files for each card that was taken, in the run directory: `nic/BDF.json` is the state before
+//! the card was taken, `nic/BDF.link` has the settings that a user has made.
 //!
 //! A file is replaced as a whole, so that a process that is killed leaves the old state or the new
 //! one. The state is valid only until the machine restarts, because every card then has its kernel
@@ -22,7 +22,7 @@ use crate::sysfs;
 const VERSION: u32 = 1;
 /// How long to wait for another running `slipring nic`.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time between two attempts.
+/// Time between two attempts to get the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The state of a card before it was taken.
@@ -34,7 +34,7 @@ pub(crate) struct SavedNic {
     pub(crate) bdf: String,
     /// The kernel driver; `None` if the card had none.
     pub(crate) driver: Option<String>,
-    /// The only driver that could take the device, if it was set.
+    /// The only driver that was allowed to bind the device (`driver_override`); `None` if any was.
     pub(crate) driver_override: Option<String>,
     /// The IOMMU group.
     pub(crate) group: u32,
@@ -45,7 +45,7 @@ pub(crate) struct SavedNic {
     /// Whether a TAP device has the interface's name and addresses meanwhile.
     pub(crate) tap: bool,
     /// When the card is given back unless the user confirms, in milliseconds since the machine was
-    /// started.
+    /// started; `None` if it is not given back.
     pub(crate) confirm_by_ms: Option<u64>,
 }
 
@@ -218,7 +218,7 @@ impl StateDir {
         fs::rename(&partial, &path)
     }
 
-    /// Returns the settings that are kept for a card.
+    /// Returns the settings that are saved for a card.
     pub(crate) fn settings(&self, bdf: &str) -> io::Result<CardSettings> {
         let path = self.settings_path(bdf);
         match fs::read_to_string(&path) {
@@ -231,7 +231,7 @@ impl StateDir {
         }
     }
 
-    /// Keeps settings for the next port of a card; without any, forgets those that were kept.
+    /// Saves settings for the next port of a card. If there are no settings, deletes the file.
     pub(crate) fn keep_settings(&self, bdf: &str, settings: &CardSettings) -> io::Result<()> {
         let path = self.settings_path(bdf);
         if settings.is_empty() {
@@ -242,12 +242,12 @@ impl StateDir {
         fs::rename(&partial, &path)
     }
 
-    /// The file that `vfio:` ports read.
+    /// Returns the path of a card's settings file, which `vfio:` ports read.
     fn settings_path(&self, bdf: &str) -> PathBuf {
         self.dir.join(format!("{bdf}.link"))
     }
 
-    /// Forgets a card, and its settings.
+    /// Deletes the saved state and the settings of a card.
     pub(crate) fn remove(&self, bdf: &str) -> io::Result<()> {
         remove(&self.settings_path(bdf))?;
         remove(&self.path(bdf))

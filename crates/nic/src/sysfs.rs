@@ -54,7 +54,7 @@ pub(crate) fn driver_of(root: &Path, bdf: &str) -> Option<String> {
     link_name(&device_dir(root, bdf).join("driver"))
 }
 
-/// Returns the only driver that may take a device; `None` if any may.
+/// Returns the only driver that may bind a device (`driver_override`); `None` if any may.
 pub(crate) fn override_of(root: &Path, bdf: &str) -> Option<String> {
     let text = read(&device_dir(root, bdf).join("driver_override"))?;
     (!text.is_empty() && text != "(null)").then_some(text)
@@ -80,7 +80,7 @@ pub(crate) struct PciNic {
     pub(crate) chip: PciIdentity,
     /// The driver of the device, if it has one.
     pub(crate) driver: Option<String>,
-    /// The only driver that may take the device, if it is set.
+    /// The only driver that may bind the device (`driver_override`); `None` if any may.
     pub(crate) driver_override: Option<String>,
     /// The number of the IOMMU group; `None` without an IOMMU.
     pub(crate) group: Option<u32>,

@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(converter.flush(&mut output)?)
 }
 
-/// Reads until `buffer` has `need` bytes. Returns `false` if the input ends before.
+/// Reads until `buffer` has `need` bytes. Returns `false` if the input ends before that.
 fn refill(input: &mut impl Read, buffer: &mut Vec<u8>, need: usize) -> io::Result<bool> {
     let missing = need - buffer.len();
     let got = input.take(missing as u64).read_to_end(buffer)?;

@@ -103,8 +103,8 @@ impl Decoder {
         self.offset
     }
 
-    /// Decodes the next packet in `buffer`, whose first byte must be the first one that has not
-    /// been consumed.
+    /// Decodes the next packet in `buffer`. The first byte of `buffer` must be the first byte of
+    /// the file that has not been consumed.
     ///
     /// # Errors
     /// [`PcapError`] if the file is invalid at [`Self::offset`]. Nothing after this offset can be

@@ -25,14 +25,14 @@ pub enum PcapError {
         /// The supported version.
         expected: &'static str,
     },
-    /// The file ends too early.
+    /// The file ends inside a record or block.
     #[error("byte {offset}: the file ends inside a {what}: {need} bytes expected, {have} there")]
     Truncated {
         /// Offset of the record in the file.
         offset: u64,
         /// The kind of the record.
         what: &'static str,
-        /// How many bytes the record needs, as far as this is known.
+        /// How many bytes the record needs. If its length is not known yet, this is the minimum.
         need: u64,
         /// How many bytes the file has from `offset` on.
         have: u64,
@@ -88,7 +88,7 @@ pub enum PcapError {
         offset: u64,
         /// The length that the block gives.
         found: u32,
-        /// Which lengths are valid.
+        /// A text that says which lengths are valid.
         expected: &'static str,
     },
     /// The length before a pcapng block differs from the length after it.
@@ -122,7 +122,7 @@ pub enum PcapError {
         code: u16,
         /// The option's length in bytes.
         len: usize,
-        /// The length that its kind requires.
+        /// The length that the kind of the option requires, in bytes.
         expected: usize,
     },
     /// A packet belongs to an interface that its section does not describe.

@@ -41,7 +41,8 @@ pub(crate) struct PcapngSection {
     skip: Option<SkippedBlock>,
 }
 
-/// A block without a packet that is being skipped. Its type and length were consumed.
+/// A block that contains no packet and is being skipped. Its type and length were already
+/// consumed.
 #[derive(Clone, Copy, Debug)]
 struct SkippedBlock {
     /// How many bytes of the body remain.
@@ -60,7 +61,7 @@ struct PcapngBlock<'b> {
 }
 
 impl PcapngSection {
-    /// Creates a section of which nothing has been read.
+    /// Creates a section of which nothing has been read yet.
     pub(crate) fn new() -> Self {
         Self { endian: Endian::Little, skip: None }
     }
@@ -140,7 +141,7 @@ impl PcapngSection {
         }
         let trailer = rest.get(..4).filter(|_| skip.body_left == 0);
         let Some(trailer) = trailer else {
-            // However long the body is, one byte is enough to continue.
+            // Even if the rest of the body is long, one byte is enough to continue skipping.
             let need = if skip.body_left > 0 { 1 } else { 4 };
             return Ok(MissingBytes::advance(need, "block"));
         };
@@ -172,8 +173,8 @@ impl<'b> PcapngBlock<'b> {
     }
 
     fn check_version(&self) -> Result<(), PcapError> {
-        // The byte-order mark, the versions, and 64 bits with the length of the section. The length
-        // is not needed.
+        // The body starts with the byte-order mark, the two version numbers, and the 64-bit length
+        // of the section, which is not needed.
         let version = self.body.get(4..16).and_then(|bytes| self.endian.halves(bytes));
         let (major, minor) = version.ok_or(self.too_short("at least 28 for a section header"))?;
         // Some programs write the version 1.2 although the file has the format of version 1.0.

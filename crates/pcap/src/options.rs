@@ -20,7 +20,8 @@ pub(crate) const EPB_PACKETID: u16 = 5;
 pub(crate) const EPB_QUEUE: u16 = 6;
 pub(crate) const EPB_VERDICT: u16 = 7;
 
-/// The options of a block, which were checked. Iterates over their numbers and values.
+/// The options of a block, whose lengths were already checked. Iterates over the options as pairs
+/// of number and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcapngOptions<'b> {
     pub(crate) endian: Endian,
@@ -50,7 +51,8 @@ impl<'b> PcapngOptions<'b> {
         self.find_map(|(found, value)| (found == code).then_some(value))
     }
 
-    /// Returns the value of an option that must have `N` bytes.
+    /// Returns the value of the option `code`, which must have `N` bytes; `None` if there is no
+    /// such option.
     pub(crate) fn fixed<const N: usize>(
         self,
         code: u16,

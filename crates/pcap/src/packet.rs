@@ -33,8 +33,8 @@ pub enum PcapDirection {
     Outbound,
 }
 
-/// The action on a packet, in the terms of Linux traffic control. Only this form of the verdict
-/// option is displayed by some readers.
+/// The action on a packet, in the terms of Linux traffic control. The verdict option has other
+/// forms, too, but some readers display only this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TcVerdict {
     /// The packet was passed on (`TC_ACT_OK`).
@@ -44,8 +44,7 @@ pub enum TcVerdict {
 }
 
 impl TcVerdict {
-    /// The first byte of the verdict option, if a verdict of Linux traffic control follows. It has
-    /// eight bytes.
+    /// The first byte of the verdict option if an 8-byte verdict of Linux traffic control follows.
     pub(crate) const TC: u8 = 1;
 
     /// Returns Linux's number for the verdict (`TC_ACT_*`).

@@ -10,7 +10,7 @@ pub(crate) enum RecordScan<'b> {
     Packet(usize, CapturedPacket<'b>),
     /// This many bytes contain no packet and can be skipped.
     Skip(usize),
-    /// The record is incomplete. This says how many bytes it has in total.
+    /// The record is incomplete. The value says how many bytes the record has in total.
     NeedMore(MissingBytes),
 }
 
@@ -26,8 +26,8 @@ impl MissingBytes {
     }
 }
 
-/// Checks that lengths are possible in a valid capture. Otherwise a caller would wait for that many
-/// bytes.
+/// Checks that the lengths are possible in a valid capture. Without this check, a caller would
+/// wait for that many bytes.
 #[inline]
 pub(crate) fn check_lengths(captured: u32, original: u32, offset: u64) -> Result<(), PcapError> {
     if captured > MAX_PACKET_LEN {

@@ -24,7 +24,7 @@ impl PcapWriter {
         out.extend(MAGIC_NANOS.to_le_bytes());
         out.extend(VERSION.0.to_le_bytes());
         out.extend(VERSION.1.to_le_bytes());
-        // Time zone and accuracy. In practice, both are always 0.
+        // The fields for time zone and accuracy, which in practice are always 0.
         out.extend([0; 8]);
         out.extend(snaplen.to_le_bytes());
         out.extend(u32::from(link_type.0).to_le_bytes());

@@ -76,7 +76,7 @@ pub struct PacketRecord<'a> {
     pub queue: Option<u32>,
     /// The action on the packet.
     pub verdict: Option<TcVerdict>,
-    /// Text for the reader, such as why the packet was dropped.
+    /// Text for the user of the capture, such as why the packet was dropped.
     pub comment: &'a str,
 }
 
@@ -323,7 +323,7 @@ impl<'o> OptionList<'o> {
 
     fn time(&mut self, code: u16, ts_ns: Option<u64>) -> Result<(), WriteError> {
         ts_ns.map_or(Ok(()), |ts_ns| {
-            // As in the time of a packet, the high word is first.
+            // The high word comes first, as in the time of a packet.
             self.value(code, &ts_ns.rotate_left(32).to_le_bytes())
         })
     }

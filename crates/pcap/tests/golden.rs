@@ -25,8 +25,8 @@ fn two_halves(words: &[u16], big: bool) -> Vec<u8> {
     words.iter().flat_map(|w| if big { w.to_be_bytes() } else { w.to_le_bytes() }).collect()
 }
 
-/// Returns a classic file with one packet. Its time is 5.000007 s or 5.000000007 s. It has 3 of 60
-/// bytes.
+/// Returns a classic file with one packet, of which 3 of 60 bytes were captured. The time of the
+/// packet is 5.000007 s or 5.000000007 s, depending on the unit.
 fn classic(magic: u32, is_big: bool) -> Vec<u8> {
     let order = if is_big { big } else { little };
     let mut file = order(&[magic]);
@@ -148,7 +148,8 @@ fn a_new_section_brings_its_own_byte_order_and_interfaces() {
     assert_eq!(reader.by_ref().count(), 9);
     assert_eq!(reader.interfaces().len(), 2);
 
-    // The second section has no interface, because it does not describe one.
+    // The second section describes no interface. It does not inherit the interfaces of the first
+    // section.
     let first = sections(false);
     let offset = first.len() as u64 + 28;
     let file = [&first[..], &first[..28], &first[124..184]].concat();

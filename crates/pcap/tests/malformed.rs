@@ -1,4 +1,4 @@
-//! Tests of every way in which a file can be invalid. The error messages are compared.
+//! Tests of every way in which a file can be invalid. Each test compares the error message.
 
 #![allow(clippy::unwrap_used)]
 

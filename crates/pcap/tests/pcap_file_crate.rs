@@ -127,7 +127,7 @@ proptest! {
             };
             writer.write_pcapng_block(packet).unwrap();
         }
-        // Without the option, the same ticks are microseconds.
+        // Without the option for the unit, the same ticks are microseconds.
         let unit = if resolution { 1 } else { 1000 };
         let fits = |(ts, ..): &Drawn| ts.checked_mul(unit).is_some();
         if packets.iter().all(fits) {

@@ -52,7 +52,8 @@ impl MappedRegisters {
         Self { start, memory }
     }
 
-    /// Returns the offset in the mapping, if the register lies in it.
+    /// Returns the offset of a register in the mapping; `None` if the register is not completely in
+    /// the mapping.
     #[inline(always)]
     fn locate(&self, at: u64, width: Width) -> Option<usize> {
         let offset = at.checked_sub(self.start)?;
@@ -95,13 +96,13 @@ impl Bar {
         self.len() == 0
     }
 
-    /// Returns whether an access to this register makes no call.
+    /// Returns whether the register at byte `at` is mapped, so that an access to it makes no call.
     #[must_use]
     pub fn is_mapped(&self, at: u64) -> bool {
         self.shared.mapped.iter().any(|part| part.locate(at, Width::Byte).is_some())
     }
 
-    /// Reads a 32-bit register.
+    /// Reads the 32-bit register at byte `at` of the BAR.
     #[inline]
     #[must_use]
     pub fn read32(&self, at: u64) -> u32 {
@@ -111,7 +112,7 @@ impl Bar {
         }
     }
 
-    /// Writes a 32-bit register.
+    /// Writes the 32-bit register at byte `at` of the BAR.
     #[inline]
     pub fn write32(&self, at: u64, value: u32) {
         match self.locate(at, Width::Long) {
@@ -120,7 +121,7 @@ impl Bar {
         }
     }
 
-    /// Reads a 16-bit register.
+    /// Reads the 16-bit register at byte `at` of the BAR.
     #[inline]
     #[must_use]
     pub fn read16(&self, at: u64) -> u16 {
@@ -130,7 +131,7 @@ impl Bar {
         }
     }
 
-    /// Writes a 16-bit register.
+    /// Writes the 16-bit register at byte `at` of the BAR.
     #[inline]
     pub fn write16(&self, at: u64, value: u16) {
         match self.locate(at, Width::Word) {
@@ -139,7 +140,7 @@ impl Bar {
         }
     }
 
-    /// Reads an 8-bit register.
+    /// Reads the 8-bit register at byte `at` of the BAR.
     #[inline]
     #[must_use]
     pub fn read8(&self, at: u64) -> u8 {
@@ -149,7 +150,7 @@ impl Bar {
         }
     }
 
-    /// Writes an 8-bit register.
+    /// Writes the 8-bit register at byte `at` of the BAR.
     #[inline]
     pub fn write8(&self, at: u64, value: u8) {
         match self.locate(at, Width::Byte) {
@@ -160,7 +161,7 @@ impl Bar {
 
     #[inline(always)]
     fn locate(&self, at: u64, width: Width) -> Option<(&Mapping, usize)> {
-        // There is usually one mapping; most models have none.
+        // A BAR usually has one mapping. The BARs of most device models have none.
         let mut parts = self.shared.mapped.iter();
         parts.find_map(|part| Some((&part.memory, part.locate(at, width)?)))
     }
@@ -237,7 +238,8 @@ mod tests {
         assert_eq!((bar.read32(12_288), bar.read16(u64::MAX)), (u32::MAX, u16::MAX));
         bar.write32(12_286, 1);
         assert!(calls.lock().unwrap().is_empty(), "nothing is passed on");
-        // These accesses cross the end of the mapping, or are not aligned: the transport decides.
+        // These accesses cross the end of the mapping or are not aligned, so they become calls of
+        // `rest`.
         let _ = (bar.read32(8190), bar.read32(4097));
         assert_eq!(calls.lock().unwrap().len(), 2);
     }

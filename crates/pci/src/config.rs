@@ -12,13 +12,13 @@ const STATUS: u16 = 0x06;
 const SUBSYSTEM: u16 = 0x2c;
 const CAPABILITIES: u16 = 0x34;
 
-/// The device decodes memory addresses.
+/// Command register: the device decodes memory addresses.
 const COMMAND_MEMORY: u32 = 1 << 1;
-/// The device may access memory.
+/// Command register: the device may access memory.
 const COMMAND_BUS_MASTER: u32 = 1 << 2;
-/// The device may not assert its interrupt line.
+/// Command register: the device must not assert its interrupt line.
 const COMMAND_INTX_OFF: u32 = 1 << 10;
-/// There is a list of capabilities.
+/// Status register: the device has a list of capabilities.
 const STATUS_CAPABILITIES: u32 = 1 << 4;
 
 /// Capability: vendor-specific, which virtio uses to describe its registers.
@@ -30,17 +30,18 @@ pub const CAPABILITY_EXPRESS: u8 = 0x10;
 const EXPRESS_LINK_CONTROL: u16 = 0x10;
 const LINK_CONTROL_ASPM: u32 = 3;
 
-/// The first byte after the standard header, and the end of the space that all devices have.
+/// Offsets at which a capability can lie: after the standard header, and within the 256 bytes that
+/// the configuration space of every device has.
 const CAPABILITY_RANGE: std::ops::Range<u16> = 0x40..0x100;
 /// Maximum number of capabilities: each has at least four bytes. A longer list must contain a loop.
 const MAX_CAPABILITIES: usize = 48;
 
-/// Identifies the kind of a device.
+/// Identifies a device model: its vendor and its device ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PciId {
-    /// The maker's number.
+    /// The vendor ID.
     pub vendor: u16,
-    /// The manufacturer's number of the chip.
+    /// The device ID, which the vendor has assigned.
     pub device: u16,
 }
 
@@ -116,8 +117,8 @@ pub fn capabilities(device: &dyn PciDevice, number: u8) -> Result<Vec<u16>, PciE
     Ok(found)
 }
 
-/// Turns off the power saving of the link (ASPM), with which several chips lose frames. Devices
-/// that are not PCI Express do not have it.
+/// Turns off the power saving of the link (ASPM), because it makes several chips lose frames. Does
+/// nothing if the device is not a PCI Express device.
 ///
 /// # Errors
 /// The transport's error.

@@ -43,7 +43,7 @@ impl PciError {
         Self::System { what, source: source.into() }
     }
 
-    /// The one thing to try next.
+    /// Returns advice on what to try next; `None` if there is none.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         Some(match self {

@@ -41,8 +41,8 @@ impl InterruptKind {
 
 /// Interrupt 0 of a device, of the best kind that the device supports.
 ///
-/// A driver masks the device's causes while it polls and unmasks them before it sleeps, so
-/// [`Self::rearm`] is the only system call per interrupt, and only for a line.
+/// A driver masks the device's causes while it polls and unmasks them before it sleeps, so it makes
+/// at most one system call per interrupt: [`Self::rearm`], and only if the interrupt is a line.
 #[derive(Debug)]
 pub struct Interrupt {
     event: OwnedFd,

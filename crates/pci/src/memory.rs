@@ -234,7 +234,7 @@ impl DmaMemory for DeviceMemory {
         let area = self.area.take().map(|area| (area.start, area.len));
         let rings = self.descriptors.drain(..).map(|memory| (memory.address, memory.len() as u64));
         let ranges: Vec<_> = area.into_iter().chain(rings).collect();
-        // Tries all ranges: if one cannot be unmapped, the others still are.
+        // Tries to unmap all ranges, even if one of them cannot be unmapped.
         let mut result = Ok(());
         for (at, len) in ranges {
             result = result.and(self.mapper.unmap(at, len));

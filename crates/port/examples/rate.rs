@@ -150,7 +150,7 @@ fn quiet(ifnames: &[&str]) {
     }
 }
 
-/// One run: the number of frames that it moved, and how long the program worked.
+/// The result of one run: the number of frames moved, and the time that this took.
 struct Run {
     frames: f64,
     wall_nanos: f64,

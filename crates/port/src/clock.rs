@@ -6,8 +6,8 @@ use rustix::time::Timespec;
 /// Nanoseconds of CLOCK_MONOTONIC, or a duration in nanoseconds.
 pub type Nanos = u64;
 
-/// How late a plain sleep may end on an idle machine, in ns. Sleeps end this much earlier than
-/// wanted, and the thread spins for the rest.
+/// Allowance for a late wakeup, in ns: a plain sleep may end this late on an idle machine. So
+/// `sleep_until` ends its sleep this much early and spins for the rest.
 const WAKE_MARGIN_NS: Nanos = 60_000;
 
 /// The current time. Costs some 20 ns: call it once per batch, not once per packet.
@@ -18,9 +18,9 @@ pub fn now() -> Nanos {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Sleeps until shortly before `when`, then spins until `when`. So it ends tens of nanoseconds
-/// late, and not tens of microseconds. Returns the time at the end, which is earlier than `when` if
-/// a signal has arrived.
+/// Sleeps until shortly before `when`, then spins until `when`. It returns tens of nanoseconds
+/// after `when`; a plain sleep would return tens of microseconds late. Returns the time at the end,
+/// which is earlier than `when` if a signal has arrived.
 pub fn sleep_until(when: Nanos) -> Nanos {
     let before = when.saturating_sub(WAKE_MARGIN_NS);
     if now() < before {

@@ -66,7 +66,7 @@ pub(crate) struct GatherList {
     frames: Vec<GatherFrame>,
     /// The slot after the last slot of the run.
     end: SlotIdx,
-    /// Why the frame before `end` cannot be sent; `None` if it is in the run.
+    /// Why the last frame before `end` cannot be sent; `None` if that frame belongs to the run.
     refused: Option<DropCause>,
 }
 

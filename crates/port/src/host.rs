@@ -40,7 +40,8 @@ use pair::HostVethPair;
 
 pub use pair::{remove_of, remove_stale};
 
-/// The word of a mode that says how many host rings were requested, if the interface has fewer.
+/// Key of a `PortMode` entry: the requested number of host rings. The entry is
+/// present if the interface has fewer rings than that.
 pub const REQUESTED: &str = "host-rings-requested";
 
 /// The memory that the host rings of an interface need from a region.

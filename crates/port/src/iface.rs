@@ -30,7 +30,7 @@ pub struct Iface {
     pub index: u32,
     /// Maximum number of bytes of a frame after the Ethernet header.
     pub mtu: u32,
-    /// Hardware address; zeros if it has none.
+    /// Hardware address; all zeros if the interface has none.
     pub mac: [u8; 6],
     /// Whether the interface has Ethernet frames.
     pub ethernet: bool,
@@ -40,7 +40,7 @@ pub struct Iface {
     pub carrier: bool,
     /// Whether the interface is a loopback interface.
     pub loopback: bool,
-    /// Name of its driver; empty if unknown.
+    /// Name of the interface's driver; empty if unknown.
     pub driver: String,
     /// Number of queues that receive; 1 if unknown.
     pub rx_queues: u32,
@@ -124,7 +124,7 @@ impl Iface {
     /// Returns an error if the interface was down when it was looked up.
     ///
     /// # Errors
-    /// [`OpenCause::Down`] if it was.
+    /// [`OpenCause::Down`] if the interface was down.
     pub fn require_up(&self) -> Result<(), OpenCause> {
         if self.up { Ok(()) } else { Err(OpenCause::Down { ifname: self.name.clone() }) }
     }

@@ -26,7 +26,7 @@ impl fmt::Display for PortInfo {
     }
 }
 
-/// The mode as `key=value` words, in the order in which they were added.
+/// The mode as `key=value` pairs, in the order in which they were added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortMode(Vec<(&'static str, String)>);
 
@@ -37,7 +37,7 @@ impl PortMode {
         Self::default()
     }
 
-    /// Adds the word `key=value`.
+    /// Adds the pair `key=value`.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl fmt::Display) -> Self {
         self.0.push((key, value.to_string()));

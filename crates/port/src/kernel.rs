@@ -77,8 +77,8 @@ pub fn probe(shown: &str, name: &PortName, device: &Path) -> Result<(), OpenErro
 fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCause> {
     let bounds = bind_all(name, device)?;
     let is_monitor = name.flags.is_monitor();
-    // Each opener has a monitor of its own. If the monitor copies frames, its memory belongs to
-    // that opener too.
+    // Each descriptor that is bound to a monitor port gets a monitor of its own. If the monitor
+    // copies frames, each descriptor also gets memory of its own.
     let laid: Vec<BoundMemory> = match is_monitor {
         true => bounds.chunks(1).map(layouts).collect::<Result<Vec<_>, _>>()?.concat(),
         false => layouts(&bounds)?,
@@ -88,7 +88,7 @@ fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCaus
     let iface = name.pipe.is_none().then(|| Iface::find(&name.name).ok()).flatten();
     let mut queues = Vec::new();
     for (bound, (pair, region)) in bounds.into_iter().zip(&laid) {
-        // A monitor never sends: its tx ring exists only because every port has one.
+        // A monitor never sends: its tx ring exists only because every netmap port has a tx ring.
         let pair = BoundRings { tx: pair.tx.filter(|_| !is_monitor), ..*pair };
         let queue = KernelQueue::new(shown, bound.into_file(), &pair, [region, &none])?;
         let queue = if is_monitor { queue.watching() } else { queue };
@@ -106,7 +106,7 @@ fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCaus
 /// Rings of one bind, and the memory that contains them.
 type BoundMemory = (BoundRings, Arc<Region>);
 
-/// Finds the rings of binds that share one memory, which is mapped once.
+/// Returns the rings of all binds. The binds share one memory, which is mapped once.
 fn layouts(bounds: &[KernelBinding]) -> Result<Vec<BoundMemory>, OpenCause> {
     let mapping = DeviceMapping::new(bounds[0].file()?, bounds[0].memory_bytes())?;
     let mut pairs: Vec<BoundRings> = Vec::new();
@@ -119,7 +119,7 @@ fn layouts(bounds: &[KernelBinding]) -> Result<Vec<BoundMemory>, OpenCause> {
     Ok(pairs.into_iter().map(|pair| (pair, region.clone())).collect())
 }
 
-/// Binds each ring pair separately. The first bind reports how many there are.
+/// Binds each ring pair separately. The first bind only finds out how many ring pairs there are.
 fn bind_all(name: &PortName, device: &Path) -> Result<Vec<KernelBinding>, OpenCause> {
     let first = KernelBinding::new(name, device)?;
     let singles = first.ring_pairs(name.rings);

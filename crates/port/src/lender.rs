@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 pub struct DelegatedQueue {
     /// The AF_XDP socket: it has the kernel's rings, and a system call on it kicks the kernel.
     pub socket: OwnedFd,
-    /// Offset of the words by which both processes take turns: in bytes from the start of the
-    /// region.
+    /// Offset of the ownership words, in bytes from the start of the region. Both processes access
+    /// these words to take turns.
     pub words: u64,
     /// Number of entries of each of the kernel's rings.
     pub cells: u32,
@@ -21,18 +21,18 @@ pub struct DelegatedQueue {
     pub zero_copy: bool,
 }
 
-/// A queue that can be lent. The borrower and this process take turns sync by sync. Each skips its
-/// own sync of a direction while the other one is syncing that direction.
+/// A queue that can be lent. The borrower and this process take turns sync by sync. While one of
+/// them syncs a direction, the other skips its sync of that direction.
 pub trait QueueLender {
     /// Lends both directions to the program with number `client_id`; `None` if programs cannot sync
     /// this queue.
     fn lend(&mut self, client_id: u32) -> Option<DelegatedQueue>;
 
     /// Ends the loan to the program `client_id`, even in the middle of a sync. The program may keep
-    /// the descriptor and the mappings, so the shared words are not trusted from then on.
+    /// the descriptor and the mappings, so this process no longer trusts the ownership words.
     fn revoke(&mut self, client_id: u32);
 
-    /// Sets whether only this process may sync. Returns false if a program is still in the middle
-    /// of a sync.
+    /// Sets whether only this process may sync; `keep` is true if so. Returns false if a program is
+    /// still in the middle of a sync.
     fn set_host_only(&mut self, keep: bool) -> bool;
 }

@@ -17,14 +17,15 @@ use rustix::net::{
 use crate::error::{OpenCause, RunCause};
 use crate::iface::{self, Iface};
 
-/// The state of one interface, as a queue knows it.
+/// The state of one interface, as a queue has last observed it.
 #[derive(Debug)]
 pub(crate) struct LinkWatch {
     /// Receives link changes in the namespace in which the port was opened.
     events: OwnedFd,
     index: u32,
     down: bool,
-    /// Whether an interface that is down ends the port.
+    /// Whether the port fails when its interface is down. Otherwise it waits until the interface is
+    /// up.
     ends_when_down: bool,
     /// Whether this interface or another one has changed since the last call of
     /// [`Self::take_changed`].
@@ -46,7 +47,8 @@ impl LinkWatch {
             what: "listen for changes of the interface",
             source,
         })?;
-        // The state is queried again, since it may have changed before the subscription.
+        // The state is queried again after the subscription, because a change before it caused no
+        // event.
         Ok(Self {
             events,
             index: iface.index,
@@ -62,7 +64,7 @@ impl LinkWatch {
         self.down
     }
 
-    /// Returns whether an interface that is down ends the port.
+    /// Returns whether the port fails when its interface is down.
     pub(crate) fn ends_when_down(&self) -> bool {
         self.ends_when_down
     }
@@ -101,7 +103,8 @@ impl LinkWatch {
         if self.ends_when_down { Err(RunCause::WentDown) } else { Ok(()) }
     }
 
-    /// Records that the kernel has accepted a frame; returns whether the interface was down before.
+    /// Records that the interface is up, because the kernel has accepted a frame. Returns whether
+    /// the interface was down before.
     #[inline(always)]
     pub(crate) fn mark_up(&mut self) -> bool {
         std::mem::take(&mut self.down)

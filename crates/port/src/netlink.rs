@@ -38,7 +38,7 @@ pub struct Netlink {
 /// A link as the kernel lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetlinkLink {
-    /// The interface index, which is the link's number in other calls.
+    /// The interface index, by which other calls refer to the link.
     pub index: u32,
     /// The name of the interface, at most 15 bytes.
     pub name: String,
@@ -54,9 +54,9 @@ pub struct NetlinkLink {
     pub mac: Vec<u8>,
     /// Index of the bridge, bond or team that the link is a member of.
     pub master: Option<u32>,
-    /// Index of the link that this one lies on, such as the interface of a VLAN.
+    /// Index of the lower device of this link, such as the interface of a VLAN.
     pub lower: Option<u32>,
-    /// What an administrator calls the link; empty if nothing.
+    /// The alias that an administrator has set (`ip link set alias`); empty if there is none.
     pub alias: String,
 }
 
@@ -132,7 +132,7 @@ impl Netlink {
         }
     }
 
-    /// Removes a link.
+    /// Removes the link with this interface index.
     ///
     /// # Errors
     /// The kernel's error.
@@ -226,8 +226,8 @@ impl Netlink {
         Ok(addresses)
     }
 
-    /// Makes the kernel resolve a neighbour of a link, or confirm that it is still reachable, as a
-    /// packet for the neighbour would.
+    /// Makes the kernel resolve a neighbour of a link, or confirm that the neighbour is still
+    /// reachable, as if a packet were to be sent to it.
     ///
     /// # Errors
     /// The kernel's error.
@@ -264,7 +264,8 @@ impl Netlink {
     }
 
     /// Adds an IPv4 route through this link to the main table, as a static one. Without a gateway,
-    /// the destinations are neighbours. Fails with EEXIST if the prefix has a route of this metric.
+    /// the destinations are on the link itself. Fails with EEXIST if the prefix has a route of this
+    /// metric.
     ///
     /// # Errors
     /// The kernel's error.
@@ -426,8 +427,8 @@ impl AsFd for LinkEvents {
     }
 }
 
-/// Returns a link's own address. On a point-to-point link, the other address attribute is the
-/// peer's.
+/// Returns a link's own address. On a point-to-point link, `IFA_ADDRESS` is the peer's address, and
+/// `IFA_LOCAL` is the link's own.
 fn local_address(attributes: &[AddressAttribute]) -> Option<IpAddr> {
     let found = |own: bool| {
         attributes.iter().find_map(|attribute| match attribute {

@@ -101,7 +101,8 @@ pub fn become_own_user() -> io::Result<()> {
     become_user(|id| id)
 }
 
-/// Enters a new user namespace; `inside` maps this process's outer ids to the ids inside.
+/// Enters a new user namespace. `inside` maps each ID that this process has outside to its ID
+/// inside.
 fn become_user(inside: fn(u32) -> u32) -> io::Result<()> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     sys::unshare(UnshareFlags::NEWUSER)?;

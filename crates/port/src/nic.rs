@@ -35,6 +35,6 @@ pub use offload_fixup::OffloadFixup;
 pub use rx::RxSide;
 pub use tx::{TxLimits, TxSide};
 
-/// Maximum number of descriptors per packet: the fragments that a socket buffer of the kernel
-/// holds.
+/// Maximum number of descriptors per packet: as many as the fragments that a socket buffer of the
+/// kernel can hold.
 pub const MAX_PACKET_DESCRIPTORS: u32 = 17;

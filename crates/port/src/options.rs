@@ -40,15 +40,15 @@ pub struct OpenOptions {
     pub reserve_factor: u32,
     /// Page size, if a region is created for this port.
     pub huge: HugePages,
-    /// Directions in which the port is used. A capture that only receives is read, and one that
-    /// only sends is written. With both directions, the file is read if it exists, and otherwise
-    /// written.
+    /// Directions in which the port is used. A capture file is read if the port only receives, and
+    /// written if the port only sends. With both directions, the file is read if it exists, and
+    /// otherwise written.
     pub direction: Interest,
     /// Captures that are written even if the files exist.
     pub captures_to_write: Vec<String>,
     /// Captures that are read even if the files do not exist; `-` is then the standard input.
     pub captures_to_read: Vec<String>,
-    /// How to attach to an interface.
+    /// How an `xdp:` port attaches to its interface.
     pub xdp: XdpMode,
     /// Whether the host's stack keeps using the interface.
     pub shared: bool,
@@ -56,14 +56,15 @@ pub struct OpenOptions {
     /// through the host's stack.
     pub uses_host_rings: bool,
     /// Requested numbers of host rings, `[to the host, from the host]`, at least one. A port has at
-    /// most as many as the interface has rings itself; its mode then names the requested number.
+    /// most as many host rings as the interface has rings. If it has fewer than requested, its mode
+    /// shows the requested number.
     pub host_rings: [u32; 2],
     /// Whether the port may take the interface that carries the default route.
     pub take_over: bool,
     /// Whether to receive frames for other hosts.
     pub promiscuous: bool,
-    /// Whether a link that is down is an error: the port does not open, or ends. Otherwise it waits
-    /// for the link.
+    /// Whether it is an error if the interface's link is down: then the port does not open, or it
+    /// fails. Otherwise the port waits for the link.
     pub exit_on_link_down: bool,
     /// For how many microseconds each system call busy-polls the device; 0 for not at all.
     pub busy_poll_us: u32,
@@ -76,8 +77,8 @@ pub struct OpenOptions {
     /// A `packet:` port receives only frames whose outermost VLAN tag has one of these identifiers,
     /// at most [`MAX_VLAN_IDS`]. `None`: all frames.
     pub vlan_ids: Option<Vec<u16>>,
-    /// Path of the daemon's native socket, if pipes are those of the daemon; `None` for pipes
-    /// within this process.
+    /// Path of the daemon's native socket, if `pipe:` ports are pipes of the daemon; `None` if they
+    /// are pipes within this process.
     pub daemon: Option<PathBuf>,
     /// Whether each frame is sent at once, without the kernel's queueing discipline.
     pub qdisc_bypass: bool,

@@ -157,7 +157,8 @@ fn filters(
     }
 }
 
-/// The filters of the options: one for each receive queue, all of which the port must have.
+/// Returns the filters that the options contain, one for each receive queue. The port must have all
+/// queues.
 fn given_filters(
     iface: &Iface,
     queue: Option<u32>,
@@ -231,8 +232,8 @@ fn receivers(
         if iface.up || matches!(filters[..], [SocketFilter::Program(_), ..]) {
             return Err(error);
         }
-        // Before Linux 6.13, a fanout group accepts no socket whose interface is down. Then filters
-        // are used.
+        // Before Linux 6.13, a fanout group accepts no socket whose interface is down. Then each
+        // socket instead gets a filter for its queue.
         let of = rings.len() as u32;
         filters = (0..of).map(|queue| SocketFilter::Queue { queue, of }).collect();
     }
@@ -265,9 +266,9 @@ fn receiver(
     Ok(ring)
 }
 
-/// Makes each ring receive the frames that arrive on the queue of the same number. The last ring
-/// creates the fanout group and so is member 0, because the kernel gives frames of queue `i` to
-/// member `i + 1`, modulo the number of members.
+/// Makes each ring receive the frames that arrive on the queue of the same number. The kernel gives
+/// frames of queue `i` to member `i + 1` of the fanout group, modulo the number of members. So the
+/// last ring must create the group, and thus be member 0.
 fn share(rings: &[RxSocket]) -> io::Result<()> {
     let [others @ .., last] = rings else { return Ok(()) };
     if others.is_empty() {

@@ -28,8 +28,8 @@ pub fn needs(options: &OpenOptions) -> RegionNeeds {
 }
 
 /// Opens a capture. If the program only receives, the capture is read; if it only sends, the
-/// capture is written. With both directions, the options decide; if they do not, the capture is
-/// read if the file exists.
+/// capture is written. With both directions, the options decide. If the options do not mention the
+/// file, the capture is read if the file exists.
 ///
 /// # Errors
 /// [`OpenError`] if the file is missing, unreadable, cut short, or not an Ethernet capture.
@@ -107,7 +107,7 @@ struct PcapQueue {
     ended: bool,
     /// A packet whose slots are being gathered, or a packet that waits for space in the rx ring.
     packet: Vec<u8>,
-    /// Packets that are in the file's buffer, and not yet in the file.
+    /// Packets that wait in the file's buffer and are not yet written to the file.
     buffered: VecDeque<BufferedPacket>,
     /// Number of packets that had been written to the file before the first packet of `buffered`.
     completed: u64,
@@ -132,7 +132,8 @@ impl PcapQueue {
         RunError::new(&self.name, cause)
     }
 
-    /// Appends the packets up to slot `head` to the buffer. After an error they are only counted.
+    /// Appends the packets up to slot `head` to the buffer. After a write error, packets are only
+    /// counted.
     fn append(&mut self, head: SlotIdx) -> io::Result<()> {
         let PcapFile::Write(writer) = &mut self.file else { return Ok(()) };
         let (time, ring) = (wall_clock(), &mut self.tx_kern);

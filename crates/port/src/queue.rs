@@ -14,9 +14,9 @@ use crate::succession::SocketRing;
 /// The program's halves of a queue's rings.
 #[derive(Debug)]
 pub struct QueueRings<'q> {
-    /// The tx ring. If the port cannot send, it has no slots.
+    /// The tx ring; a ring without slots if the port cannot send.
     pub tx: &'q mut TxRing,
-    /// The rx ring. If the port cannot receive, it has no slots.
+    /// The rx ring; a ring without slots if the port cannot receive.
     pub rx: &'q mut RxRing,
 }
 
@@ -88,8 +88,8 @@ pub trait Queue: Send {
     /// Same as [`Self::tx_sync`].
     fn rx_sync(&mut self) -> Result<(), RunError>;
 
-    /// Returns the descriptors to sleep on. If there are none, the caller cannot sleep until the
-    /// queue is ready, and must sync it repeatedly.
+    /// Returns the descriptors to sleep on. If there are none, nothing would wake the caller, so it
+    /// must sync the queue repeatedly.
     fn wait_fds(&self) -> WaitFds<'_>;
 
     /// Returns the time ([`crate::now`]) at which to sync even if no descriptor becomes ready;
@@ -129,15 +129,17 @@ pub trait Queue: Send {
         None
     }
 
-    /// Adopts the ring positions of a program that syncs the queue itself. Each sync does the same.
+    /// Adopts the ring positions of a program that syncs the queue itself. Each sync also does
+    /// this.
     fn catch_up(&mut self) {}
 
-    /// Returns the ring of the socket of [`WaitFds::rx`], and where this queue has stopped to read it;
-    /// `None` if no other process can go on with it.
+    /// Returns the ring of the receiving socket, and the position at which this queue has stopped
+    /// reading it. `None` if no other process can take the ring over.
     fn socket_ring(&self) -> Option<SocketRing> {
         None
     }
 
-    /// Goes on with the ring of [`Self::socket_ring`] where its previous reader has stopped.
+    /// Continues to read the ring of [`Self::socket_ring`] from `position`, where its previous
+    /// reader has stopped.
     fn resume_ring(&mut self, _position: u32) {}
 }

@@ -157,7 +157,7 @@ impl QueueCounters {
         add(&self.drops[cause as usize], packets);
     }
 
-    /// Sets the total of a cause that the kernel counts.
+    /// Sets the total number of packets lost for a cause; for causes that the kernel counts.
     pub fn set_dropped(&self, cause: DropCause, packets: u64) {
         self.drops[cause as usize].store(packets, Ordering::Relaxed);
     }

@@ -36,7 +36,7 @@ pub fn alias_of(pci_address: &str) -> String {
 /// of its process.
 #[must_use]
 pub fn card_of(ifname: &str) -> Option<String> {
-    // An unreadable namespace is a foreign one.
+    // If the namespaces cannot be compared, this thread counts as one that has entered another.
     if !is_in_own_netns().unwrap_or(false) {
         return None;
     }

@@ -44,11 +44,11 @@ use sys::TapAttach;
 const MAX_NAME_LEN: usize = 15;
 /// Maximum length of a frame in bytes, without a virtio-net header.
 const MAX_FRAME_LEN: u32 = 65_535;
-/// How often to look, a millisecond apart, whether the device of a killed program has disappeared.
-/// The attempts themselves do not count, because each may wait long for the kernel while other
-/// processes change links.
+/// How often to check, with a pause of a millisecond after each check, whether the device of a
+/// killed program has disappeared. This is a number of checks and not a time, because a single
+/// check may wait long for the kernel while other processes change links.
 const REATTACH_RETRIES: u32 = 500;
-/// Advice for a name that another interface has.
+/// Advice for when another interface already has the name.
 const FREE_NAME_HELP: &str = "take a name that is not in use: slipring ports lists them";
 /// Bytes of an Ethernet header with two tags.
 const TAGGED_HEADER_LEN: u32 = 22;
@@ -146,7 +146,8 @@ fn open_device(
     let mut iface = Iface::find(&ifname)?;
     if !exists {
         set_tx_queue_len(iface.index, options.slots);
-        // Before the device is up: the kernel derives its link-local address from the MAC address.
+        // Done before the device is up, because the kernel then derives its link-local address from
+        // the MAC address.
         shape(iface.index, options).map_err(|error| refused("set up the TAP device", error))?;
         sys::bring_up(&ifname).map_err(|error| refused("set the TAP device up", error))?;
         iface = Iface::find(&ifname)?;
@@ -222,7 +223,8 @@ fn info(
             max_packet: MAX_FRAME_LEN + options.vnet_hdr,
             max_slot: region.buf_size(),
         },
-        // The port has no address: the device's address is that of the host at the other end.
+        // The port has no MAC address: the TAP device's MAC address is that of the host, at the
+        // other end.
         mac: None,
         mtu: Some(iface.mtu),
     }
@@ -274,7 +276,7 @@ fn prepare(tun: &OwnedFd, vnet_hdr: u32) -> io::Result<()> {
     }
     sys::set_vnet_len(tun, vnet_hdr)?;
     let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-    // Fails before Linux 6.2, which has no segmentation of UDP.
+    // Fails on kernels before Linux 6.2, which cannot segment UDP.
     sys::set_offload(tun, tcp | libc::TUN_F_USO4 | libc::TUN_F_USO6)
         .or_else(|_| sys::set_offload(tun, tcp))
 }

@@ -52,8 +52,8 @@ pub enum WaitOutcome {
 pub struct Waiter {
     epoll: OwnedFd,
     strategy: WaitStrategy,
-    /// The interests that were last registered, so that an unchanged interest costs no system call.
-    /// `None` for a queue that has ended.
+    /// The interests that were last registered with epoll. If an interest is unchanged, it costs no
+    /// system call. `None` for a queue that has ended.
     registered: Vec<Option<Interest>>,
     /// For each queue, whether it has no descriptor on which the waiter could sleep.
     always: Vec<bool>,
@@ -191,8 +191,8 @@ impl Waiter {
                 return Ok(None);
             }
             looks += 1;
-            // Only the kernel knows the state of the other descriptor, so it is polled now and
-            // then.
+            // Only a system call shows whether the descriptor of [`Self::add_fd`] is readable, so
+            // this polls it only now and then.
             if looks.is_multiple_of(1024) && self.poll(Some(Duration::ZERO))? == PolledFd::Other {
                 return Ok(Some(WaitOutcome::Interrupted));
             }
@@ -262,8 +262,8 @@ impl Waiter {
         let mut until = deadline;
         let mut i = 0;
         let visited = queues.each(&mut |queue, interest| {
-            // No descriptor signals that this queue is ready, so it is checked again after a short
-            // time.
+            // No descriptor signals that this queue is ready, so the sleep is short, and the queue
+            // is checked after it.
             let blind = interest != Interest::NONE && self.always.get(i) == Some(&true);
             let own = [queue.deadline(), blind.then_some(time + BLIND_WAIT_NS), until];
             until = own.into_iter().flatten().min();
@@ -445,7 +445,7 @@ fn poll_queue(queue: &mut dyn Queue, interest: Interest) -> Result<bool, RunErro
     Ok(has_slots || has_just_ended)
 }
 
-/// The queues of a wait, always in the same order, and what the caller waits for on each.
+/// The queues of a wait, always in the same order, and what the caller waits for on each queue.
 pub trait WaitSet {
     /// Calls `visit` for each queue, up to the first error.
     ///
@@ -463,7 +463,7 @@ impl WaitSet for [(&mut dyn Queue, Interest)] {
     }
 }
 
-/// All queues of some ports. The caller waits for the same on each of them.
+/// All queues of some ports. The caller waits for the same events on each queue.
 struct PortsWait<'w, 'p>(&'w mut [&'p mut Port], Interest);
 
 impl WaitSet for PortsWait<'_, '_> {

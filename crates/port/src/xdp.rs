@@ -94,7 +94,7 @@ pub fn check(name: &str, ifname: &str, buf_size: u32) -> Result<(), OpenError> {
     checked.map_err(|cause| OpenError::new(name, cause))
 }
 
-/// Opens receive queue `queue` of an interface, or all its queues.
+/// Opens receive queue `queue` of an interface, or all its queues if `queue` is `None`.
 ///
 /// # Errors
 /// [`OpenError`], whose help says what to try next.
@@ -143,9 +143,10 @@ pub fn open_into(
 /// The parts of a port besides its interface.
 #[derive(Default)]
 struct XdpHost {
-    /// The interface whose frames are redirected to this one.
+    /// The interface whose frames are redirected to the sockets' interface; `None` without a
+    /// redirection.
     beyond: Option<RedirectPeer>,
-    /// The XDP program, if the caller has attached it.
+    /// The XDP program that the caller has attached; `None` if this port attaches its own.
     hook: Option<Arc<XdpHook>>,
 }
 
@@ -202,7 +203,8 @@ fn open_interface(
     if options.exit_on_link_down {
         beyond.as_ref().map_or(&iface, |beyond| &beyond.iface).require_up()?;
     }
-    // In shared mode, too, the frames of the host arrive at this port.
+    // This also applies in shared mode, because there, too, this port gets the frames that are
+    // meant for the host.
     if iface.default_route() && !options.take_over {
         return Err(OpenCause::DefaultRoute { ifname: iface.name });
     }
@@ -255,8 +257,8 @@ fn reserve(iface: &Iface, mode: XdpAttachMode, slots: u32) -> u32 {
     }
 }
 
-/// Checks that a frame of the MTU's length fits one buffer, or the longest possible chain of
-/// buffers.
+/// Returns an error if a frame of the MTU's length fits neither one buffer nor the longest possible
+/// chain of buffers.
 pub(crate) fn check_mtu(iface: &Iface, chains: bool, buf_size: u32) -> Result<(), OpenCause> {
     let parts = if chains { MAX_PACKET_DESCRIPTORS } else { 1 };
     let limit = (layout::part(buf_size) * parts).saturating_sub(MAX_LINK_HEADER_LEN);
@@ -275,7 +277,8 @@ fn configure_interface(
 ) -> Result<XdpDevice, OpenCause> {
     let promisc = options.promiscuous.then(|| iface::promiscuous(iface.index)).transpose()?;
     let detached = match (all && !options.shared).then(|| host::detach(iface.index)).transpose() {
-        // The interface then stays attached to the host. The mode line shows this.
+        // If the kernel does not support tcx, the interface stays attached to the host. The mode
+        // line shows this.
         Err(OpenCause::Unsupported { .. }) => None,
         detached => detached?,
     };
@@ -350,7 +353,7 @@ fn caps(iface: &Iface, opened: &BoundSockets, region: &Region) -> PortCaps {
 struct XdpQueueMaker<'a> {
     name: &'a str,
     iface: &'a Iface,
-    /// The interface whose link state applies, if it is not the one of the sockets.
+    /// The interface whose link state counts; `None` if it is the interface of the sockets.
     far: Option<&'a RedirectPeer>,
     region: &'a Arc<Region>,
     options: &'a OpenOptions,

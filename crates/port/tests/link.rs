@@ -17,7 +17,7 @@ use slipring_wire::Headers;
 use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::mac::MacAddr;
 
-/// Duration of an observation, long enough to notice a waiter that spins.
+/// How long to observe a waiter: long enough to notice that it spins.
 const WHILE: Duration = Duration::from_millis(200);
 /// Maximum number of polls by a sleeping waiter that a few events wake during [`WHILE`]. A spinning
 /// waiter polls thousands of times in this time.
@@ -101,7 +101,8 @@ impl Lab {
         }
     }
 
-    /// Tells the stack the port's MAC address. An interface that goes down forgets its neighbours.
+    /// Makes the stack know the port's MAC address. This must be repeated after the interface was
+    /// down, because the stack then forgets its neighbours.
     fn introduce(&self) {
         let (far, ifname) = self.far();
         far.ip(&format!("neigh replace 10.0.0.2 lladdr {STATION} dev {ifname} nud permanent"));

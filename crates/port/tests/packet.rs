@@ -188,7 +188,7 @@ fn by_xdp() -> OpenOptions {
 
 #[test]
 fn frames_that_af_xdp_sockets_send_leave_as_they_were_and_count_when_they_have_left() {
-    // Of 9000 bytes, a frame takes several buffers.
+    // With an MTU of 9000, a frame takes several buffers.
     for mtu in [1500, 9000] {
         let Some(lab) = Lab::with(&format!("mtu {mtu}")) else { return };
         let (mut port, socket) = (lab.try_open(None, &by_xdp()).unwrap(), lab.socket());
@@ -201,7 +201,7 @@ fn frames_that_af_xdp_sockets_send_leave_as_they_were_and_count_when_they_have_l
             port.tx_sync().unwrap();
             assert_eq!(receive(&socket, &mut payload).unwrap(), len, "mtu {mtu}");
             assert_eq!(payload[..len], vec![i as u8; len], "mtu {mtu}");
-            // What comes back is received by the packet socket.
+            // The packet socket receives what the peer sends back.
             socket.send(&payload[..len]).unwrap();
             assert_eq!(checked_payload(&next(&mut port)), &payload[..len], "mtu {mtu}");
         }
@@ -220,7 +220,7 @@ fn frames_without_content_are_dropped_by_name_and_buffers_return_if_af_xdp_sends
     let (mut port, socket) = (lab.try_open(None, &by_xdp()).unwrap(), lab.socket());
     let tx = port.queues[0].rings().tx;
     assert!(tx.push(&datagram(&socket, b"first", vec![])));
-    // Shorter than a header of Ethernet.
+    // A frame that is shorter than an Ethernet header.
     assert!(tx.push(&[0; 13]));
     assert!(tx.push(&datagram(&socket, b"last", vec![])));
     port.tx_sync().unwrap();
@@ -374,8 +374,8 @@ fn host_answers(socket: &UdpSocket, port: &mut Port) -> bool {
     socket.send(b"anyone?").unwrap();
     let frame = next(port);
     assert_eq!(checked_payload(&frame), b"anyone?");
-    // Waits for the answer to a second request. The host would have answered the first one before
-    // that, so its silence is proved without a timeout.
+    // Waits for the answer to a second request. If the host answered the first request, that answer
+    // would arrive earlier. So this proves without a timeout that the host did not answer.
     assert!(port.queues[0].rings().tx.push(&datagram(socket, b"end", vec![])));
     port.tx_sync().unwrap();
     let mut payload = [0; 100];

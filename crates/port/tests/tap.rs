@@ -42,7 +42,8 @@ fn try_open(
     host.run(move || tap::open(&shown, ifname, queues, &region, &options))
 }
 
-/// A port on the device `t0` of a host that has 10.0.0.1 on it and knows a station 10.0.0.2.
+/// Opens a port on the device `t0` of a host. The host has the address 10.0.0.1 on the device, and
+/// knows the MAC address of the station 10.0.0.2.
 fn open(host: &Namespace, queues: u32, options: OpenOptions) -> Port {
     let port = try_open(host, "t0", queues, &region(), options).unwrap();
     configure(host, "10.0.0.1");
@@ -167,7 +168,7 @@ fn frames_pass_both_ways_in_order() {
 fn frames_longer_than_a_buffer_take_several_slots_both_ways() {
     let Some(host) = Namespace::new() else { return };
     let mut port = open(&host, 1, options());
-    // Frames longer than the MTU at which the device was opened pass, too.
+    // Frames longer than the MTU with which the device was opened also pass.
     host.ip("link set t0 mtu 9000");
     let socket = socket(&host);
     let payload = (0..8000).map(|i| (i * i / 7) as u8).collect::<Vec<_>>();
@@ -264,8 +265,8 @@ fn a_virtio_header_of_the_length_asked_for_precedes_each_frame() {
     }
 }
 
-/// Returns whether the device of a port that could not be opened disappears. That may take a
-/// moment: if another test starts a program at this time, the new process has a copy of this
+/// Returns whether the device of a port that could not be opened disappears. This may take a
+/// moment: if another test starts a program at this time, the new process keeps a copy of this
 /// process's descriptors until it calls exec.
 fn goes(host: &Namespace, ifname: &'static str) -> bool {
     let deadline = Instant::now() + TIMEOUT;
@@ -387,8 +388,9 @@ fn lost_frames_of_a_renamed_device_are_counted_and_not_those_of_its_successor() 
     assert!(port.stats().dropped(DropCause::RxKernel) > before);
 }
 
-/// A program that keeps the kernel's lock of all links until it is killed, or for a minute: the
-/// driver reads the argument of a call with the lock held, from memory that is not there.
+/// A program that holds the kernel's lock of all links until it is killed, for a minute at most.
+/// The kernel reads the argument of a call while it holds the lock; the argument is in memory whose
+/// page fault is not served.
 const LOCK_HOLDER: &str = "
 import ctypes, fcntl, mmap, os, struct, sys, threading, time
 libc = ctypes.CDLL(None)

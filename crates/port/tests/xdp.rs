@@ -490,7 +490,8 @@ fn completions_out_of_order_lose_no_buffer_and_repeat_none() {
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", threaded]);
     assert!(peer.spawn(command).wait().unwrap().success(), "threaded NAPI");
-    // The kernel accepts no more than 1000 bytes; the port read another limit when it was opened.
+    // The kernel now accepts at most 1000 bytes, but the port has the larger limit that it read
+    // when it was opened.
     peer.ip("link set vb mtu 1000");
     here.ip("link set va mtu 1000");
     let (mut sent, mut swapped, mut got) = (0, 0, 0);
@@ -545,7 +546,8 @@ fn copy_by_tcp(mode: XdpMode, mtu: u32, len: usize) {
         (b.stats(), c.stats())
     });
     let listener = right.run(|| std::net::TcpListener::bind("10.0.0.2:9000").unwrap());
-    // Fewer frames in flight than the rings hold, so that no frame need be lost.
+    // A small receive buffer limits the frames in flight to fewer than the rings hold, so that no
+    // frame is lost.
     rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 512 << 10).unwrap();
     let receiver = std::thread::spawn(move || {
         let mut bytes = Vec::new();

@@ -60,7 +60,8 @@ impl PrivilegedHelper {
         }
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        // In a separate process group, because a terminal's Ctrl-C is meant for the program.
+        // The helper gets its own process group, because a terminal's Ctrl-C is meant only for the
+        // program.
         let child = Command::new("/proc/self/exe")
             .arg0(ROLE)
             .args(policy.to_args())
@@ -89,8 +90,8 @@ impl PrivilegedHelper {
         self.exchange(&request.to_bytes(), descriptor)
     }
 
-    /// Sends arbitrary bytes as [`Self::request`] sends a request. Tests use this to send what a
-    /// compromised program could send.
+    /// Sends arbitrary bytes in the same way as [`Self::request`] sends a request. Tests use this
+    /// to send messages that only a compromised program would send.
     ///
     /// # Errors
     /// As [`Self::request`].
@@ -104,9 +105,9 @@ impl PrivilegedHelper {
         answer(&*socket)
     }
 
-    /// Makes a thread wait for the end of the helper, and then send this process SIGTERM, because
-    /// the program cannot restore the interfaces' settings without the helper. Dropping this value
-    /// ends the helper, too.
+    /// Starts a thread that waits for the end of the helper and then sends this process SIGTERM,
+    /// because the program cannot restore the interfaces' settings without the helper. Dropping
+    /// this value also ends the helper.
     ///
     /// # Errors
     /// The operating system's error.

@@ -14,9 +14,9 @@ use crate::policy::HelperOperation;
 
 /// Bytes of a request.
 pub const REQUEST_LEN: usize = 32;
-/// Maximum number of requests, without requests that a program may have to make at any time
+/// Maximum number of requests. Requests that a program may have to make at any time do not count
 /// ([`HelperRequest::is_unlimited`]). After more requests, the helper assumes that its program is
-/// compromised.
+/// compromised, and ends.
 pub const MAX_REQUESTS: u32 = 4096;
 
 pub(crate) const VERSION: u16 = 1;
@@ -127,8 +127,8 @@ pub enum RequestFault {
     Field,
 }
 
-/// The fields of a request whose meaning depends on the operation: `detail`, `on/len` and `address`
-/// in the picture above.
+/// The fields of a request whose meaning depends on the operation. In the picture above, these are
+/// `detail`, `on/len` and `address`.
 #[derive(Default)]
 struct Fields {
     detail: u8,
@@ -137,7 +137,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// The fields of a request with an IPv4 route.
+    /// Returns the fields of a request with an IPv4 route.
     fn of_route(destination: Ipv4Addr, prefix_len: u8, gateway: Ipv4Addr) -> Self {
         let mut address = [0; 16];
         address[..4].copy_from_slice(&destination.octets());
@@ -145,7 +145,7 @@ impl Fields {
         Self { detail: IPV4, number: prefix_len, address }
     }
 
-    /// The fields of a request with an address.
+    /// Returns the fields of a request with an address.
     fn of(address: IpAddr) -> Self {
         let mut octets = [0; 16];
         let detail = match address {
@@ -212,8 +212,8 @@ impl HelperRequest {
         }
     }
 
-    /// Whether the request does not count towards [`MAX_REQUESTS`]: it is made for each neighbour,
-    /// or on behalf of a user who may change any number of routes.
+    /// Whether the request does not count towards [`MAX_REQUESTS`], because it is made for each
+    /// neighbour, or for a user who may change any number of routes.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         matches!(
@@ -259,10 +259,10 @@ impl HelperRequest {
         }
     }
 
-    /// Parses a request; accepts only bytes that [`Self::to_bytes`] produces.
+    /// Parses a request. Only bytes that [`Self::to_bytes`] produces are accepted.
     ///
     /// # Errors
-    /// [`RequestFault`].
+    /// [`RequestFault`] with the reason why the bytes are not a request.
     pub fn parse(bytes: &[u8]) -> Result<Self, RequestFault> {
         let bytes: &[u8; REQUEST_LEN] =
             bytes.try_into().map_err(|_| RequestFault::Length(bytes.len()))?;
@@ -314,7 +314,8 @@ impl HelperRequest {
     }
 }
 
-/// Destination, length of the prefix, and gateway.
+/// Parses the destination, the prefix length and the gateway of a route; `None` if they are not
+/// valid.
 fn route_of(family: u8, prefix_len: u8, octets: &[u8]) -> Option<(Ipv4Addr, u8, Ipv4Addr)> {
     if family != IPV4 || prefix_len > 32 {
         return None;

@@ -4,7 +4,7 @@ use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS};
 
 use crate::message::HelperRequest;
 
-/// Kinds of requests.
+/// The kinds of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the requests of these names say what they are")]
 pub enum HelperOperation {
@@ -43,7 +43,7 @@ pub struct HelperPolicy {
     /// Process id of the program that the helper serves, which is part of the names of hidden
     /// links.
     pub program: u32,
-    /// Allowed operations; each is allowed on every allowed interface.
+    /// The allowed operations. Each is allowed on all allowed interfaces.
     pub operations: Vec<HelperOperation>,
     /// Indices of the allowed interfaces.
     pub interfaces: Vec<u32>,

@@ -32,8 +32,8 @@ pub(crate) fn can_serve() -> bool {
     CAN_SERVE.load(Ordering::Relaxed)
 }
 
-/// Call this first in `main`: if this process was started as a helper, it serves requests and then
-/// returns its exit code. Without this call, helpers cannot be started.
+/// Must be called first in `main`. If this process was started as a helper, serves requests, and
+/// then returns the helper's exit code. Without this call, helpers cannot be started.
 #[must_use]
 pub fn serve_if_started_as_helper() -> Option<ExitCode> {
     CAN_SERVE.store(true, Ordering::Relaxed);
@@ -49,7 +49,7 @@ pub fn serve_if_started_as_helper() -> Option<ExitCode> {
 }
 
 fn run(policy: &HelperPolicy) -> io::Result<()> {
-    // The program may have been started with open descriptors, which are inherited here, too.
+    // The program may have been started with open descriptors, which the helper has inherited.
     inherited::close_all()?;
     ignore_stop_signals()?;
     rustix::thread::set_name(COMM)?;
@@ -66,8 +66,8 @@ fn run(policy: &HelperPolicy) -> io::Result<()> {
     serve(socket.as_fd(), policy)
 }
 
-/// Makes the helper ignore stop signals, which a service manager sends to both processes: the
-/// program needs the helper to restore settings at its own end.
+/// Makes the helper ignore the signals with which a service manager stops both processes. The
+/// program still needs the helper to restore settings at its own end.
 fn ignore_stop_signals() -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGHUP, SIGINT, SIGTERM] {

@@ -30,7 +30,7 @@ pub(crate) struct Received {
     /// Number of valid bytes in the buffer; 0 after the peer has ended.
     pub(crate) len: usize,
     pub(crate) descriptor: Option<OwnedFd>,
-    /// Whether the message had more bytes or descriptors than there was space for.
+    /// Whether the message had more bytes or descriptors than the buffer has space for.
     pub(crate) truncated: bool,
 }
 

@@ -41,7 +41,8 @@ const TESTS: [Test; 11] = [
     ("the_helper_closes_descriptors_that_it_inherited", the_helper_closes_inherited_descriptors),
     ("a_helper_that_is_dropped_ends_and_is_reaped", a_helper_that_is_dropped_is_reaped),
     ("a_helper_that_is_killed_ends_its_program", a_helper_that_is_killed_ends_its_program),
-    // The last one: this process has a settings keeper then.
+    // This must be the last test, because from then on this process has a helper that restores
+    // settings.
     ("a_program_without_capabilities_restores_its_interface", a_program_restores_its_interface),
 ];
 
@@ -169,7 +170,7 @@ fn descriptors_are_passed(lab: &Lab) {
     assert_eq!(errno(helper.request(&attach, Some(no_program.as_fd()))), Some(libc::EINVAL));
 }
 
-/// Each of these is the last message that its helper reads.
+/// Each of these messages is the last one that its helper reads.
 fn a_broken_message_ends_the_helper(lab: &Lab) {
     let ifindex = lab.allowed.index;
     let good = HelperRequest::SetUp { ifindex };
@@ -240,7 +241,7 @@ fn hidden_links_of_other_programs_stay(lab: &Lab) {
     helper.request(&HelperRequest::RemoveHiddenLink { ifindex }, None).unwrap();
 }
 
-/// A descriptor that this process passes on to its children, as one that it got from a careless
+/// Opens a descriptor that child processes inherit, as if this process had got it from a careless
 /// parent.
 fn the_helper_closes_inherited_descriptors(lab: &Lab) {
     let file = std::fs::File::open("/dev/null").unwrap();

@@ -10,11 +10,11 @@ use slipring_ring::raw::RawRing;
 use slipring_ring::{Geometry, HugePages, PipePair, Region, copy, forward};
 use std::hint::black_box;
 
-/// With three batches in a round, a slot is free again three rounds after it was filled.
+/// Number of slots of each ring. A ring has space for three batches of the larger size, 256.
 const SLOTS: u32 = 1024;
 const FRAMES: u32 = 1024;
 
-/// Makes a run fail if it takes 5 % more instructions than `expected`.
+/// Makes a run fail if it takes more than 5 % more instructions than `expected`.
 fn limit(expected: u64) -> LibraryBenchmarkConfig {
     let mut callgrind = Callgrind::default();
     callgrind.hard_limits([(EventKind::Ir, expected + expected / 20)]);

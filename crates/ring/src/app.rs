@@ -37,7 +37,7 @@ pub enum Tx {}
 #[derive(Debug, Clone, Copy)]
 pub enum Rx {}
 
-/// Implemented by the markers [`Tx`] and [`Rx`].
+/// The direction of a ring. Implemented by the markers [`Tx`] and [`Rx`].
 pub trait RingDirection: sealed::Sealed {
     #[doc(hidden)]
     const DIR: RingDir;
@@ -67,7 +67,7 @@ impl RingDirection for Rx {
 
 /// The program's half of a tx ring: its slots are free and can be filled with frames.
 pub type TxRing = AppRing<Tx>;
-/// The program's half of an rx ring: its slots have received frames.
+/// The program's half of an rx ring: its slots contain received frames.
 pub type RxRing = AppRing<Rx>;
 
 /// The program's half of a ring: owns the slots `head..tail`, called *our slots* below. Our `i`-th
@@ -174,7 +174,7 @@ impl<D> AppRing<D> {
         self.mem.num_slots()
     }
 
-    /// Number of slots that the driver owns, not counting the one that always stays empty. On a tx
+    /// Number of slots that the driver owns, not counting the slot that always stays empty. On a tx
     /// ring: frames queued or in flight.
     pub fn with_driver(&mut self) -> u32 {
         self.mem.num_slots() - 1 - self.avail()
@@ -276,7 +276,8 @@ impl<D> AppRing<D> {
         (i < self.owned_slots()).then(|| self.mem.slot(self.index(i)).ptr())
     }
 
-    /// Sets the word of our `i`-th slot. Not for rings of devices, to which it can be an offset.
+    /// Sets the word of our `i`-th slot. Not for rings of devices: a device may read the word as a
+    /// payload offset.
     #[inline(always)]
     pub fn set_word(&mut self, i: u32, word: u64) {
         if i < self.owned_slots() {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Alignment of allocated ranges, in bytes: a pair of cache lines. So memory of two parties is
-/// never in one pair.
+/// Alignment of allocated ranges, in bytes: a pair of cache lines. So memory of two parties never
+/// shares such a pair.
 pub(crate) const ARENA_ALIGN_BYTES: u64 = 128;
 
 /// Free ranges by offset. Neighbouring free ranges are merged, so an arena without allocations is

@@ -8,11 +8,11 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::protocol::SharedWord;
 
-/// Returns whether the waker must ring the sleeper's doorbell. Call it after publishing. Of the
-/// calls after one announcement, only one returns true.
+/// Returns whether the waker must ring the sleeper's doorbell. Must be called after publishing. If
+/// several wakers call it after one announcement, it returns true to only one of them.
 ///
-/// The fence excludes the case that the waker misses the announcement while the sleeper misses what
-/// was published.
+/// Because of the fence, it cannot happen that the waker misses the announcement and the sleeper
+/// misses what was published.
 #[inline(always)]
 pub(crate) fn must_ring<W: SharedWord>(sleeping: &W) -> bool {
     W::full_fence();
@@ -65,9 +65,9 @@ impl SleepAnnouncement {
         Self { pending: true }
     }
 
-    /// Announces one more sleeper; that sleeper must then check for work once more. Returns whether
-    /// the earlier sleepers must be woken first: their announcement has been cleared, and once the
-    /// word is set again, this could no longer be detected.
+    /// Announces one more sleeper; the caller must then check for work once more. If the result is
+    /// true, the caller must first wake the earlier sleepers: a program has cleared their
+    /// announcement, which the word no longer shows now that it is set again.
     pub(crate) fn add<W: SharedWord>(&mut self, sleeping: &W) -> bool {
         let taken = sleeping.acquire() == 0;
         let missed = taken && self.pending;

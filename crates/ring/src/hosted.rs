@@ -318,8 +318,8 @@ macro_rules! half {
                 Ok(())
             }
 
-            /// Loads the state from the words if another party has synced the half since this party
-            /// did.
+            /// Loads the state from the words if another party has synced the half since this
+            /// party's last sync.
             #[inline(always)]
             fn catch_up(&mut self) -> Result<(), HostedSyncError> {
                 let Some(side) = self.direction.0.shared_half($mine) else { return Ok(()) };

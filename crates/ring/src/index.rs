@@ -8,13 +8,13 @@ pub type SlotIdx = u32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BufIdx(pub u32);
 
-/// The slot after `i` in a ring of `n`.
+/// The slot after `i` in a ring of `n` slots.
 #[inline(always)]
 pub(crate) const fn next(i: SlotIdx, n: u32) -> SlotIdx {
     if i + 1 == n { 0 } else { i + 1 }
 }
 
-/// The slot before `i` in a ring of `n`.
+/// The slot before `i` in a ring of `n` slots.
 #[inline(always)]
 pub(crate) const fn prev(i: SlotIdx, n: u32) -> SlotIdx {
     if i == 0 { n - 1 } else { i - 1 }

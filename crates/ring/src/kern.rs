@@ -124,8 +124,9 @@ impl KernRing {
             .map(Self::from_indices)
     }
 
-    /// For a program that syncs a ring itself: creates the driver's half of the ring, which another
-    /// process created, in a mapping of that process's memory. [`Self::resync`] sets the indices.
+    /// Creates the driver's half of a ring that another process created, for a program that syncs
+    /// the ring itself. `region` is a mapping of that process's memory. [`Self::resync`] sets the
+    /// indices.
     ///
     /// # Errors
     /// [`RegionError::NotARegion`] if a ring of this size cannot be at `offset`.

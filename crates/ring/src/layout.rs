@@ -115,8 +115,7 @@ impl RegionHeader {
         let planned = Self::compute(geometry)
             .map_err(|_| RegionError::NotARegion("its layout is impossible"))?;
         let same = planned.buf_start == self.buf_start && planned.ring_start == self.ring_start;
-        // A region with huge pages is rounded up to whole ones. The file must have one of these two
-        // sizes.
+        // The size may be rounded up to whole huge pages, so the file must have one of two sizes.
         let totals = [planned.total, planned.total.next_multiple_of(HUGE_PAGE_BYTES)];
         if !same || !totals.contains(&self.total) || self.total != file_size {
             return Err(RegionError::NotARegion("its layout does not fit the file"));

@@ -64,7 +64,7 @@ impl Drop for RingBlock {
 }
 
 /// A ring of a region: where its header, slots and buffers are. Cheap to clone: both halves of a
-/// ring hold one.
+/// ring hold a clone.
 #[derive(Debug, Clone)]
 pub(crate) struct RingMem {
     header: NonNull<u8>,
@@ -97,8 +97,8 @@ unsafe impl Send for RingBlock {}
 unsafe impl Sync for RingBlock {}
 
 /// Returns the first data byte of a buffer, out of `count` buffers of `size` bytes from `first` on.
-/// For an index out of range, returns that of buffer 0, which is reserved. So a wrong index can
-/// never lead outside the region.
+/// If the index is out of range, returns the address of buffer 0, which is reserved. So a wrong
+/// index can never lead outside the region.
 #[inline(always)]
 fn data_of(first: NonNull<u8>, count: u32, size: u32, BufIdx(idx): BufIdx) -> NonNull<u8> {
     let idx = if idx < count { idx } else { 0 };

@@ -21,7 +21,7 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-/// Above this number of bytes, a call of `memmove` costs less than the single loads.
+/// Above this number of bytes, a call of `memmove` costs less than a load for each word.
 const MAX_INLINE_BYTES: usize = 128;
 
 type CopyFn = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;

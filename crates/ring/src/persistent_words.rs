@@ -49,8 +49,8 @@ impl<const LINES: u64> PersistentWords<LINES> {
     }
 }
 
-/// Words as in [`PersistentWords`] that another process created and owns, in a mapping of that
-/// process's memory.
+/// Like [`PersistentWords`], but another process created and owns the words. They are accessed in a
+/// mapping of that process's memory.
 #[derive(Debug)]
 pub struct AttachedWords<const LINES: u64 = 1> {
     region: Arc<Region>,

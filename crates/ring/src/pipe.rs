@@ -153,9 +153,9 @@ impl DirectionStorage for PipeStorage {
     }
 }
 
-/// Copies slots from `rx` back to `tx`: those of `from..to` whose buffers the receiver has
-/// exchanged. All other slots of `tx` already have the right content. Writing them would needlessly
-/// move their cache lines to the receiver's core and back.
+/// Copies slots of the range `from..to` from `rx` back to `tx`, but only the slots whose buffers
+/// the receiver has exchanged. All other slots of `tx` already have the right content. Writing them
+/// would needlessly move their cache lines to the receiver's core and back.
 #[inline(always)]
 pub(crate) fn return_changed(rx: &RingMem, tx: &RingMem, from: SlotIdx, to: SlotIdx) {
     for span in spans(from, to, rx.num_slots()) {

@@ -51,8 +51,8 @@ pub struct Region {
     huge: bool,
     /// Whether no other process can map the region.
     is_private: bool,
-    /// Buffers with an index below this one may be copied by index. It is 0 in a private region,
-    /// whose rings lend references to its buffers.
+    /// Buffers with an index below this number may be copied by index. 0 in a private region, whose
+    /// rings lend references to its buffers.
     by_value: u32,
     /// Whether dropping the region frees its pages by punching a hole in the file, which outlives
     /// the region.
@@ -457,7 +457,8 @@ impl Region {
     }
 
     fn free(&self) -> Option<MutexGuard<'_, FreeMemory>> {
-        // A panic between two list operations leaves both lists valid.
+        // Poisoning is ignored: a panic between two operations leaves the lists of free memory
+        // valid.
         self.free.as_ref().map(|free| free.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -167,9 +167,9 @@ impl WatchedMapping {
         self.in_use.store(false, Ordering::Release);
     }
 
-    /// Returns start and length of the mapping if it contains `addr`; otherwise `None`. Skips an
-    /// entry that is being changed: it cannot be the one that is searched for, because the mapping
-    /// that faulted stays registered until the faulting thread continues.
+    /// Returns start and length of the mapping if it contains `addr`; otherwise `None`. Returns
+    /// `None` for an entry that is being changed, too. Its mapping cannot contain `addr`, because
+    /// the mapping that faulted stays registered until the faulting thread continues.
     fn range_containing(&self, addr: usize) -> Option<(usize, usize)> {
         let version = self.version.load(Ordering::Acquire);
         let range = (self.start.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));

@@ -17,8 +17,8 @@ use crate::region::{Region, RegionError};
 /// Value of `owner` while the host syncs.
 pub(crate) const HOST_OWNER: u32 = 1;
 
-/// The control words of one half. The parties of the other half only read these words, except for
-/// the sleep words.
+/// The control words of one half. The parties of the other half only read these words, except that
+/// they clear the sleep words.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct HalfWords {
@@ -36,7 +36,7 @@ pub(crate) struct HalfWords {
     /// Not 0 if only the host may sync the half.
     pub(crate) by_host: AtomicU32,
     /// Client ID of the program that may sync this half. A program may have closed its port without
-    /// calling its library; it sees here that the half is no longer lent to it.
+    /// calling its library; the program sees here that the half is no longer lent to it.
     pub(crate) holder: AtomicU32,
 }
 

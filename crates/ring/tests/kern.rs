@@ -222,7 +222,7 @@ fn a_dropped_ring_gives_its_bytes_and_buffers_back() {
     let at = RingHalves::<Tx>::create(&region, 0, SLOTS).unwrap().app.offset();
     assert_eq!(region.free_bufs(), before);
     assert_eq!(RingHalves::<Rx>::create(&region, 0, SLOTS).unwrap().app.offset(), at);
-    // Creates more rings than fit at once.
+    // All these rings together would not fit, but each is freed before the next is created.
     for _ in 0..1000 {
         RingHalves::<Rx>::create(&region, 0, 64).unwrap();
     }

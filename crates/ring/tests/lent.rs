@@ -45,8 +45,8 @@ fn many_threads_survive_many_files_that_are_cut_off() {
     let threads = [(); 8].map(|()| {
         std::thread::spawn(|| {
             for i in 0..200 {
-                // Adjacent mappings get different lengths, so that the test notices if one is taken
-                // for its neighbour.
+                // Adjacent mappings get different lengths, so that the test notices if a mapping is
+                // mistaken for its neighbour.
                 let pages = 2 + i % 5;
                 let file = file(pages);
                 let lent = RevocableMapping::map(file.as_fd(), 0, pages * PAGE).unwrap();

@@ -44,8 +44,9 @@ impl Cells for MappedCells {
         self.cell(at).load(Ordering::Acquire)
     }
 
-    /// The program loads a block's cell at an index that it has loaded from the root. So this load
-    /// sees everything that was stored before the root's number.
+    /// Release: the program loads a cell of a block at an index that it has loaded from the root.
+    /// So this load sees everything that was stored before the block's number was stored in the
+    /// root.
     #[inline]
     fn set(&self, at: usize, value: u16) {
         self.cell(at).store(value, Ordering::Release);

@@ -31,12 +31,12 @@ use slipring_fib::FibPortIndex;
 
 /// The map of the counters, in the programs.
 const DROPS: &str = "drops";
-/// Size of the counters of a port in bytes: frames dropped, and frames refused, which are a part of
-/// these. A power of two.
+/// Size of the counters of a port in bytes. The counters are the frames dropped and, as a part of
+/// these, the frames refused. The size is a power of two.
 const COUNTERS_SIZE: u32 = 16;
 const REFUSED_OFFSET: i16 = 8;
-/// The index of the loopback interface. The frames of [`EgressProbe`](crate::EgressProbe) appear to
-/// come from it.
+/// The index of the loopback interface. To the tracepoints, frames of
+/// [`EgressProbe`](crate::EgressProbe) come from this interface.
 const LOOPBACK: i32 = 1;
 
 /// Counts dropped frames until this value is dropped.
@@ -47,8 +47,8 @@ pub struct DriverDrops {
 }
 
 impl DriverDrops {
-    /// Starts counting the dropped frames of those redirected to interfaces of this thread's
-    /// network namespace, by port. `egress` is the map of the redirections.
+    /// Starts counting, by port, the frames that are dropped after they were redirected to
+    /// interfaces of this thread's network namespace. `egress` is the map of the redirections.
     pub(crate) fn start(ifindexes: &[u32], egress: &BpfMap) -> Result<Self, BpfError> {
         let system = |what| move |source| BpfError::System { what, source };
         let places = KernelPlaces::find().map_err(system("find the kernel's network devices"))?;
@@ -92,7 +92,8 @@ impl DriverDrops {
     }
 }
 
-/// The offsets of the kernel's fields that the programs read, and the namespace that they look for.
+/// The offsets of the kernel's fields that the programs read, and the namespace whose devices they
+/// count.
 struct KernelPlaces {
     /// Offset in a network device of its index.
     ifindex: i32,
@@ -147,8 +148,8 @@ fn by_driver(places: &KernelPlaces, ifindexes: &[u32]) -> BpfCode {
     program.assemble().expect("all labels exist")
 }
 
-/// The program at `xdp_redirect_err(from, program, target, error, kind of map, map, index)`, where
-/// the index is a port, if the map is `egress`.
+/// The program at `xdp_redirect_err(from, program, target, error, kind of map, map, index)`. The
+/// index is a port if the map is `egress`.
 fn by_kernel(places: &KernelPlaces, egress: u32, ports: i32) -> BpfCode {
     let (from, error, map, index) = (0, 24, 40, 48);
     let mut program = Assembler::new();
@@ -184,7 +185,8 @@ fn count(program: &mut Assembler, error: i16) {
         .put(add(0))
         .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, error))
         .jump_if32(BpfReg::R1, JumpIf::Eq, -Errno::OPNOTSUPP.raw_os_error(), "refused")
-        // The driver returns this error if a veth device's peer has lost its ring.
+        // The driver returns this error if the peer of a veth device does not have the ring that
+        // receives redirected frames.
         .jump_if32(BpfReg::R1, JumpIf::Ne, -Errno::NXIO.raw_os_error(), "end")
         .label("refused")
         .put(add(REFUSED_OFFSET))
@@ -192,8 +194,8 @@ fn count(program: &mut Assembler, error: i16) {
         .put_all([mov_imm(BpfReg::R0, 0), exit()]);
 }
 
-/// `R0 = *(width *)(base + offset)` of the kernel's memory. The helper writes zeros if the memory
-/// cannot be read.
+/// `R0 = *(width *)(base + offset)` in kernel memory. If the memory cannot be read, the helper
+/// writes zeros.
 fn read(program: &mut Assembler, base: BpfReg, offset: i32, width: AccessWidth) {
     let bytes = if width == AccessWidth::Double { 8 } else { 4 };
     program.put_all([

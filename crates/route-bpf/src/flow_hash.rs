@@ -30,5 +30,5 @@ pub struct ResidentHash {
 /// M0, M1 and M2: odd numbers with irregular bits.
 pub(crate) const MULTIPLIERS: [u64; 3] =
     [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
-/// TCP, UDP, SCTP.
+/// IP protocols whose headers start with ports: TCP, UDP and SCTP.
 pub(crate) const HAS_PORTS: [u8; 3] = [6, 17, 132];

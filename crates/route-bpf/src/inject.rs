@@ -27,8 +27,8 @@ impl FrameInjector {
         Self { program, intercepted: BTreeMap::new() }
     }
 
-    /// Makes the kernel receive frames of an interface without its interception, which would take
-    /// them again.
+    /// Lets injected frames of an interface pass its interception. Otherwise, the interception
+    /// would take them again.
     ///
     /// # Errors
     /// The kernel's error, if there are too many descriptors.
@@ -49,7 +49,7 @@ impl FrameInjector {
         };
         match program.test_run(frame, 1)?.result as i32 {
             0 => Ok(()),
-            // NET_RX_DROP
+            // The test run returns NET_RX_DROP.
             1 => Err(Errno::NOBUFS.into()),
             error => Err(io::Error::from_raw_os_error(-error)),
         }

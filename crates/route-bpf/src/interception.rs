@@ -27,7 +27,8 @@ pub struct PacketInterception {
     ifindex: u32,
     port: FibPortIndex,
     pub(crate) keys: InterceptionKeys,
-    /// Keeps from the kernel what filters have taken.
+    /// The program that drops, before the kernel's network stack, the frames that filters have
+    /// taken.
     pub(crate) dropping: BpfProgram,
     pub(crate) link: BpfLink,
 }
@@ -43,7 +44,7 @@ pub(crate) struct InterceptionPrograms {
 }
 
 impl InterceptionPrograms {
-    /// The interception by a link.
+    /// Adds the link, which completes the interception.
     pub(crate) fn linked(self, link: BpfLink) -> PacketInterception {
         let Self { filters, injection, dropping, ifindex, port, keys } = self;
         PacketInterception { filters, injection, ifindex, port, keys, dropping, link }
@@ -125,7 +126,7 @@ impl InterceptionKeys {
         let [e, f, g, h, mark @ ..] = mark;
         let token = [a, b, c, d, e, f, g, h].iter().fold(0, |token, byte| token << 8 | byte);
         let mark = mark.iter().fold(0, |mark, byte| mark << 8 | byte);
-        // Neither value may be 0, which is the value in unmarked frames.
+        // Neither value may be 0, because frames without a mark have this value.
         Ok(Self { token: token | 1, returned_mark: mark as u32 | 1 })
     }
 }

@@ -50,10 +50,11 @@ pub(crate) mod map {
 pub(crate) const ROOT_CELLS: u32 = dir24::ROOT_CELLS as u32;
 /// Number of cells in a block of an IPv4 table's tail.
 pub(crate) const BLOCK_CELLS: u32 = dir24::BLOCK_CELLS as u32;
-/// Set in a root cell that contains a block number. Otherwise the other bits are a target index.
+/// This bit is set in a root cell that contains a block number. Otherwise, the cell contains a
+/// target index.
 pub(crate) const BLOCK_FLAG: u16 = dir24::MAX_NUMBER + 1;
 
-/// Offset of the word that is 1 while the program may forward.
+/// Offset of the flag that is 1 while the program may forward.
 pub(crate) const ENABLED_OFFSET: u32 = 0;
 /// Offset of two limits, for IPv4 and for IPv6: how many hosts without a MAC address the kernel is
 /// asked to resolve in a tick; 0 for any number.
@@ -69,13 +70,14 @@ pub(crate) const PORT_VRF_OFFSET: u32 = 12;
 pub(crate) const PORT_INGRESS: u16 = 1 << 0;
 /// Flag of a port: frames may leave through it.
 pub(crate) const PORT_EGRESS: u16 = 1 << 1;
-/// There must be a route to the sources of IPv4 packets that arrive on the port.
+/// Flag of a port: for IPv4 packets that arrive on it, there must be a route to the source.
 pub(crate) const PORT_LOOSE: u16 = 1 << 2;
-/// The route to the sources of IPv4 packets that arrive on the port must lead through it.
+/// Flag of a port: for IPv4 packets that arrive on it, the route to the source must lead through
+/// it.
 pub(crate) const PORT_STRICT: u16 = 1 << 3;
-/// Either of these checks, of IPv4 packets.
+/// The flags of both checks of IPv4 sources.
 pub(crate) const PORT_CHECKS: u16 = PORT_LOOSE | PORT_STRICT;
-/// The checks of IPv6 packets are those of IPv4, this number of bits higher.
+/// The flags for IPv6 are those for IPv4, shifted left by this number of bits.
 pub(crate) const PORT_V6_SHIFT: u32 = 2;
 
 pub(crate) const TARGET_SIZE: u32 = 8;
@@ -87,18 +89,19 @@ pub(crate) const NO_PORT: u16 = u16::MAX;
 /// Like [`NO_PORT`], for the hosts of a connected subnet that have no adjacency of their own.
 pub(crate) const HOST_WITHOUT_MAC: u16 = u16::MAX - 1;
 
-/// The length of a tick of the hosts is this power of two of nanoseconds: 1.07 s.
+/// Binary logarithm of the length of a tick in ns: 2^30 ns are 1.07 s. New hosts are counted per
+/// tick.
 pub(crate) const TICK_BITS: i32 = 30;
 /// The kernel requests a host three times, one second apart, before it gives up.
 pub(crate) const RESOLVING_TICKS: i32 = 3;
-/// The number of host slots is this power of two.
+/// Binary logarithm of the number of host slots.
 pub(crate) const HOST_SLOT_BITS: i32 = 16;
 /// Offset of the slots, after the numbers of hosts, which have their own cache line.
 pub(crate) const HOST_SLOTS_OFFSET: u32 = 64;
-/// The greatest limit for which it is rare that hosts share a slot.
+/// The greatest limit for which hosts rarely share a slot.
 pub(crate) const MAX_HOST_LIMIT: u32 = 1 << 14;
 
-/// Bytes of the bit set of the hashes of local addresses.
+/// Size in bytes of the bit set of local addresses, which is indexed by hash.
 pub(crate) const LOCAL_SIZE: u32 = (1 << 16) / 8;
 /// The multiplier of the hash, odd and irregular (2^32 divided by the golden ratio).
 pub(crate) const LOCAL_MULTIPLIER: u32 = 0x9e37_79b1;
@@ -112,7 +115,7 @@ pub(crate) const NODE_KEYS: u32 = intervals::FANOUT as u32;
 /// Offset of the entries in a node, after the keys.
 pub(crate) const NODE_ENTRIES_OFFSET: u32 = 8 * NODE_KEYS;
 
-/// Maximum age of a heartbeat.
+/// Maximum age of a heartbeat, in ns.
 pub(crate) const BEAT_LIMIT_NS: u64 = 100_000_000;
 
 /// The capacity of a router's maps. Kernel memory is taken when the maps are created, except for
@@ -133,12 +136,12 @@ pub struct BpfLimits {
     pub groups: u16,
     /// Number of blocks per VRF for prefixes longer than /24; 512 bytes each, at most 32768.
     pub tail_blocks: u16,
-    /// Number of nodes of a VRF's IPv6 tree; twice 192 bytes each, at most 2^21.
+    /// Number of nodes of a VRF's IPv6 tree; at most 2^21. Each takes twice 192 bytes.
     pub v6_nodes: u32,
 }
 
 impl Default for BpfLimits {
-    /// Space for a complete Internet table in one VRF: about 70 MiB.
+    /// Limits for a complete Internet table in one VRF: about 70 MiB.
     fn default() -> Self {
         Self {
             ports: 256,
@@ -176,7 +179,7 @@ impl BpfLimits {
         Some(BpfMapSpec::mappable_array(size.max(8), 1))
     }
 
-    /// Bytes of a target in `sources`.
+    /// Size in bytes of a target's entry in `sources`.
     pub(crate) fn source_size(&self) -> u32 {
         8 * u32::from(self.ports).div_ceil(PORTS_PER_WORD)
     }
@@ -202,7 +205,7 @@ pub(crate) enum ActionCode {
     Balance = 3,
 }
 
-/// The word of a target.
+/// Encodes a target in one word.
 pub(crate) const fn target_word(action: ActionCode, index: u16, mtu: u32) -> u64 {
     mtu as u64 | (index as u64) << 32 | (action as u64) << 48
 }
@@ -290,10 +293,10 @@ pass_reasons! {
     Length = "length",
     /// The checksum of the IPv4 header is wrong.
     Checksum = "checksum",
-    /// Time to live or hop limit of 0 or 1.
+    /// The time to live or hop limit is 0 or 1.
     Ttl = "ttl",
-    /// An address of the packet is not forwarded: own, loopback, multicast, unspecified or
-    /// link-local.
+    /// An address of the packet is one that the program does not forward: own, loopback, multicast,
+    /// unspecified or link-local.
     Address = "address",
     /// The transport checksum may be unfinished: the frame is from a sender on this machine.
     PartialChecksum = "partial-checksum",

@@ -29,8 +29,8 @@ pub(crate) trait MapHost: Debug + Send {
         spec: BpfMapSpec,
     ) -> Result<(Self::Table, Arc<MappedArray>), BpfError>;
 
-    /// Makes programs use `table` as the table `name` of a VRF. Afterwards, no program uses the
-    /// previous one.
+    /// Makes programs use `table` as the table `name` of a VRF. When this returns, no program uses
+    /// the previous table.
     fn publish(&mut self, name: &'static str, vrf: u16, table: &Self::Table) -> io::Result<()>;
 
     /// Waits until all programs that run now have ended.
@@ -129,8 +129,8 @@ impl KernelMaps {
     }
 }
 
-/// Waits for running programs to end. After each update of an array of maps, the kernel waits, so
-/// that the previous map has no reader when the system call returns.
+/// Waits for running programs to end. It updates an array of maps: the kernel then waits for all
+/// programs that may use the previous map before the system call returns.
 #[derive(Debug)]
 struct Barrier {
     outer: BpfMap,
@@ -148,7 +148,7 @@ impl Barrier {
     }
 }
 
-/// Returns the name of a map that lists of maps show.
+/// Returns the name under which the kernel lists a map.
 fn kernel_name(name: &str) -> String {
     format!("slip_{name}")
 }

@@ -31,7 +31,7 @@ const BUSY_ROUNDS: u32 = 3;
 /// How long a round waits after its frames until the counter is current.
 const SETTLING_TIME: Duration = Duration::from_millis(20);
 
-/// Sends frames to an interface in the way in which programs redirect them. Loading needs
+/// Sends frames to an interface in the same way as programs redirect them. Loading needs
 /// privileges; running does not.
 #[derive(Debug)]
 pub struct EgressProbe {
@@ -92,9 +92,9 @@ impl EgressProbe {
 /// By how much the transmit counter increased in two intervals of equal length.
 #[derive(Debug, Clone, Copy)]
 struct ProbeRound {
-    /// While the probe's frames were sent.
+    /// The increase while the probe's frames were sent.
     with: u64,
-    /// In the interval after that.
+    /// The increase in the interval after that.
     without: u64,
 }
 
@@ -131,8 +131,8 @@ fn sent_packets(ifname: &str) -> io::Result<u64> {
 
 /// Reads the number of sent packets from the text of `/proc/net/dev`.
 fn transmitted(text: &str, ifname: &str) -> Option<u64> {
-    /// The columns after the name are eight about receiving, then bytes sent, then packets sent.
-    /// This is the index of the last.
+    /// Index of the number of sent packets. The name is followed by eight columns about reception,
+    /// then bytes sent, then packets sent.
     const COLUMN: usize = 9;
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let (_, columns) = lines.find(|(name, _)| name.trim() == ifname)?;

@@ -108,7 +108,7 @@ fn guard(program: &mut Assembler, constants: &PortConstants) {
 }
 
 /// Passes the frame to the kernel unless forwarding is enabled and the heartbeat of the queue in
-/// `R2` is recent. The queue is within the limits.
+/// `R2` is recent. The caller has checked that the queue is within the limits.
 fn queue_is_alive(program: &mut Assembler) {
     let limit = layout::BEAT_LIMIT_NS as i32;
     program
@@ -143,7 +143,7 @@ fn transmit(program: &mut Assembler, constants: &PortConstants) {
     program.label("aborted").put_all([mov_imm(BpfReg::R0, XDP_ABORTED), exit()]);
 }
 
-/// The end of the program for a frame that the kernel handles.
+/// The end of the program for a frame that is left to the kernel.
 fn pass(program: &mut Assembler, constants: &PortConstants) {
     let is_used = |reason| match reason {
         reason if reason.is_drop() => false,
@@ -159,7 +159,7 @@ fn pass(program: &mut Assembler, constants: &PortConstants) {
     program.put_all([mov_imm(BpfReg::R0, XDP_PASS), exit()]);
 }
 
-/// The end of the program for a frame that the kernel would also drop.
+/// The end of the program for a frame that is dropped, because the kernel would also drop it.
 fn drop_frame(program: &mut Assembler, constants: &PortConstants) {
     let reasons =
         [PassReason::ReversePathStrict, PassReason::ReversePathLoose, PassReason::UnresolvedLimit];

@@ -59,7 +59,7 @@ pub struct AttachOptions {
     pub takes_options: bool,
 }
 
-/// Why a router could not be created or attached.
+/// Why a router could not be created, or its program could not be attached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResidentError {
@@ -79,12 +79,12 @@ pub enum ResidentError {
     },
 }
 
-/// The hit path of a router inside the kernel: its programs forward frames by the tables that this
+/// The fast path of a router in the kernel. Its programs forward frames by the tables that this
 /// value writes.
 ///
-/// The process that creates it needs CAP_BPF and CAP_NET_ADMIN, also to attach, to probe, and for
-/// the first use of a VRF. Everything else works without capabilities. Frames are forwarded only
-/// after [`Self::enable`], and only with recent heartbeats.
+/// The process that creates it needs CAP_BPF and CAP_NET_ADMIN. It also needs them to attach, to
+/// probe, and for the first use of a VRF. All other operations need no capability. Frames are
+/// forwarded only after [`Self::enable`], and only with recent heartbeats.
 #[derive(Debug)]
 pub struct BpfRouter {
     pub(crate) writer: TableWriter<KernelMaps>,
@@ -287,7 +287,7 @@ impl BpfRouter {
         self.writer.quiesced_generation()
     }
 
-    /// Allows forwarding: all tables are complete.
+    /// Allows forwarding. Call this when all tables are complete.
     pub fn enable(&self) {
         self.enabled().store(1, Ordering::Release);
     }
@@ -333,7 +333,7 @@ impl BpfRouter {
     }
 }
 
-/// Writes heartbeats: without one in the last 100 ms, the frames of a queue go to the kernel.
+/// Writes heartbeats. If a queue has had no heartbeat for 100 ms, its frames go to the kernel.
 #[derive(Debug, Clone)]
 pub struct ResidentHeartbeat {
     control: Arc<MappedArray>,
@@ -410,7 +410,7 @@ impl From<ResidentAttachment> for OwnedFd {
     }
 }
 
-/// Makes the map of the sockets of an interface with `queues` queues; none for 0 queues.
+/// Makes the map of the sockets of an interface with `queues` queues; `None` for 0 queues.
 fn sockets(queues: u32) -> Result<Option<BpfMap>, BpfError> {
     let make = || {
         let spec = BpfMapSpec::of_descriptors(BpfMapKind::XskMap, queues);
@@ -419,8 +419,8 @@ fn sockets(queues: u32) -> Result<Option<BpfMap>, BpfError> {
     (queues > 0).then(make).transpose()
 }
 
-/// Retries while the device is busy: a previous program stays attached as long as a copy of its
-/// descriptor is open, and a child process that is being started has one for a moment.
+/// Retries while the device is busy. A previous program stays attached as long as any copy of its
+/// descriptor is open, and a child process that is being started has a copy for a moment.
 fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     const RETRY_FOR: Duration = Duration::from_secs(1);
     const PAUSE: Duration = Duration::from_millis(5);

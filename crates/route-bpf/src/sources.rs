@@ -1,5 +1,5 @@
-//! For each target and port, whether the route with this target leads back through the port. It is
-//! used to check the sources of packets that arrive on the port.
+//! For each target and port: whether the route with this target leads back through the port. This
+//! serves to check the sources of packets that arrive on the port.
 //!
 //! ```text
 //!   target --> | port 0: 2 bits | port 1 | ... | port 31 |  next word: ports 32 to 63  ...
@@ -11,13 +11,13 @@ use slipring_fib::{AdjacencyIndex, ForwardingTables, Target, TargetAction};
 
 /// Number of ports in a word.
 pub(crate) const PORTS_PER_WORD: u32 = 32;
-/// The same code for all ports of a word.
+/// A word with the code [`SourceCode::Elsewhere`] for all its ports.
 const EVERYWHERE: u64 = 0x5555_5555_5555_5555;
 
 /// Whether the route to a packet's source leads through the port on which the packet arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SourceCode {
-    /// Only the kernel knows the route. Also the code of unused targets.
+    /// Only the kernel knows the route. Unused targets also have this code.
     Kernel = 0,
     /// The route leads through other ports.
     Elsewhere = 1,
@@ -32,7 +32,7 @@ pub(crate) const fn shift(port: u16) -> u32 {
     2 * (port as u32 % PORTS_PER_WORD)
 }
 
-/// A word of a target: the codes of the ports from `32 * index` on.
+/// Returns a word of a target. It contains the codes of 32 ports, from port `32 * index` on.
 pub(crate) fn word(target: &Target, tables: &ForwardingTables, index: u32) -> u64 {
     let one;
     let (code, hops) = match target.action {

@@ -92,13 +92,14 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::RefCell;
 
-    /// Runs random frames; `check` gets each with the reason for which it was left to the kernel.
+    /// Runs random frames. `check` gets each frame with the reason for which the program left it to
+    /// the kernel.
     fn compare(router: Simulation, check: impl Fn(&[u8], Option<PassReason>)) {
         let router = RefCell::new(router);
         let config =
             ProptestConfig { cases: 6000, failure_persistence: None, ..ProptestConfig::default() };
         proptest!(config, |(frame in frames())| {
-            // Frames with other types do not contain valid IP packets.
+            // Frames with other EtherTypes do not contain valid IP packets.
             let version = frame.get(14).map(|first| (frame[12], first >> 4));
             prop_assume!(matches!(version, Some((0x08, 4) | (0x86, 6))));
             let mut router = router.borrow_mut();
@@ -117,7 +118,7 @@ mod tests {
             let found = has_address_for_kernel(&frame[14..], &local);
             match reason {
                 Some(PassReason::Address) => assert!(found),
-                // The program checks for these reasons before it checks addresses.
+                // The program finds these reasons before it checks addresses.
                 Some(
                     PassReason::OtherMac
                     | PassReason::NotIp

@@ -1,5 +1,5 @@
-//! Programs of a router that takes over from another one: they are loaded, but the interface's link
-//! and sockets keep those of the predecessor until it exchanges them.
+//! Programs of a router that takes over from another router. They are loaded, but the interface's
+//! link and sockets keep the predecessor's programs until the predecessor exchanges them.
 //!
 //! ```text
 //!   predecessor                         successor
@@ -21,8 +21,8 @@ use crate::program::packet_filter::InterceptionKeys;
 use crate::router::{AttachOptions, BpfRouter, ResidentAttachment, ResidentError};
 
 impl BpfRouter {
-    /// Loads the program of an interface whose link is the predecessor's. Until that exchanges the
-    /// programs, its own one runs.
+    /// Loads the program of an interface whose link belongs to the predecessor. The predecessor's
+    /// program runs until the predecessor exchanges the programs.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
@@ -62,52 +62,53 @@ impl BpfRouter {
 }
 
 impl ResidentAttachment {
-    /// The program, for the predecessor.
+    /// The program's descriptor, to pass it to the predecessor.
     #[must_use]
     pub fn program(&self) -> BorrowedFd<'_> {
         self.program.as_fd()
     }
 
-    /// The link, for a successor.
+    /// The link's descriptor, to pass it to a successor.
     #[must_use]
     pub fn link(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
     }
 
-    /// Has the link run another program, or this value's own one again, from the next frame on. Needs
-    /// no capability.
+    /// Makes the link run another program from the next frame on; with `None`, this value's own
+    /// program. This needs no capability.
     ///
     /// # Errors
-    /// The kernel's error: `EINVAL` if the descriptor is no program for XDP.
+    /// The kernel's error: `EINVAL` if the descriptor is not that of an XDP program.
     pub fn run(&self, program: Option<OwnedFd>) -> io::Result<()> {
         run(&self.link, &self.program, program)
     }
 }
 
 impl PacketInterception {
-    /// The program that keeps frames from the kernel, for the predecessor.
+    /// The descriptor of the program that keeps frames from the kernel, to pass it to the
+    /// predecessor.
     #[must_use]
     pub fn program(&self) -> BorrowedFd<'_> {
         self.dropping.as_fd()
     }
 
-    /// The link, for a successor.
+    /// The link's descriptor, to pass it to a successor.
     #[must_use]
     pub fn link(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
     }
 
-    /// The random numbers by which filters and program know each other's frames.
+    /// The random numbers with which filters mark frames and the program recognises them.
     #[must_use]
     pub fn keys(&self) -> [u64; 2] {
         [self.keys.token, self.keys.returned_mark.into()]
     }
 
-    /// As [`ResidentAttachment::run`], for the program that keeps frames from the kernel. The filters
-    /// are the sockets'.
+    /// Like [`ResidentAttachment::run`], for the program that keeps frames from the kernel. The
+    /// sockets' filters are exchanged separately.
     ///
     /// # Errors
-    /// The kernel's error: `EINVAL` if the descriptor is no program for tcx.
+    /// The kernel's error: `EINVAL` if the descriptor is not that of a tcx program.
     pub fn run(&self, program: Option<OwnedFd>) -> io::Result<()> {
         run(&self.link, &self.dropping, program)
     }

@@ -44,7 +44,7 @@ pub(crate) const LIMITS: BpfLimits = BpfLimits {
     tail_blocks: 4,
     v6_nodes: 64,
 };
-/// The function that returns removed tags, in the interpreter.
+/// The BTF id of the function that returns removed tags, in the interpreter.
 pub(crate) const TAG_FUNCTION: i32 = 4711;
 pub(crate) const SEED: u64 = 0x1234_5678_9abc_def0;
 pub(crate) const HASH: ResidentHash = ResidentHash { seed: SEED, uses_flow_label: true };
@@ -78,7 +78,7 @@ pub(crate) const fn hop_mac(adjacency: u16) -> MacAddr {
 /// The address of this machine in the test snapshot.
 pub(crate) const LOCAL: [u8; 4] = [10, 200, 0, 1];
 
-/// A lookup that is never made, and the tree that programs search.
+/// A lookup that must not be called, with the tree that programs search.
 #[derive(Debug)]
 struct NoLookup(Option<IntervalTree>);
 
@@ -127,7 +127,7 @@ fn adjacency(at: u16, port: u16) -> Adjacency {
     Adjacency { port: FibPortIndex(port), next_hop, mac: Some(hop_mac(at)) }
 }
 
-/// The test snapshot: frames arrive on port 0.
+/// The test snapshot. Frames arrive on port 0.
 pub(crate) fn snapshot() -> ForwardingTables {
     use TargetAction::{Balance, Blackhole, Forward, Kernel, NoRoute};
     let mut adjacencies: Vec<_> =
@@ -161,7 +161,7 @@ pub(crate) fn snapshot() -> ForwardingTables {
     }
 }
 
-/// The test snapshot with a check of the sources that arrive on port 0.
+/// The test snapshot, with this check of the sources of packets that arrive on port 0.
 pub(crate) fn snapshot_checking(mode: ReversePathMode) -> ForwardingTables {
     snapshot_checking_each([mode, mode])
 }
@@ -202,8 +202,8 @@ pub(crate) fn in_kernel() -> Option<TableWriter<KernelMaps>> {
     Some(writer)
 }
 
-/// Writes heartbeats of all queues that are as far ahead of the kernel's clock as programs accept:
-/// other tests may keep this machine busy until the program runs.
+/// Writes heartbeats of all queues that are as far ahead of the kernel's clock as programs accept,
+/// because other tests may delay the program on a busy machine.
 pub(crate) fn beat_ahead(writer: &TableWriter<KernelMaps>) {
     const AHEAD_NS: u64 = 90_000_000;
     let heartbeat = ResidentHeartbeat::of(Arc::clone(&writer.control), LIMITS.queues);
@@ -220,7 +220,7 @@ pub(crate) fn fill<H: MapHost>(writer: &mut TableWriter<H>) {
         tail.set(256 + usize::from(at), at);
     }
     root.set(10 << 16 | 1 << 8, BLOCK_FLAG | 1);
-    // These block numbers and targets do not exist.
+    // The block numbers and targets of these cells do not exist.
     root.set(10 << 16 | 2 << 8, BLOCK_FLAG | LIMITS.tail_blocks);
     root.set(10 << 16 | 3 << 8, LIMITS.targets);
     let control = Arc::clone(&writer.control);
@@ -233,7 +233,7 @@ pub(crate) struct MemoryMaps {
     arrays: Vec<(String, Arc<MappedArray>)>,
     published: BTreeMap<(&'static str, u16), String>,
     egress: BTreeMap<u16, u32>,
-    /// At each wait for programs, the word at this offset of a map is recorded.
+    /// The word at this offset of a map is recorded at each wait for programs.
     pub(crate) watched: Option<(&'static str, usize)>,
     /// The recorded words; 0 if no word is watched.
     pub(crate) waits: Vec<u64>,
@@ -350,7 +350,7 @@ impl Simulation {
         heartbeat.beat_all(self.interpreter.now_ns);
     }
 
-    /// Checks the sources of frames.
+    /// Sets how the sources of frames are checked.
     pub(crate) fn checking(self, mode: ReversePathMode) -> Self {
         self.checking_each([mode, mode])
     }

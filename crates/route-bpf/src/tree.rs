@@ -11,7 +11,7 @@ use crate::layout::{NODE_SIZE, NODES_OFFSET};
 /// A root entry that is neither a node nor a target: the program leaves all packets to the kernel.
 const NO_TREE: u32 = NODE_FLAG - 1;
 
-/// Two tables; `active` is the number of the table that programs use.
+/// Two tables. Programs use the table with the number `active`.
 #[derive(Debug)]
 pub(crate) struct TreeBuffers<T> {
     buffers: [(T, Arc<MappedArray>); 2],
@@ -23,9 +23,9 @@ impl<T> TreeBuffers<T> {
         Self { buffers: [first, second], active: 0 }
     }
 
-    /// Writes a tree into the table that no program uses, and returns this table. The caller then
-    /// publishes it. If there is no tree, or it has more than `capacity` nodes, all packets are
-    /// left to the kernel.
+    /// Writes a tree into the table that no program uses, and returns this table. The caller must
+    /// then publish it. If there is no tree, or if it has more than `capacity` nodes, the written
+    /// table leaves all packets to the kernel.
     pub(crate) fn write(&self, tree: Option<&IntervalTree>, capacity: u32) -> &T {
         let (table, array) = &self.buffers[self.active ^ 1];
         let tree = tree.filter(|tree| tree.nodes().len() <= capacity as usize);
@@ -43,14 +43,14 @@ impl<T> TreeBuffers<T> {
         table
     }
 
-    /// Records that programs now use the table that was written last, and no longer the other
-    /// table.
+    /// Records that programs now use the table that was written last.
     pub(crate) fn set_published(&mut self) {
         self.active ^= 1;
     }
 }
 
-/// Stores a word. Relaxed: the system call that publishes the table orders it.
+/// Stores a word. Relaxed suffices, because the system call that publishes the table orders the
+/// store.
 fn put(array: &MappedArray, offset: usize, word: u64) {
     let cell = array.atomic::<AtomicU64>(0, offset).expect("the tree was checked against the size");
     cell.store(word, Ordering::Relaxed);

@@ -159,8 +159,8 @@ impl<H: MapHost> TableWriter<H> {
         Ok(())
     }
 
-    /// Sets the addresses of this machine, with the lengths of their prefixes. If a prefix has more
-    /// than one address, apart from 127.0.0.0/8, all packets go to the kernel.
+    /// Sets the addresses of this machine, with their prefix lengths. If a prefix other than
+    /// 127.0.0.0/8 contains more than one address, all packets go to the kernel.
     pub(crate) fn set_local(&mut self, addresses: &[(IpAddr, u8)]) {
         let mut bits = vec![0_u64; layout::LOCAL_SIZE as usize / 8];
         for &(address, len) in addresses {
@@ -218,19 +218,19 @@ impl<H: MapHost> TableWriter<H> {
         }
         let previous = self.current.clone();
         let is_published = self.write_v6(previous.as_ref(), tables)?;
-        // This comes last, so that a retry also writes the trees that could not be published.
+        // The snapshot is stored last. If a tree could not be published, a retry writes it again.
         self.current = Some(tables.clone());
         self.retired.extend(previous);
         if is_published {
-            // Each publication has waited for running programs, after all other records were
-            // written.
+            // Each publication of a tree has waited for running programs, and all other records
+            // were written before.
             self.retired.clear();
             self.quiesced = tables.generation;
         }
         Ok(())
     }
 
-    /// Step 5: replaces the IPv6 trees that differ. Returns whether there were any.
+    /// Step 5: replaces the IPv6 trees that differ. Returns whether any differed.
     fn write_v6(
         &mut self,
         previous: Option<&ForwardingTables>,
@@ -313,8 +313,8 @@ impl<H: MapHost> TableWriter<H> {
         }
     }
 
-    /// Writes the words about sources. They contain no indices, and a target index gets another
-    /// meaning only when no program uses it.
+    /// Writes the words about sources. They contain no indices. A target index gets another meaning
+    /// only after no program uses it.
     fn write_sources(&self, tables: &ForwardingTables) {
         let words = (tables.ports.len() as u32).div_ceil(PORTS_PER_WORD);
         let words = words.min(self.limits.source_size() / 8);
@@ -347,11 +347,11 @@ impl<H: MapHost> TableWriter<H> {
         let options = self.options.get(&FibPortIndex(at)).copied().unwrap_or_default();
         let usable = port.is_up && port.tags == VlanTags::default();
         if !usable {
-            // When an interface leaves the namespace, the kernel removes it from the map. It goes
-            // down before that.
+            // When an interface leaves the namespace, the kernel removes it from the map. Before
+            // that, the interface goes down, so the port is not usable here.
             self.egress.remove(&at);
         }
-        // The map contains the interface even if programs do not use it, because probes do.
+        // The map contains the interface even if the programs do not use it, because probes use it.
         let egress = usable && self.has_egress(at, port.ifindex) && options.egress;
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let flags = flag(usable && options.ingress, layout::PORT_INGRESS)

@@ -40,7 +40,8 @@ fn pings_cross_the_router_in_both_modes_and_both_protocols() {
         }
         let own = router.counters(LEFT).passed(PassReason::Kernel);
         net.ping("10.1.0.1", 1);
-        // At least one more: the hosts may also probe whether the router is still reachable.
+        // The count may be higher by more than one, because the hosts may also probe whether the
+        // router is still reachable.
         assert!(router.counters(LEFT).passed(PassReason::Kernel) > own, "own address");
     }
 }
@@ -116,10 +117,11 @@ fn dropped_attachments_leave_the_interfaces_as_they_were() {
     assert_eq!(router.counters(LEFT).seen(), before);
 }
 
-/// The name of the variable that makes [`holder`] hold a router.
+/// The variable that makes a process execute [`holder`] as the process to kill.
 const HOLD: &str = "SLIPRING_HOLD_ROUTER";
 
-/// Not a test of its own: the next test runs this function in a process that it kills.
+/// This is not a test of its own. The next test starts a process that runs this function, and kills
+/// it.
 #[test]
 fn holder() {
     if std::env::var_os(HOLD).is_none() {
@@ -227,13 +229,14 @@ fn a_probe_finds_the_interface_whose_peer_drops_redirected_frames() {
     assert!(probe(LEFT, "la") && probe(RIGHT, "ra"));
     net.right.command("ethtool", "-K e0 gro off");
     assert!(probe(LEFT, "la") && !probe(RIGHT, "ra"));
-    // A port without egress can be probed as well, because a successful probe enables egress.
+    // A port without the egress option can be probed as well, because a successful probe is what
+    // enables the option.
     router.change(|router| {
         router.set_options(LEFT, ResidentOptions { ingress: true, egress: false });
     });
     assert!(probe(LEFT, "la"));
     router.change(|router| router.set_options(LEFT, ResidentOptions::default()));
-    // While the port is not used as egress, the kernel forwards in that direction.
+    // While the port's egress option is off, the kernel forwards in that direction.
     router.change(|router| {
         router.set_options(RIGHT, ResidentOptions { ingress: true, egress: false });
     });

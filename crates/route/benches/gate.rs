@@ -1,8 +1,8 @@
 //! Instruction counts of the stages, measured by valgrind. Other load on the machine does not
-//! affect them. A count more than 5 % above the expected one fails the run; when a count shrinks,
-//! update it here.
+//! affect them. A count that is more than 5 % above the expected one fails the run. When a count
+//! shrinks, update the expected one here.
 //!
-//! One batch of 64 frames of 64 bytes, with routes to random destinations.
+//! One batch has 64 frames of 64 bytes, with routes to random destinations.
 #![allow(missing_docs, reason = "the macros make public items")]
 
 mod router;
@@ -15,7 +15,7 @@ use router::Router;
 use slipring_fib::FibPortIndex;
 use slipring_route::{RouteBatch, RouteFrame, RouteVerdict};
 
-/// Fails at 5 % more instructions than `expected`.
+/// Makes the benchmark fail if it executes over 5 % more instructions than `expected`.
 fn limit(expected: u64) -> LibraryBenchmarkConfig {
     let mut callgrind = Callgrind::default();
     callgrind.hard_limits([(EventKind::Ir, expected + expected / 20)]);

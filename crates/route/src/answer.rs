@@ -1,8 +1,8 @@
 //! Last stage: ICMP and ICMPv6 errors about packets that cannot be forwarded.
 //!
-//! Errors are packets of the router's own: they are looked up in the VRF of the packet's ingress
-//! port and leave where the route to the sender leads, which need not be where the packet came
-//! from.
+//! The router itself sends these errors. They are looked up in the VRF of the packet's ingress
+//! port, and leave by the route to the packet's sender. This route need not lead to the ingress
+//! port.
 
 mod redirect;
 
@@ -58,7 +58,7 @@ impl AnswerParts<'_> {
     }
 }
 
-/// What happened to an error.
+/// The result of an attempt to send an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerOutcome {
     /// The answer is in the output queue.
@@ -142,7 +142,7 @@ fn admit<'b>(
     Ok((offending, route))
 }
 
-/// Sets the precedence of an IPv4 packet.
+/// Sets the precedence of an IPv4 packet to [`INTERNETWORK_CONTROL`].
 fn raise_precedence(ip: &mut [u8]) {
     let Some([_, tos, ..]) = ip.first_chunk_mut::<12>() else { return };
     *tos = INTERNETWORK_CONTROL;
@@ -168,8 +168,8 @@ pub(crate) fn route_to(view: &RouteView, destination: IpAddr, vrf: u16) -> Optio
     Some(target[0])
 }
 
-/// Sends a packet of the router itself, about `cause`, to `peer` by a route. The packet counts as
-/// generated, and then by its verdict.
+/// Sends a packet of the router itself to `peer` by a route. `cause` is the packet that has caused
+/// it. The packet counts as generated, and in addition by its verdict.
 pub(crate) fn dispatch(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,
@@ -228,7 +228,7 @@ pub(crate) fn enqueue(
 }
 
 impl PacketTraits {
-    /// Returns the traits of the router's own packet about a packet with these traits.
+    /// Returns the traits of a packet that the router sends about a packet with these traits.
     fn of_own_packet(self) -> Self {
         if self.has(Self::V6) { Self::OWN.with(Self::V6) } else { Self::OWN }
     }

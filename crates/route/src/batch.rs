@@ -37,7 +37,7 @@ impl<'f> RouteFrame<'f> {
     }
 }
 
-/// A packet that is dropped with an ICMP error.
+/// The reason why a packet is dropped, and the ICMP error about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rejection {
     pub(crate) cause: RouteDropCause,
@@ -157,8 +157,8 @@ impl RouteBatch {
         packet.l3()..packet.end as usize
     }
 
-    /// Makes the third stage look up `next_hop` instead of the destination of a live frame. Returns
-    /// whether the address is of the packet's family; otherwise nothing changes.
+    /// Makes the third stage look up `next_hop` instead of the destination of a live frame. If the
+    /// address is not of the packet's family, changes nothing and returns false.
     ///
     /// # Panics
     /// If there is no such frame.
@@ -171,7 +171,7 @@ impl RouteBatch {
         true
     }
 
-    /// Starts with `len` new frames.
+    /// Starts a batch of `len` frames.
     pub(crate) fn start(&mut self, len: usize) {
         assert!(len <= MAX_ROUTE_BATCH, "a batch has at most {MAX_ROUTE_BATCH} frames");
         (self.len, self.v4, self.v6, self.rejected) = (len, 0, 0, 0);
@@ -188,7 +188,7 @@ impl RouteBatch {
         self.rejected &= others;
     }
 
-    /// Stores a verdict that is counted elsewhere.
+    /// Stores a verdict. The caller counts it.
     #[inline(always)]
     pub(crate) fn decide(&mut self, at: usize, verdict: RouteVerdict) {
         self.verdicts[at] = Some(verdict);

@@ -32,7 +32,7 @@ drop_causes! {
     TruncatedTag = "truncated-tag",
     /// The destination MAC address belongs to another host.
     OtherMac = "other-mac",
-    /// The frame is a broadcast or multicast of the link, its IP destination a remote host
+    /// The frame is a broadcast or multicast of the link, but its IP destination is a remote host
     /// (RFC 1812, 5.3.4).
     LinkGroup = "link-group",
     /// The frame ends inside its IPv4 header.

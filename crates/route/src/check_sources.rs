@@ -1,8 +1,8 @@
 //! Fourth stage: checks whether a packet with this source may arrive on its port (RFC 3704).
 //!
-//! As in Linux, it comes after the lookup of the destination: a packet without a route is answered
-//! whatever its source is. The source is looked up in the tables of the egress port, in which an
-//! answer would also be looked up.
+//! As in Linux, this stage comes after the lookup of the destination. So a packet without a route
+//! is answered regardless of its source. The source is looked up in the tables of the egress port,
+//! in which an answer would also be looked up.
 
 use slipring_fib::{AdjacencyIndex, ReversePathMode, TargetAction, TargetIndex};
 use slipring_wire::assigned::EtherType;
@@ -25,8 +25,8 @@ pub(crate) fn run(
     frames: &[RouteFrame<'_>],
 ) {
     let mut checked = 0;
-    // Saves the VRF and the target of each destination; the lookup of the sources overwrites them
-    // for a while.
+    // Saves the VRF and the target of each destination, because the lookup of the sources
+    // overwrites them temporarily.
     let mut found = [(0, 0); MAX_ROUTE_BATCH];
     for at in Bits(batch.live()) {
         let packet = &mut batch.packets[at];
@@ -91,7 +91,8 @@ fn judge(view: &RouteView, packet: &RoutedPacket) -> Judgement {
             let buckets = view.tables.buckets.get(usize::from(group));
             !is_strict || buckets.is_some_and(|all| all.iter().any(|index| leads_back(*index)))
         }
-        // A black hole route to the source also drops the packets (RFC 5635).
+        // Other targets fail the check. A black hole route to the source thus also drops the packet
+        // (RFC 5635).
         _ => false,
     };
     match (is_accepted, is_strict) {

@@ -9,7 +9,7 @@ use slipring_neighbour::icmp::{IcmpLimits, QuoteLength};
 /// Options of an engine.
 #[derive(Clone, Debug)]
 pub struct RouteConfig {
-    /// Decides which next hop a flow takes if a route has several.
+    /// Seed of the hash by which a flow chooses among several next hops.
     pub seed: u64,
     /// Limits on the rate of ICMP errors.
     pub icmp_limits: IcmpLimits,
@@ -50,17 +50,18 @@ impl Default for RouteConfig {
 /// Options of a port.
 #[derive(Clone, Debug, Default)]
 pub struct PortPolicy {
-    /// How the sources of packets from the port are checked, of both families; or as the tables say
-    /// ([`FibPort::reverse_path`](slipring_fib::FibPort::reverse_path) and
-    /// [`FibPort::reverse_path_v6`](slipring_fib::FibPort::reverse_path_v6)), if that is stricter.
+    /// How the sources of packets from the port are checked, for both families. The tables' setting
+    /// ([`FibPort::reverse_path`](slipring_fib::FibPort::reverse_path),
+    /// [`FibPort::reverse_path_v6`](slipring_fib::FibPort::reverse_path_v6)) applies instead if it
+    /// is stricter.
     pub reverse_path: ReversePathMode,
     /// The rate at which packets from the port are accepted.
     pub policer: Option<PolicerSpec>,
     /// The priority code point of tagged frames that leave by the port, by the upper three bits of
     /// the DSCP (the class selector, RFC 2474).
     pub priorities: [u8; 8],
-    /// Whether no IPv4 redirects are sent about packets from the port
-    /// (`net.ipv4.conf.IF.send_redirects` of 0), even with [`RouteConfig::sends_redirects`].
+    /// Whether IPv4 redirects about packets from the port are suppressed
+    /// (`net.ipv4.conf.IF.send_redirects` is 0), even with [`RouteConfig::sends_redirects`].
     pub withholds_v4_redirects: bool,
 }
 

@@ -59,9 +59,10 @@ pub struct RouteCounters {
     pub delayed: u64,
     /// Packets that the router itself created: ICMP errors, redirects and others.
     pub generated: u64,
-    /// Redirects among them.
+    /// How many of the packets in `generated` are redirects.
     pub redirects: u64,
-    /// ICMP errors that were not sent only because of the rate limit.
+    /// ICMP errors that were not sent because of the rate limit. Errors that were also suppressed
+    /// for another reason do not count.
     pub suppressed: u64,
     /// Packets that were fragmented; they count as forwarded.
     pub fragmented: u64,

@@ -28,7 +28,7 @@ pub(crate) use link::LinkHeader;
 const MIN_V6_MTU: u32 = 1280;
 
 /// Sends a packet to the neighbour of its adjacency, or holds it. `key` is the address that was
-/// looked up. It is the neighbour's address if the adjacency is for all hosts of the link.
+/// looked up. If the adjacency is for all hosts of the link, `key` is the address of the neighbour.
 ///
 /// # Errors
 /// The [`Rejection`] of a packet that cannot be sent. The frame is then unchanged.
@@ -55,7 +55,7 @@ pub(crate) fn depart(
     }
 }
 
-/// Sends a packet that waited for `mac`.
+/// Sends a held packet, now that the MAC address of its neighbour, `mac`, is known.
 ///
 /// # Errors
 /// As [`depart`].
@@ -97,8 +97,8 @@ fn check<'v>(
     };
     let mtu = match packet.mtu {
         0 => facts.mtu,
-        // The MTU of a route is at least the minimum, or senders could never reduce their packets
-        // enough.
+        // The MTU of an IPv6 route counts as at least the minimum. Otherwise, senders could never
+        // make their packets small enough.
         route if packet.is_v6() => facts.mtu.min(route.max(MIN_V6_MTU)),
         route => facts.mtu.min(route),
     };

@@ -21,9 +21,9 @@ use crate::verdict::{ForwardedFrame, HeldPacket, RouteVerdict};
 use crate::view::RouteView;
 use crate::{check_sources, look_up, parse, rewrite};
 
-/// Makes a router's decisions. Each worker has its own engine; engines share only the tables.
+/// Makes a router's decisions. Each worker has its own engine. Engines share only the tables.
 ///
-/// All times are in ns and never go back.
+/// All times are in ns and must never decrease.
 #[derive(Clone, Debug)]
 pub struct RouteEngine {
     config: RouteConfig,
@@ -130,7 +130,7 @@ impl RouteEngine {
         parse::run(&self.view, punts, &mut self.counters, batch, frames);
     }
 
-    /// Parses a live frame again after its addresses were changed. Only valid before the third
+    /// Parses a live frame again after its addresses were changed. Call this only before the third
     /// stage.
     ///
     /// # Panics

@@ -83,7 +83,7 @@ pub trait ExplainedStages {
     );
 }
 
-/// `()` stands for no stages.
+/// No additional stages.
 impl ExplainedStages for () {
     fn after_parse(
         &mut self,
@@ -137,7 +137,8 @@ impl RouteEngine {
         }
         engine.check_sources(&mut batch, &frames);
         others.after_look_up(&mut engine, &mut batch, &mut frames, now_ns);
-        // A rule may have changed the next hop of the packet.
+        // A rule may have changed the next hop of the packet. If the result of the lookup has
+        // changed, it is a further step.
         if batch.live() != 0 && steps.last() != Some(&matched(&engine, &batch)) {
             steps.push(matched(&engine, &batch));
         }

@@ -49,11 +49,11 @@ fn ports(bytes: &[u8], l4: usize, end: u32, proto: u8) -> u32 {
     if has_ports && l4 + 4 <= end as usize { be32(bytes, l4) } else { 0 }
 }
 
-/// Odd numbers with irregular bits.
+/// Multipliers: odd numbers with irregular bits.
 const MIX: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
 
-/// The two halves of the product, added without carries: each bit of the result depends on all bits
-/// of both factors.
+/// The exclusive or of the two halves of the 128-bit product. Each bit of the result depends on all
+/// bits of both factors.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64

@@ -95,17 +95,17 @@ fn look_up_in(view: &RouteView, vrf: u16, is_v6: bool, scratch: &mut LookupScrat
     }
 }
 
-/// The meaning of a target for one packet.
+/// What a target means for one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resolution {
-    /// Index of the adjacency, and the MTU of the route.
+    /// The index of the adjacency, and the MTU of the route in bytes.
     Adjacency(u16, u32),
     Kernel,
     Drop(RouteDropCause),
     Reject(Rejection),
 }
 
-/// Reads a target. If it has several next hops, chooses that of the packet's flow.
+/// Reads a target. If the target has several next hops, chooses the next hop of the packet's flow.
 #[inline(always)]
 pub(crate) fn read_target(
     view: &RouteView,
@@ -179,7 +179,7 @@ fn refuse(
         _ if packet.traits.has(PacketTraits::LINK_SOURCE) => RouteDropCause::V6SourceLinkLocal,
         Resolution::Drop(cause) => cause,
         Resolution::Reject(rejection) => return batch.reject(at, rejection),
-        // Packets only come here with an adjacency if they must not leave their link.
+        // A packet with an adjacency gets here only if it must not leave its link.
         Resolution::Adjacency(..) => RouteDropCause::LinkGroup,
     };
     batch.settle(counters, at, RouteVerdict::Drop(verdict));

@@ -61,7 +61,7 @@ pub(crate) struct RoutedPacket {
     pub(crate) target: u16,
     /// Index of the adjacency.
     pub(crate) adjacency: u16,
-    /// Properties beside those.
+    /// Further properties of the packet.
     pub(crate) traits: PacketTraits,
     /// The new DSCP, if [`PacketTraits::REMARK`] is set.
     pub(crate) dscp: u8,

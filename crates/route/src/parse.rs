@@ -1,8 +1,8 @@
 //! First stage: which port a frame belongs to, and whether the router may forward its packet.
 //!
 //! A fast path accepts valid packets of the most common forms with a few comparisons. It never
-//! rejects: all other frames go through the complete checks, which name the cause. A test compares
-//! both.
+//! rejects a frame: frames that it does not accept go through the complete checks, which determine
+//! the cause of a drop. A test compares the two paths.
 
 mod ipv4;
 mod ipv6;
@@ -117,7 +117,7 @@ fn examine(
 }
 
 impl RouteBatch {
-    /// Makes a packet live.
+    /// Marks a packet as live.
     #[inline(always)]
     fn accept(&mut self, at: usize, packet: RoutedPacket, destination: u128) {
         self.packets[at] = packet;

@@ -1,4 +1,4 @@
-//! Packets for the kernel: their class, by which rates are limited (RFC 6192), and the reason.
+//! Packets for the kernel: the class, by which their rate is limited (RFC 6192), and the reason.
 
 use slipring_wire::assigned::{EtherType, IpProto};
 
@@ -63,11 +63,11 @@ pub enum PuntReason {
     /// The route leads to the kernel: local addresses, broadcasts, and routes that the tables
     /// cannot represent.
     Route,
-    /// The route to the source is one that the tables cannot represent, so that only the kernel can
-    /// check the reverse path.
+    /// The tables cannot represent the route to the source. So only the kernel can check the
+    /// reverse path.
     ReversePath,
-    /// The route to the sender of a packet is one that the tables cannot represent, so that only
-    /// the kernel can send the ICMP error about the packet.
+    /// The tables cannot represent the route to the packet's sender. So only the kernel can send
+    /// the ICMP error about the packet.
     ErrorRoute,
 }
 

@@ -33,8 +33,9 @@ impl RouteEngine {
         batch.settle(&mut self.counters, at, RouteVerdict::Drop(cause));
     }
 
-    /// Returns whether the kernel will probably forward a frame that it gets: it gets the frame
-    /// because of the packet's options or its route, and the packet is not for the router itself.
+    /// Returns whether the kernel will probably forward a frame that it gets. This is so if the
+    /// kernel gets it because of the packet's options or route, and the packet is not for the
+    /// router itself.
     ///
     /// # Panics
     /// If there is no such frame.
@@ -60,8 +61,8 @@ impl RouteEngine {
         })
     }
 
-    /// Finds the route of one live frame again after [`RouteBatch::set_next_hop`]. Only valid after
-    /// the third stage.
+    /// Finds the route of one live frame again after [`RouteBatch::set_next_hop`]. Call this only
+    /// after the third stage.
     ///
     /// # Panics
     /// If there is no such frame.
@@ -98,9 +99,9 @@ impl RouteEngine {
         self.counters.count(port.0, &RouteVerdict::Drop(cause));
     }
 
-    /// For a frame that is not in a port's memory: if its verdict is `Forward` or `Hold`, puts a
-    /// copy into the output queue. Other verdicts need no action. Returns `false` if the queue is
-    /// full, and counts the frame as dropped then.
+    /// Handles a frame that is not in a port's memory. If its verdict is `Forward` or `Hold`, puts
+    /// a copy into the output queue. Other verdicts need no action. If the queue is full, counts
+    /// the frame as dropped and returns `false`.
     ///
     /// # Panics
     /// If there is no such frame.
@@ -120,9 +121,9 @@ impl RouteEngine {
         answer::enqueue(&mut self.output, frame, &verdict)
     }
 
-    /// Routes an IP packet that the router itself sends, as if it had arrived at `port`, but
-    /// without decrementing its TTL. The packet is then in the output queue. Returns `false` if it
-    /// is dropped.
+    /// Routes an IP packet that the router itself sends. It is treated as if it had arrived at
+    /// `port`, except that its TTL is not decremented. Puts the packet into the output queue.
+    /// Returns `false` if the packet is dropped.
     pub fn originate(&mut self, port: FibPortIndex, packet: &[u8]) -> bool {
         let Some((destination, traits)) = destination_of(packet) else { return false };
         let vrf = self.view.port(port.0).map_or(0, |facts| facts.vrf);

@@ -92,8 +92,8 @@ impl HeldPacket {
         self.packet.end as usize
     }
 
-    /// The port at which the packet arrived. For an ICMP error, the port of the packet that it is
-    /// about.
+    /// The port at which the packet arrived. For an ICMP error of the router, it is the ingress
+    /// port of the packet that caused the error.
     #[must_use]
     pub const fn ingress(&self) -> FibPortIndex {
         FibPortIndex(self.packet.port)

@@ -28,8 +28,8 @@ pub(crate) struct PortFacts {
     pub(crate) mac: u64,
     /// MTU in bytes.
     pub(crate) mtu: u32,
-    /// The MTU if frames leave without tags and the port is up, otherwise 0: no packet is that
-    /// short, so one comparison excludes all special cases.
+    /// The MTU if frames leave without tags and the port is up, otherwise 0. No packet has length
+    /// 0, so one comparison excludes all special cases.
     pub(crate) plain_mtu: u32,
     /// Index of the port's VRF.
     pub(crate) vrf: u16,
@@ -60,7 +60,7 @@ struct InterfaceFacts {
     tagged: Box<[(u64, u16)]>,
 }
 
-/// A snapshot, prepared for the stages.
+/// A snapshot in the form that the stages use.
 #[derive(Clone, Debug)]
 pub(crate) struct RouteView {
     pub(crate) tables: Arc<ForwardingTables>,
@@ -113,7 +113,7 @@ impl RouteView {
         Some(tagged[at].1)
     }
 
-    /// The target with this index; beyond the table, the kernel.
+    /// The target with this index. An index beyond the table yields the target for the kernel.
     #[inline(always)]
     pub(crate) fn target(&self, target: TargetIndex) -> Target {
         const KERNEL: Target = Target { action: TargetAction::Kernel, mtu: 0 };
@@ -126,7 +126,7 @@ impl RouteView {
         self.tables.adjacencies.get(usize::from(index))
     }
 
-    /// The adjacency for flows with this hash, of a route with several next hops.
+    /// The adjacency in bucket group `group` for flows with this hash.
     #[inline]
     pub(crate) fn bucket(&self, group: u16, hash: u32) -> Option<AdjacencyIndex> {
         let buckets = self.tables.buckets.get(usize::from(group))?;
@@ -134,8 +134,8 @@ impl RouteView {
     }
 
     /// The source address of errors about packets from `port`: the port's address in the subnet of
-    /// `peer`, else its first address of that family with at least the scope of the peer's address,
-    /// else an address of another port (RFC 1812, 4.3.2.4; RFC 4443, 2.2).
+    /// `peer`; otherwise the port's first address of that family whose scope is at least the scope
+    /// of `peer`; otherwise an address of another port (RFC 1812, 4.3.2.4; RFC 4443, 2.2).
     pub(crate) fn own_address(&self, port: u16, peer: IpAddr) -> Option<IpAddr> {
         let own = self.tables.ports.get(usize::from(port))?;
         // Senders with link-local addresses get no errors, because their packets are not forwarded.
@@ -189,7 +189,7 @@ fn interface(ifindex: u32, ports: &[FibPort]) -> InterfaceFacts {
     InterfaceFacts { untagged, tagged: tagged.into() }
 }
 
-/// Orders the tags of a frame; 0 without tags.
+/// Returns a sort key for the tags of a frame; 0 without tags.
 fn tag_key(tags: VlanTags) -> u64 {
     let half = |tag: Option<(u16, u16)>| {
         tag.map_or(0, |(tpid, vid)| u64::from(tpid) << 16 | u64::from(vid))

@@ -7,14 +7,15 @@
 use slipring_fib::FibPortIndex;
 use slipring_port::Nanos;
 
-/// The wait if an interface refuses frames again after a probe. The first wait is 0; each further
-/// wait is twice as long.
+/// The wait before the second probe of an interface that keeps refusing frames. Before the first
+/// probe there is no wait; each further wait is twice the previous one.
 const FIRST_DELAY_NS: Nanos = 1_000_000_000;
 const MAX_DELAY_NS: Nanos = 300_000_000_000;
-/// An interface that has sent for this time is probed at once.
+/// If an interface refuses frames this long after its last probe, it is probed again without a
+/// wait.
 const CALM_NS: Nanos = 60_000_000_000;
 
-/// The refusals of the interfaces, by port.
+/// The probe times of the interfaces that have refused frames, by port.
 #[derive(Debug, Default)]
 pub(crate) struct ProbeBackoff {
     ports: Vec<PortBackoff>,
@@ -22,10 +23,10 @@ pub(crate) struct ProbeBackoff {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct PortBackoff {
-    /// When the last probe was due.
+    /// When the last probe was due; `None` before the first one.
     probed_at: Option<Nanos>,
     delay: Nanos,
-    /// When the next probe is due.
+    /// When the next probe is due; `None` if none is due.
     due: Option<Nanos>,
 }
 

@@ -27,10 +27,11 @@ pub(crate) use obstacle::{CheckedInterface, Obstacle, ObstacleKind};
 pub(crate) use tcx::accept_all;
 
 /// Finds all stages of the kernel that packets between these interfaces would bypass, and the
-/// interfaces on which the kernel would not forward them.
+/// interfaces on which the kernel would not forward packets.
 ///
 /// # Errors
-/// If the kernel refuses to list it: then it is not known that nothing is bypassed.
+/// The kernel's error if it refuses to list a stage. It is then not known whether packets would
+/// bypass that stage.
 pub(crate) fn obstacles(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obstacle>> {
     let mut found = announced(interfaces)?;
     found.extend(unannounced(interfaces, &mut HookLister::default())?);
@@ -65,7 +66,7 @@ pub(crate) fn unannounced(
     Ok(found)
 }
 
-/// An obstacle for stages that cannot be listed, because they might not be empty.
+/// An obstacle for a stage whose contents cannot be listed. The stage may contain something.
 pub(crate) fn unlisted(error: &io::Error) -> Obstacle {
     Obstacle {
         kind: ObstacleKind::Bypass,

@@ -1,5 +1,5 @@
-//! The file of `--config`: interfaces, engine, rules and limits, in sections. Flags that are typed
-//! take precedence.
+//! The file of `--config`: interfaces, engine, rules and limits, in sections. Flags on the command
+//! line take precedence over the file.
 
 mod print;
 
@@ -37,7 +37,7 @@ pub(crate) struct RouterConfig {
     pub(crate) policers: Vec<InterfacePolicer>,
     pub(crate) source_checks: Vec<SourceCheck>,
     pub(crate) vrfs: Vec<NamedVrf>,
-    /// Lists of tables for which there is space at least.
+    /// Minimum number of lists of tables for which space is reserved.
     pub(crate) min_vrfs: Option<usize>,
     pub(crate) engine: EngineSettings,
     pub(crate) live: LiveSettings,
@@ -77,10 +77,10 @@ impl EngineSettings {
 const BUSY_POLL: [&str; 3] = ["adaptive", "always", "never"];
 
 impl RouterConfig {
-    /// Reads a file. Relative paths in it start at its directory.
+    /// Reads a file. Relative paths in the file start at the file's directory.
     ///
     /// # Errors
-    /// The first mistake, with its line, and what is allowed.
+    /// The first mistake, with its line, and the values that are allowed there.
     pub(crate) fn read(path: &Path) -> Result<Self, Diagnostic> {
         let dir = path.parent().unwrap_or(Path::new(""));
         SettingsFile::open(path)?.read(|root| Self::of(root, dir))
@@ -166,7 +166,8 @@ struct FibSettings {
 
 fn fib(section: &mut SettingsSection<'_>) -> Result<FibSettings, Diagnostic> {
     let max_routes = section.number("max_routes", 1..=u64::from(u32::MAX))?;
-    // A heartbeat promises that the tables are at most 100 ms old.
+    // A heartbeat promises that the tables are at most 100 ms old, so changes are not collected for
+    // longer than half of that.
     let coalesce_ms = section.number("coalesce_ms", 0..=50)?;
     let min_vrfs = section.number("vrfs", 1..=MAX_VRFS as u64)?;
     Ok(FibSettings {
@@ -194,7 +195,7 @@ fn icmp(section: &mut SettingsSection<'_>) -> Result<LiveSettings, Diagnostic> {
     let mut live = LiveSettings::default();
     let limits = &mut live.icmp_limits;
     if let Some(rate) = section.number("errors_per_s", 0..=1_000_000)? {
-        // The burst is a twentieth of a second.
+        // The burst is the number of errors of a twentieth of a second.
         (limits.per_second, limits.burst) = (rate as u32, rate.div_ceil(20) as u32);
     }
     if let Some(rate) = section.number("per_source_per_s", 0..=1_000_000)? {

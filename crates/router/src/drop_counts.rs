@@ -1,10 +1,10 @@
-//! Counts of dropped packets, and since when they are counted.
+//! Counts of dropped packets, and the time from which they are counted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Where packets were dropped, if an interface is known, and why.
+/// The interface on which packets were dropped, if it is known, and the cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DropPlace {
     pub(crate) dev: Option<String>,
@@ -14,7 +14,7 @@ pub(crate) struct DropPlace {
 /// Counts of dropped packets.
 pub(crate) type DropCounts = BTreeMap<DropPlace, u64>;
 
-/// What was counted since earlier counts.
+/// The increase of each count since `earlier`.
 pub(crate) fn since(counts: &DropCounts, earlier: &DropCounts) -> DropCounts {
     let before = |place: &DropPlace| earlier.get(place).copied().unwrap_or_default();
     let grown = |(place, count): (&DropPlace, &u64)| {
@@ -35,8 +35,8 @@ struct Baseline {
 }
 
 impl DropBaseline {
-    /// The counts since the last reset, and how long ago that was. With `resets`, they are counted
-    /// from `counts` on next time: each packet is in one answer.
+    /// The counts since the last reset, and how long ago that reset was. With `resets`, the next
+    /// call counts from `counts` on, so each packet is in exactly one answer.
     pub(crate) fn take(&self, counts: DropCounts, resets: bool) -> (DropCounts, Option<u64>) {
         // A poisoned lock can be ignored: a baseline is replaced as a whole.
         let mut baseline = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,7 @@ use crate::figures::RouterFigures;
 use crate::names::{ANSWER_VERSION, ask};
 use crate::routing::RoutingHandle;
 
-/// The counts of this moment.
+/// The present counts.
 pub(crate) fn counted(figures: &RouterFigures) -> DropCounts {
     let of_interfaces = figures.interfaces.iter().flat_map(|of| {
         let place =
@@ -29,7 +29,8 @@ pub(crate) fn counted(figures: &RouterFigures) -> DropCounts {
     counts
 }
 
-/// Answers the request `drop`; with `reset`, what the answer has is not counted again.
+/// Answers the request `drop`. With `resets`, later answers do not count the packets of this answer
+/// again.
 pub(crate) fn answer(routing: &RoutingHandle, resets: bool) -> Result<Value, ControlRefusal> {
     let baseline = ask(routing, |routing| routing.drops.clone())?;
     let workers = routing.worker_figures();

@@ -25,7 +25,7 @@ pub(crate) fn dump(family: isize, request: u16, body: &[u8]) -> io::Result<Vec<V
     DumpSocket::open(family)?.dump(request, body)
 }
 
-/// A socket for one dump after the other. After an error, it may still contain answers.
+/// A socket for several dumps, one after another. After an error, unread answers may remain in it.
 pub(crate) struct DumpSocket {
     socket: Socket,
     buffer: Vec<u8>,

@@ -16,7 +16,7 @@ use slipring_port::Nanos;
 
 /// How long events are recorded after a client has asked.
 const RECORDING_NS: Nanos = 60_000_000_000;
-/// Maximum number of events that wait: some seconds of a table that changes as a whole.
+/// Maximum number of events that wait. This suffices for some seconds while a whole table changes.
 const MAX_EVENTS: usize = 1 << 15;
 /// Maximum number of events in an answer.
 const PAGE: usize = 1000;
@@ -46,13 +46,14 @@ impl NumberedEvents {
     }
 }
 
-/// What a client gets.
+/// The answer to a client's request for events.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct EventPage {
     pub(crate) events: Vec<Value>,
-    /// The number by which the client asks for the following events.
+    /// The number with which the client requests the events that follow.
     pub(crate) next: u64,
-    /// Events that it has missed; at least this many, if recording had ended.
+    /// Number of events that the client has missed. It is a lower bound if recording had ended in
+    /// between.
     pub(crate) lost: u64,
 }
 
@@ -63,12 +64,12 @@ impl EventLog {
         time < self.0.records_until.load(Ordering::Relaxed)
     }
 
-    /// Records from now on for a while. Returns whether it did not before.
+    /// Records events for [`RECORDING_NS`] from now on. Returns whether recording was off before.
     pub(crate) fn record(&self, time: Nanos) -> bool {
         let mut events = self.lock();
         let begins = !self.is_recording(time);
         if begins {
-            // What has happened since the last event is not known: that counts as one.
+            // Events since the last recorded one are unknown. They count as one missed event.
             events.first = events.next() + 1;
             events.queue.clear();
         }
@@ -93,7 +94,8 @@ impl EventLog {
         self.lock().next()
     }
 
-    /// Returns events from a number on; waits for one, at most for `patience`.
+    /// Returns the events from number `from` on. If there are none yet, waits for an event, at most
+    /// for `patience`.
     pub(crate) fn page(&self, from: u64, patience: Duration) -> EventPage {
         let is_empty = |events: &mut NumberedEvents| events.next() <= from;
         let waited = self.0.arrived.wait_timeout_while(self.lock(), patience, is_empty);

@@ -26,9 +26,9 @@ use crate::routing::RoutingHandle;
 /// The kinds of events.
 pub(crate) const KINDS: [&str; 7] =
     ["route", "neighbour", "link", "address", "drop", "interface", "router"];
-/// How long the answer to a client waits for events.
+/// Maximum time for which an answer to a client waits for events.
 const MAX_WAIT: Duration = Duration::from_secs(1);
-/// Time between two looks at the figures.
+/// Time between two samples of the figures.
 const SAMPLE_PERIOD_NS: Nanos = 1_000_000_000;
 
 impl SampledFigures {
@@ -45,10 +45,11 @@ impl SampledFigures {
 }
 
 impl RouterEvents {
-    /// Adds what has changed since the last look at the figures, if that is a second ago; or takes them
-    /// as the first ones.
+    /// Adds the changes since the last sample of the figures, if that sample is at least a second
+    /// old. With `is_first`, only takes a sample, with which later ones are compared.
     fn sample(&self, routing: &RoutingHandle, is_first: bool) {
-        // One client at a time looks. A poisoned lock can be ignored: a sample is replaced as a whole.
+        // Only one client at a time takes a sample. A poisoned lock can be ignored: a sample is
+        // replaced as a whole.
         let mut sampled = self.sampled.lock().unwrap_or_else(PoisonError::into_inner);
         let time = now();
         if sampled.as_ref().is_some_and(|last| !is_first && time < last.at + SAMPLE_PERIOD_NS) {

@@ -95,7 +95,7 @@ pub(crate) enum FeedProgress {
     Dumping,
     /// Messages that another thread reads: a descriptor becomes readable with the next part.
     Ahead,
-    /// Notifications, which may have waited for some time.
+    /// Notifications, the oldest of which may have waited for some time.
     Backlog,
 }
 
@@ -106,7 +106,7 @@ impl FeedProgress {
     }
 }
 
-/// The sockets.
+/// The netlink sockets.
 pub(crate) struct KernelFeed {
     links: FeedSocket,
     routes: FeedSocket,
@@ -166,7 +166,8 @@ impl KernelFeed {
         Ok(progress)
     }
 
-    /// Descriptors of which one is readable when [`Self::receive`] has something to read.
+    /// The descriptors to poll. At least one of them is readable when [`Self::receive`] has
+    /// something to read.
     pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
         [&self.links, &self.routes, &self.ipv6].map(FeedSocket::descriptor)
     }
@@ -271,13 +272,13 @@ impl FeedSocket {
         Ok(true)
     }
 
-    /// Reads the messages in a buffer; the result says whether it was a part of a dump.
+    /// Reads the messages in a buffer. Returns whether they were part of a dump.
     fn read(&mut self, bytes: &[u8], reader: &mut impl FeedReader) -> FeedProgress {
         let mut progress = FeedProgress::Backlog;
         for message in Messages::new(bytes) {
             let Ok(message) = message else {
-                // The message could not be parsed. It may have been any change, so it counts as
-                // lost.
+                // The message could not be parsed. It may have announced any change, so it counts
+                // as a lost notification.
                 reader.overrun();
                 continue;
             };
@@ -304,8 +305,9 @@ impl FeedSocket {
     }
 }
 
-/// Lets the kernel queue much more than by default. Without CAP_NET_ADMIN, the size is limited by
-/// `net.core.rmem_max`: overruns are then more likely, and each costs a dump.
+/// Makes the kernel queue many more messages than by default. Without CAP_NET_ADMIN,
+/// `net.core.rmem_max` limits the size. The socket then overruns more often, and each overrun
+/// requires new dumps.
 fn enlarge(socket: &Socket) {
     let forced = sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER);
     if forced.is_err() {

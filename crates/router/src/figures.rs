@@ -16,8 +16,8 @@ use crate::subinterface::SubinterfaceFigures;
 use crate::traffic::ForwardedTraffic;
 use crate::worker::WorkerFigures;
 
-/// The counters of an interface: packets that arrived on it were forwarded, dropped, or left to the
-/// kernel.
+/// The counters of an interface: packets that arrived on it and were forwarded, dropped, or left to
+/// the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct InterfaceFigures {
     pub(crate) name: String,
@@ -27,11 +27,12 @@ pub(crate) struct InterfaceFigures {
     pub(crate) forwarded: ForwardedTraffic,
     /// Packets left to the kernel, by reason.
     pub(crate) passed: BTreeMap<&'static str, u64>,
-    /// Packets dropped by the program or the engine in user space, or lost at its queues, by cause; of
-    /// causes `driver` and `ring-full-from-kernel`, those that were to leave by this interface.
+    /// Packets dropped by the program or by the engine in user space, or lost at its queues, by
+    /// cause. The causes `driver` and `ring-full-from-kernel` count packets that were to leave by
+    /// this interface.
     pub(crate) dropped: BTreeMap<&'static str, u64>,
-    /// Packets that the engine in user space has left to the kernel, by class. They are among
-    /// `passed`.
+    /// Packets that the engine in user space has left to the kernel, by class. `passed` includes
+    /// them.
     pub(crate) punted: BTreeMap<&'static str, u64>,
     /// Forwarded packets that exceeded the rate of a policer and therefore got another DSCP.
     pub(crate) marked: u64,
@@ -45,7 +46,8 @@ pub(crate) struct WorkerSummary {
     pub(crate) queues: Vec<u16>,
     /// Frames received.
     pub(crate) frames: u64,
-    /// Frames given to the thread whose rules must check them; that thread counts them as received.
+    /// Frames given to the thread whose rules must check them. The other thread counts them in its
+    /// `frames`.
     pub(crate) handed: u64,
     /// Time of turns that moved frames, in ns.
     pub(crate) busy_ns: u64,
@@ -53,11 +55,12 @@ pub(crate) struct WorkerSummary {
     pub(crate) held: u64,
     /// ICMP errors and redirects that the thread has sent.
     pub(crate) generated: u64,
-    /// Packets for the kernel that exceeded the rate of their class, and were dropped, by class.
+    /// Packets for the kernel that were dropped because they exceeded the rate of their class, by
+    /// class.
     pub(crate) limited: BTreeMap<&'static str, u64>,
     /// Packets that the kernel did not take.
     pub(crate) failed: u64,
-    /// The counters of its rules; only with `--rules`.
+    /// The counters of the thread's rules; `None` without `--rules`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rules: Option<RuleFigures>,
 }
@@ -70,7 +73,7 @@ pub(crate) struct RuleFigures {
     pub(crate) dropped: u64,
     /// Packets that were put into pipes, or that waited for other fragments.
     pub(crate) delayed: u64,
-    /// Packets that wait now.
+    /// Packets that wait in pipes or for fragments now.
     pub(crate) waiting: u64,
     /// Packets that the rules have made: resets and keepalives.
     pub(crate) made: u64,
@@ -85,9 +88,9 @@ pub(crate) struct FibFigures {
     pub(crate) v6: u64,
     /// Neighbours on the router's interfaces.
     pub(crate) neighbours: u64,
-    /// Number of snapshots that the programs have used.
+    /// Number of snapshots that have come into use.
     pub(crate) generation: u64,
-    /// How often a table of the kernel was read again after the first time.
+    /// How often a table of the kernel was dumped again after its first dump.
     pub(crate) resyncs: u64,
     pub(crate) overruns: u64,
     /// Routes and neighbours for which there was no space, so that the kernel forwards their
@@ -95,7 +98,7 @@ pub(crate) struct FibFigures {
     pub(crate) refused: u64,
     /// How often the kernel did not accept a snapshot at the first attempt.
     pub(crate) failed: u64,
-    /// Requests to refresh neighbours for which there was no space.
+    /// Requests to refresh a neighbour that were dropped because the queue of requests was full.
     pub(crate) dropped_requests: u64,
 }
 
@@ -109,14 +112,14 @@ pub(crate) struct RouterFigures {
     pub(crate) workers: Vec<WorkerSummary>,
 }
 
-/// The cause of packets that an interface's driver has dropped after they were redirected to it.
+/// The drop cause of packets that were redirected to an interface and then dropped by its driver.
 pub(crate) const DRIVER_DROP: &str = "driver";
 
-/// The cause of packets of a subinterface that found a ring full.
+/// The drop cause of packets from a subinterface that found a ring full.
 pub(crate) const QUEUE_FULL: &str = "ring-full";
 
-/// The cause of packets that this machine sends to a subinterface, and that found the ring of the
-/// interface below full. Unlike others, they have not arrived on it.
+/// The drop cause of packets that this machine sends to a subinterface, if the ring of the parent
+/// interface is full. Unlike packets of other causes, these have not arrived on the subinterface.
 pub(crate) const UNSENT_OF_KERNEL: &str = "ring-full-from-kernel";
 
 /// Why the kernel gets packets of a subinterface without a decision of the engine.
@@ -333,8 +336,8 @@ impl InterfaceFigures {
         let SubinterfaceFigures { counters, routed, .. } = figures;
         let passed = PuntReason::ALL.into_iter().zip(routed.reasons);
         let passed = passed.map(|(reason, count)| (reason.name(), count));
-        // Packets that did not reach any stage of the engine, because the tables were old or the
-        // interface was left to the kernel.
+        // These packets did not reach any stage of the engine, because the tables were too old or
+        // the interface was left to the kernel.
         let by_class: u64 = routed.kernel.iter().sum();
         let by_reason: u64 = routed.reasons.iter().sum();
         let given = counters.to_kernel + counters.resolution_from_wire;
@@ -389,8 +392,8 @@ impl InterfaceFigures {
         figures
     }
 
-    /// Replaces the count of packets that the program handed over by what the workers did with
-    /// them.
+    /// Replaces the count of packets that the program handed over by the counts of what the workers
+    /// did with these packets.
     fn set_user_space(&mut self, port: usize, workers: &[WorkerFigures]) {
         self.forwarded = ForwardedTraffic::default();
         for worker in workers {

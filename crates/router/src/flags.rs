@@ -36,7 +36,7 @@ pub(crate) fn command() -> Command {
                 .value_parser(IoChoice::NAMES)
                 .default_value("auto")
                 .help("Where packets are forwarded: in XDP, or by threads behind AF_XDP or packet sockets"),
-            // By default, as many threads as there are queues and CPUs.
+            // The default is one thread per queue, but not more threads than CPUs.
             flags::with_note(flags::threads(1024), "with --io xsk or packet")
                 .default_value(Resettable::Reset),
             switch(

@@ -3,7 +3,7 @@
 use slipring_cli::Diagnostic;
 use slipring_cli::sections::SettingsSection;
 
-/// Refuses the name of an interface in a file that is not among those in the file.
+/// Refuses an interface name in a file if the file's list of interfaces does not contain it.
 ///
 /// # Errors
 /// The mistake, with the name that was probably meant.

@@ -7,8 +7,8 @@ use slipring_route::PuntClass;
 /// The settings. All threads get them as one task, between two bursts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LiveSettings {
-    /// Packets per second that the kernel gets from all workers together, by class, in the order of
-    /// [`PuntClass::ALL`].
+    /// Packets per second that all workers together may give to the kernel, by class, in the order
+    /// of [`PuntClass::ALL`].
     pub(crate) punt_rates: [u64; PuntClass::COUNT],
     /// Limits on the ICMP errors of each thread.
     pub(crate) icmp_limits: IcmpLimits,

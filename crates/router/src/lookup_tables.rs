@@ -21,7 +21,7 @@ use slipring_rtnetlink::{MessageBody, Messages, RequestBuilder, RouteFamily, Rul
 use crate::dump::read_dump;
 use crate::port_settings::InterfaceVrf;
 
-/// The most lists of tables.
+/// Maximum number of VRFs.
 pub(crate) const MAX_VRFS: usize = 16;
 
 /// The meaning of the routing rules for the router.
@@ -34,8 +34,9 @@ pub(crate) struct LookupTables {
 }
 
 impl LookupTables {
-    /// Reads the rules that the mirror knows. Tables that a VRF has, and that are still needed, stay
-    /// there. A port with a name in `named` gets a VRF only if its packets are looked up in that table.
+    /// Evaluates the rules that the mirror contains. A VRF keeps its number as long as its tables
+    /// are needed. A port with a name in `named` gets a VRF only if its packets are looked up in
+    /// that table.
     pub(crate) fn of(mirror: &Mirror, ifindexes: &[u32], named: &[Option<InterfaceVrf>]) -> Self {
         let of_port = |(at, ifindex): (usize, &u32)| {
             // A VRF device has local addresses of its own, which the engines do not know.
@@ -75,8 +76,8 @@ fn tables_of(of: impl Fn(RouteFamily) -> Option<Vec<u32>>) -> Option<VrfConfig> 
     Some(VrfConfig { v4: of(RouteFamily::V4)?, v6: of(RouteFamily::V6)? })
 }
 
-/// The VRFs of a router at its start, which still have no tables but for the first: as many as the
-/// rules that name its interfaces need, and at least `least`.
+/// The VRFs of a router at its start: as many as the rules for its interfaces need, and at least
+/// `least`. Only the first VRF has tables already.
 ///
 /// # Errors
 /// The kernel's error.

@@ -1,9 +1,10 @@
-//! The sections `[[vrf]]` of a file: a name for a table of the kernel, and the interfaces whose packets
-//! are looked up in it.
+//! The sections `[[vrf]]` of a file: a name for a table of the kernel, and the interfaces whose
+//! packets are looked up in that table.
 //!
-//! The kernel chooses the table by its rules (`ip rule`), since it gets what the router does not
-//! forward. The section says that it is to be this table and no other: a start is refused if the
-//! kernel has other rules, and packets are left to it if they change.
+//! The kernel's rules (`ip rule`) choose the table, because the kernel also forwards the packets
+//! that the router leaves to it. The section states which table the rules must choose. If they
+//! choose another table, the router refuses to start; if they change later, it leaves the packets
+//! to the kernel.
 
 use std::io;
 
@@ -18,10 +19,10 @@ use crate::port_settings::InterfaceVrf;
 
 /// The section's name.
 pub(crate) const SECTION: &str = "vrf";
-/// Maximum length of a name, as of an interface.
+/// Maximum length of a VRF's name, in bytes. It is the same as for interfaces.
 const MAX_NAME_BYTES: usize = 15;
 
-/// A section.
+/// A section `[[vrf]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedVrf {
     pub(crate) name: String,
@@ -30,10 +31,10 @@ pub(crate) struct NamedVrf {
 }
 
 impl NamedVrf {
-    /// Reads a section. `known` are the router's interfaces, if the file says.
+    /// Reads a section. `known` contains the router's interfaces, if the file lists them.
     ///
     /// # Errors
-    /// The mistake.
+    /// The first mistake, with its line.
     pub(crate) fn read(
         section: &mut SettingsSection<'_>,
         known: Option<&[String]>,
@@ -78,10 +79,10 @@ fn name(text: &str) -> Result<String, String> {
     is_name.then(|| text.to_owned()).ok_or(allowed)
 }
 
-/// Finds what two sections cannot both have: the name, or an interface.
+/// Checks that no two sections have the same name or the same interface.
 ///
 /// # Errors
-/// What it is, in words.
+/// The name or interface that is in two sections, in words.
 pub(crate) fn check_apart(vrfs: &[NamedVrf]) -> Result<(), String> {
     for (at, vrf) in vrfs.iter().enumerate() {
         for other in &vrfs[..at] {
@@ -96,13 +97,13 @@ pub(crate) fn check_apart(vrfs: &[NamedVrf]) -> Result<(), String> {
     Ok(())
 }
 
-/// The VRF of an interface.
+/// The VRF of an interface; `None` if no section names the interface.
 pub(crate) fn of_interface(vrfs: &[NamedVrf], interface: &str) -> Option<InterfaceVrf> {
     let vrf = vrfs.iter().find(|vrf| vrf.interfaces.iter().any(|name| name == interface))?;
     Some(InterfaceVrf { name: vrf.name.clone(), table: vrf.table })
 }
 
-/// The commands that add the kernel's rules which the sections need and which it lacks.
+/// Returns the commands that add the rules which the sections need and the kernel does not have.
 ///
 /// # Errors
 /// The kernel's error.

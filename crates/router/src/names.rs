@@ -11,7 +11,7 @@ use slipring_wire::mac::MacAddr;
 use crate::kernel_words::kind_name;
 use crate::routing::{Routing, RoutingHandle};
 
-/// Version of the answers.
+/// Version of the format of answers.
 pub(crate) const ANSWER_VERSION: u32 = 1;
 
 /// Asks the routing thread a question and returns the answer.

@@ -1,5 +1,5 @@
-//! Reads how many neighbours the kernel can store (`gc_thresh3` of ip-sysctl). No more neighbours
-//! can be resolved at a time.
+//! Reads how many neighbours the kernel can store (`gc_thresh3` of ip-sysctl). The kernel cannot
+//! resolve more neighbours than that at a time.
 
 use std::io;
 

@@ -40,7 +40,8 @@ pub(crate) struct NeighbourRequests {
     waiting: VecDeque<GatewayRequest>,
     asked: BTreeMap<(u32, IpAddr), Nanos>,
     pruned_at: Nanos,
-    /// Requests for which there was no space. They are repeated when the neighbour is needed again.
+    /// Requests that were dropped because the queue was full. They are repeated when the neighbour
+    /// is needed again.
     pub(crate) dropped: u64,
     /// Neighbours that did not answer the kernel's requests.
     failed: Vec<GatewayRequest>,

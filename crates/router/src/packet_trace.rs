@@ -17,7 +17,7 @@ use slipring_filter::CbpfProgram;
 use slipring_port::{Nanos, now};
 use slipring_route::{PuntReason, RouteVerdict};
 
-/// A trace ends if no request for it comes within this time.
+/// A trace ends if its client makes no request for this time.
 const PATIENCE: Nanos = 60_000_000_000;
 /// Value of `ends_at` of a trace that has ended.
 const ENDED: Nanos = 0;
@@ -53,7 +53,7 @@ impl TraceMemory {
     }
 }
 
-/// What a client and the workers share.
+/// The state of a trace that its client and the workers share.
 #[derive(Debug)]
 pub(crate) struct PacketTrace {
     memory: TraceMemory,
@@ -105,8 +105,8 @@ impl PacketTrace {
         !self.has_ended.load(Ordering::Relaxed) && !self.is_abandoned(time)
     }
 
-    /// Whether the trace has ended because no client has requested packets for too long. Ends it if
-    /// this is so.
+    /// Returns whether the client has requested no packets for too long, and ends the trace in this
+    /// case.
     pub(crate) fn is_abandoned(&self, time: Nanos) -> bool {
         // Relaxed: the time guards no other data.
         let at = self.ends_at.load(Ordering::Relaxed);

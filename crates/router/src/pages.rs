@@ -8,7 +8,7 @@ use slipring_rtnetlink::RouteFamily;
 /// Maximum number of routes or neighbours in a page.
 pub(crate) const PAGE: usize = 2000;
 
-/// A table and a prefix in it: where a page ends.
+/// A table and a prefix in this table. It marks the end of a page.
 pub(crate) type RoutePlace = (u32, (IpAddr, u8));
 
 /// Returns the routes after a place, and the place of the next page if this page is full.

@@ -22,7 +22,7 @@ use crate::source_checks::SourceCheck;
 /// The flag for the file with sections. Its id is not `config`: other commands use a flag with that
 /// id to read their flags from a file.
 pub(crate) const CONFIG_FLAG: &str = "config-file";
-/// Prints such a file.
+/// The flag that prints the settings as such a file.
 pub(crate) const PRINT_FLAG: &str = "print-settings";
 
 /// The settings of a run: those of the command line, and those of the file for flags that were not
@@ -53,7 +53,7 @@ pub(crate) struct RoutePlan {
     pub(crate) metrics: Option<String>,
     /// Whether a running router is to be taken over.
     pub(crate) takes_over: bool,
-    /// netmap-fwd's interface, if it is wanted.
+    /// The settings of netmap-fwd's interface; `None` if it is not requested.
     pub(crate) compat: Option<CompatSettings>,
     /// The rates at which packets from interfaces are accepted.
     pub(crate) policers: Vec<InterfacePolicer>,
@@ -61,7 +61,7 @@ pub(crate) struct RoutePlan {
     pub(crate) source_checks: Vec<SourceCheck>,
     /// Tables for the packets of interfaces, by name.
     pub(crate) vrfs: Vec<NamedVrf>,
-    /// Lists of tables for which there is space at least.
+    /// Minimum number of lists of tables for which space is reserved.
     pub(crate) min_vrfs: usize,
     /// Settings of the threads.
     pub(crate) engine: EngineSettings,
@@ -134,7 +134,8 @@ impl RoutePlan {
     pub(crate) fn fixed_changes(&self, new: &Self) -> Vec<&'static str> {
         let had_rules = self.rules.is_some() == new.rules.is_some();
         let had_policers = self.policers.is_empty() == new.policers.is_empty();
-        // Without rules or policers, the choice of the engine and its threads is another one.
+        // If rules or policers were added or removed, the engine and the number of threads may also
+        // differ. The user has not changed these.
         let (is_other_io, are_others) = (self.io != new.io, self.threads != new.threads);
         let engines = match (had_rules, had_policers) {
             (true, true) => [("io", is_other_io), ("threads.workers", are_others)],
@@ -162,8 +163,8 @@ impl RoutePlan {
     }
 }
 
-/// Whether a running router is to be taken over: not by one that offers netmap-fwd's socket, whose path
-/// the running one has.
+/// Whether a running router is to be taken over. A router with netmap-fwd's socket cannot take
+/// over, because the running router uses the same path for its socket.
 fn takes_over(matches: &ArgMatches, is_compat: bool) -> Result<bool, Failure> {
     let takes_over = matches.get_flag("takeover");
     if takes_over && is_compat {

@@ -1,4 +1,4 @@
-//! What a plan says about interfaces, by port.
+//! The settings that a plan contains for interfaces, by port.
 
 use slipring_cli::codes::SR0003;
 use slipring_cli::{Diagnostic, Failure};
@@ -11,7 +11,7 @@ use crate::port_settings::PortSettings;
 /// Refuses settings of interfaces that the router does not have.
 ///
 /// # Errors
-/// The first one.
+/// The first such setting.
 pub(crate) fn check_interfaces(file: &RouterConfig, interfaces: &[String]) -> Result<(), Failure> {
     let checks = file.source_checks.iter().map(|check| (&check.interface, "[urpf]"));
     let vrfs = file.vrfs.iter().flat_map(|vrf| &vrf.interfaces).map(|name| (name, "[[vrf]]"));

@@ -48,7 +48,7 @@ impl InterfacePolicer {
         Ok(Self { interface, spec: PolicerSpec { bps, burst_bytes, conform_dscp, exceed } })
     }
 
-    /// The section.
+    /// Returns the section as text.
     pub(crate) fn print(&self) -> String {
         let PolicerSpec { bps, burst_bytes, conform_dscp, exceed } = self.spec;
         let exceed_dscp = match exceed {

@@ -7,11 +7,12 @@ use slipring_rtnetlink::TABLE_LOCAL;
 /// The settings of all ports, in the order of their indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PortSettings {
-    /// How sources are checked, also if the kernel does not.
+    /// How sources are checked, even if the kernel does not check them.
     pub(crate) source_checks: Vec<ReversePathMode>,
     /// The rates at which packets are accepted.
     pub(crate) policers: Vec<Option<PolicerSpec>>,
-    /// The VRFs in which the kernel is to look packets up.
+    /// The VRFs in which the kernel must look packets up; `None` for ports without a section
+    /// `[[vrf]]`.
     pub(crate) vrfs: Vec<Option<InterfaceVrf>>,
 }
 
@@ -23,8 +24,8 @@ pub(crate) struct InterfaceVrf {
 }
 
 impl InterfaceVrf {
-    /// Whether packets that are looked up in these tables are looked up in this VRF's first. A family
-    /// that the kernel does not have has none.
+    /// Whether this VRF's table is the first of `tables` apart from the table `local`, in each
+    /// family that the kernel supports.
     pub(crate) fn is_first_in(&self, tables: &VrfConfig) -> bool {
         [&tables.v4, &tables.v6].into_iter().all(|list| {
             list.iter().find(|table| **table != TABLE_LOCAL).is_none_or(|it| *it == self.table)

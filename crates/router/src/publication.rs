@@ -201,7 +201,7 @@ fn rules_counters() -> Vec<MetricCounter> {
     ]
 }
 
-/// The word of a state.
+/// Returns the position of a state in the list of states.
 fn state(states: &[&str], name: &str) -> u64 {
     states.iter().position(|state| *state == name).map_or(NO_VALUE, |at| at as u64)
 }

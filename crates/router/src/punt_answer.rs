@@ -1,4 +1,5 @@
-//! What the kernel gets from the threads, by class, and what exceeded the rate of its class (`ctl punt`).
+//! Counts of packets that the threads gave to the kernel, and of those that exceeded the rate of
+//! their class (`ctl punt`).
 
 use serde_json::{Value, json};
 use slipring_control::ControlRefusal;
@@ -13,7 +14,7 @@ pub(crate) fn answer(routing: &RoutingHandle) -> Result<Value, ControlRefusal> {
     let workers = routing.worker_figures();
     ask(routing, move |routing: &mut Routing| {
         let figures = RouterFigures::of(routing, &workers);
-        // A program in the kernel passes packets on, whatever their class.
+        // A program in the kernel applies no limits: it passes packets of all classes on.
         let is_limited = !routing.workers.is_empty();
         let rates = routing.punt_rates();
         let classes = PuntClass::ALL.iter().zip(rates).map(|(class, rate)| {

@@ -43,7 +43,7 @@ pub(crate) fn of_egress(routing: &Routing, port: FibPortIndex) -> Option<String>
         .or_else(|| (!of.sends).then(|| format!("{} sends no redirected frames", of.iface.name)))
 }
 
-/// Why packets from other interfaces that would leave by a port are the kernel's.
+/// Why packets that arrive on other interfaces and would leave by this port are left to the kernel.
 pub(crate) fn of_next_hop(routing: &Routing, port: FibPortIndex) -> Option<String> {
     let is_own = usize::from(port.0) >= routing.engine.interfaces().len();
     if !is_own {

@@ -22,7 +22,7 @@ use crate::routing::{Routing, RoutingHandle};
 use crate::rules::RunningRules;
 use crate::start;
 
-/// What a run can read again.
+/// The state that a reload needs.
 pub(crate) struct RouterReload {
     /// The settings in force. The lock is held during a reload.
     plan: Mutex<RoutePlan>,
@@ -30,7 +30,7 @@ pub(crate) struct RouterReload {
     routing: RoutingHandle,
 }
 
-/// What was read.
+/// The result of a reload: the files that were read, and the warnings about them.
 pub(crate) struct ReloadReport {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) warnings: Vec<String>,
@@ -48,8 +48,8 @@ impl RouterReload {
     /// Reads the files and applies their settings.
     ///
     /// # Errors
-    /// The mistake, with its line, or the settings that need a restart. Everything is as before
-    /// then.
+    /// The mistake, with its line, or the settings that need a restart. In both cases, nothing has
+    /// changed.
     pub(crate) fn run(&self) -> Result<ReloadReport, Failure> {
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         if plan.files().is_empty() {

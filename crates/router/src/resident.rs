@@ -31,13 +31,13 @@ pub(crate) use succession::EngineOffer;
 pub(crate) struct UserSpaceIo {
     pub(crate) injector: Arc<FrameInjector>,
     pub(crate) heartbeat: ResidentHeartbeat,
-    /// Seed of the choice among next hops.
+    /// Seed of the hash that chooses among several next hops.
     pub(crate) seed: u64,
     /// The policies of the interfaces.
     pub(crate) policies: Vec<PortPolicy>,
 }
 
-/// The programs, attached; they are detached when this is dropped, or when the process ends.
+/// The attached programs. They are detached when this value is dropped, or when the process ends.
 pub(crate) struct ResidentEngine {
     router: BpfRouter,
     /// Decides which of several next hops a flow takes.
@@ -76,7 +76,7 @@ impl ResidentEngine {
         let queues = ifaces.iter().map(|iface| iface.rx_queues).max().unwrap_or(1);
         let queues = u16::try_from(queues).unwrap_or(u16::MAX);
         let limits = BpfLimits { queues, v6_nodes: ipv6_nodes(), ..BpfLimits::default() };
-        // Flows keep their next hops.
+        // With the predecessor's seed, each flow keeps its next hop.
         let seed = offer.as_ref().map_or_else(random_seed, |offer| Ok(offer.seed))?;
         let hash = ResidentHash { seed, ..ResidentHash::default() };
         let router = BpfRouter::create(limits, hash).map_err(|error| refused(&error, None))?;
@@ -116,7 +116,7 @@ impl ResidentEngine {
         self.uncounted.as_deref()
     }
 
-    /// Frames for a port that its driver has dropped after they were redirected to it.
+    /// Frames for a port that were redirected to it and then dropped by its driver.
     pub(crate) fn driver_drops(&self, port: FibPortIndex) -> u64 {
         let before = self.attachments.get(usize::from(port.0)).map_or(0, |of| of.dropped_before);
         self.drops.as_ref().map_or(0, |drops| drops.dropped(port).saturating_sub(before))
@@ -129,8 +129,8 @@ impl ResidentEngine {
         let mut stopped = Vec::new();
         for (of, port) in self.attachments.iter_mut().zip((0..).map(FibPortIndex)) {
             let refused = drops.refused(port);
-            // Refused frames that were in flight when the interface was stopped are not a new
-            // refusal.
+            // Refused frames that were still in flight when the interface was stopped do not count
+            // as a new refusal.
             if std::mem::replace(&mut of.refused, refused) != refused && of.sends {
                 stopped.push(port);
             }
@@ -186,13 +186,13 @@ impl ResidentEngine {
         self.router.set_interfaces(ports);
     }
 
-    /// The number of nodes that an IPv6 tree may have, so that programs can search it.
+    /// The maximum number of nodes with which programs can search an IPv6 tree.
     pub(crate) fn ipv6_nodes(&self) -> usize {
         self.router.limits().v6_nodes as usize
     }
 
-    /// Lets the kernel forward all packets from now on. Workers still process the packets that they
-    /// were given before.
+    /// Makes the kernel forward all packets from now on. Workers still process the packets that
+    /// they already have.
     ///
     /// # Errors
     /// The kernel's error while waiting for running programs.
@@ -214,8 +214,8 @@ impl ResidentEngine {
         Ok(())
     }
 
-    /// Waits until no program uses indices of older snapshots than the last one. Returns the
-    /// generation of the last one, or `None` if no wait was needed.
+    /// Waits until no program uses indices of snapshots before the newest one. Returns the
+    /// generation of the newest snapshot, or `None` if no wait was needed.
     ///
     /// # Errors
     /// The kernel's error.
@@ -272,7 +272,8 @@ impl ResidentEngine {
         self.router.set_options(port, options);
     }
 
-    /// Returns an engine in user space that decides like the programs, to explain their decisions.
+    /// Returns an engine in user space that makes the same decisions as the programs. It serves to
+    /// explain them.
     pub(crate) fn model(&self, tables: Arc<ForwardingTables>, own: Vec<IpAddr>) -> RouteEngine {
         let ResidentHash { seed, uses_flow_label } = self.hash;
         let config =
@@ -291,16 +292,17 @@ impl ResidentEngine {
 }
 
 impl Drop for ResidentEngine {
-    /// First stops all programs from giving packets to workers. If packet sockets still got packets
-    /// after the program that keeps these packets from the kernel was detached, both the workers
-    /// and the kernel would forward them.
+    /// First stops all programs from giving packets to workers. Otherwise, the workers' packet
+    /// sockets would still get packets after the program is detached that keeps these packets from
+    /// the kernel. Both the workers and the kernel would then forward them.
     fn drop(&mut self) {
         // If the kernel refuses, running programs keep the previous setting.
         let _ = self.router.disable();
     }
 }
 
-/// Tries whether the kernel lets this process load programs, before another router ends.
+/// Checks whether the kernel lets this process load programs. Called before another router is
+/// ended.
 ///
 /// # Errors
 /// If a privilege is missing.
@@ -310,7 +312,8 @@ pub(crate) fn try_to_load() -> Result<(), Failure> {
     Ok(loaded.map(drop).map_err(|error| refused(&error, None))?)
 }
 
-/// Begins to count what drivers drop, if an interface sends redirected frames by its driver.
+/// Starts counting the frames that drivers drop, if any interface sends redirected frames through
+/// its driver.
 fn driver_drops(
     router: &BpfRouter,
     attachments: &[AttachedInterface],

@@ -1,5 +1,5 @@
-//! Prints all pages of a list of routes as one JSON document. A page is written before the next one
-//! is asked for, so that only the text of the document is in memory.
+//! Prints all pages of a list of routes as one JSON document. Each page is written before the next
+//! one is requested, so only the text of the document is in memory.
 
 use std::cell::{Cell, RefCell};
 
@@ -30,7 +30,7 @@ pub(crate) fn print(
     let document = RouteDocument { answer: RouteListAnswer { v: ANSWER_VERSION, routes } };
     let printed = session.reporter.document(&document, "");
     // If the document could not be printed because a request failed, the failure of the request is
-    // the error.
+    // reported.
     fault.take().map_or(printed, |error| Err(failure(error)))?;
     Ok(Exit::Done)
 }

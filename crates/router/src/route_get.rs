@@ -13,12 +13,12 @@ use crate::reasons;
 use crate::resident::AttachedInterface;
 use crate::routing::Routing;
 
-/// What happens to the packets of a destination, with exceptions.
+/// What happens to packets for a destination in general, and the exceptions.
 struct Outcome {
     action: &'static str,
-    /// Why the action is not the one of the route.
+    /// Why the action differs from the action of the route; `None` if it does not.
     reason: Option<String>,
-    /// Packets for the destination that the kernel gets nevertheless.
+    /// Descriptions of packets for the destination that the kernel gets in spite of `action`.
     exceptions: Vec<String>,
 }
 
@@ -131,10 +131,13 @@ fn adjacencies(
 }
 
 /// Returns the reasons why packets from some interfaces to these next hops are left to the kernel.
-/// An error is the reason if packets from all interfaces are left to it.
+///
+/// # Errors
+/// The reason, if packets from all interfaces are left to the kernel.
 fn refused_ingresses(routing: &Routing, hops: &[&Adjacency]) -> Result<Vec<String>, String> {
     let ports = (0..routing.engine.interfaces().len()).map(|at| FibPortIndex(at as u16));
-    // Packets that arrive on the only interface by which they would leave are an exception anyway.
+    // Packets never leave by the interface on which they arrive. If all next hops are on the
+    // ingress interface, that is reported as an exception elsewhere.
     let ports: Vec<_> = ports.filter(|port| hops.iter().any(|hop| hop.port != *port)).collect();
     let refused: Vec<_> =
         ports.iter().filter_map(|port| reasons::of_ingress(routing, *port)).collect();

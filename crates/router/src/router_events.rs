@@ -1,4 +1,5 @@
-//! What the threads of a router share about events: the log, and the figures that were looked at last.
+//! The state of events that the threads of a router share: the log, and the last sample of the
+//! figures.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -19,19 +20,19 @@ pub(crate) struct RouterEvents {
     pub(crate) sampled: Arc<Mutex<Option<SampledFigures>>>,
 }
 
-/// The figures of which differences are events.
+/// A sample of the figures. Differences between two samples are events.
 #[derive(Debug)]
 pub(crate) struct SampledFigures {
     pub(crate) at: Nanos,
     pub(crate) drops: DropCounts,
-    /// State of each interface, and of the router.
+    /// The state of each interface, and of the router (`None`).
     pub(crate) states: Vec<(Option<String>, &'static str)>,
     pub(crate) resyncs: u64,
     pub(crate) overruns: u64,
 }
 
 impl SampledFigures {
-    /// What differs from earlier figures.
+    /// Returns the events for the differences from an earlier sample.
     pub(crate) fn events_since(&self, earlier: &Self) -> Vec<Value> {
         let mut events = Vec::new();
         for (DropPlace { dev, cause }, packets) in drop_counts::since(&self.drops, &earlier.drops) {
@@ -55,7 +56,8 @@ impl SampledFigures {
 }
 
 impl RouterEvents {
-    /// Adds the event of a notification, if clients want events. The mirror has received it.
+    /// Adds the event of a notification that the mirror has already received, if clients want
+    /// events.
     pub(crate) fn note(&self, message: &NetlinkMessage<'_>, mirror: &Mirror) {
         let is_dumped = message.header.flags.has(HeaderFlags::MULTI);
         if !is_dumped
@@ -66,7 +68,7 @@ impl RouterEvents {
         }
     }
 
-    /// Adds the event of a takeover after which this router forwards as before.
+    /// Adds the event of a failed takeover. This router forwards as before.
     pub(crate) fn note_failed_takeover(&self, why: &str) {
         if self.log.is_recording(now()) {
             self.log.add(json!({ "event": "router", "what": "takeover given up", "why": why }));

@@ -49,12 +49,12 @@ use crate::subinterface::SubinterfaceHandle;
 use crate::worker::{RouteWorker, WorkerLink};
 use reader::MirrorReader;
 
-/// A heartbeat is late after this time; the programs' limit is 100 ms.
+/// A heartbeat is late this long after the previous one; the programs' limit is 100 ms.
 const LATE_BEAT_NS: Nanos = 75_000_000;
-/// Time between two waits until programs no longer use old indices. Each wait takes some
+/// Minimum time between two waits for programs that may still use old indices. Each wait takes some
 /// milliseconds.
 const SETTLE_PERIOD_NS: Nanos = 1_000_000_000;
-/// Maximum number of neighbours that are requested at once.
+/// Maximum number of neighbours that are requested in one turn.
 const MAX_SOLICITS: usize = 64;
 
 /// A task that another thread gives to this thread.
@@ -69,35 +69,35 @@ pub(crate) struct Routing {
     heartbeat: ResidentHeartbeat,
     /// The threads of the engine in user space; empty if programs forward.
     pub(crate) workers: Vec<WorkerLink>,
-    /// The time that was last sent to the workers.
+    /// The last time `seen` that was sent to the workers, by the clock of heartbeats.
     told: u64,
-    /// The last time up to which all messages of the kernel have been read: by the clock of
-    /// heartbeats, and by [`slipring_port::now`].
+    /// The last time up to which all messages of the kernel have been read. `seen` is by the clock
+    /// of heartbeats, `seen_at` by [`slipring_port::now`].
     seen: u64,
     seen_at: Nanos,
-    /// Whether notifications were lost or a table is new, so that the mirror is incomplete until
-    /// dumps have completed.
+    /// Whether notifications were lost or a table is new. The mirror is then incomplete until dumps
+    /// have completed.
     is_behind: bool,
-    /// Ports whose VRF has changed, or has new tables, and is not in use yet. Until then, their
-    /// packets are left to the kernel.
+    /// By port, whether its VRF has changed, or has new tables, and is not in use yet. Until then,
+    /// the port's packets are left to the kernel.
     waits: Vec<bool>,
-    /// The VRF of each port; `None` for ports whose packets the kernel's routing rules look up
-    /// elsewhere.
+    /// The VRF of each port; `None` for ports whose packets the kernel's routing rules look up in
+    /// other tables.
     pub(crate) vrf_of: Vec<Option<VrfIndex>>,
-    /// The VRFs in which the kernel is to look up packets of ports, by port; ports beyond may have any.
+    /// By port, the VRF that the kernel's rules must choose; `None`, or beyond the end: any.
     pub(crate) named_vrfs: Vec<Option<InterfaceVrf>>,
-    /// When changes that have been read will be written.
+    /// When the changes that have been read will be written; `None` if there are no changes.
     publish_at: Option<Nanos>,
-    /// The newest snapshot.
+    /// The newest snapshot; `None` before the first one.
     current: Option<Arc<ForwardingTables>>,
-    /// Whether all of `current` is in the programs' maps. If not, it is applied again.
+    /// Whether the programs' maps contain all of `current`. If not, it is applied again.
     is_applied: bool,
     /// Rings when the first snapshot is in use, when the tables are complete again, when an
     /// interface has come up, and when addresses have changed.
     ready: Arc<Doorbell>,
     settle_at: Nanos,
     pace: BeatPace,
-    /// By port, whether its packets are looked up elsewhere by the kernel's routing rules.
+    /// By port, whether the kernel looks up its packets in tables that the router does not have.
     pub(crate) ruled: Vec<bool>,
     /// By port, whether its interface was deleted.
     pub(crate) deleted: Vec<bool>,
@@ -109,21 +109,21 @@ pub(crate) struct Routing {
     unprobed: Vec<FibPortIndex>,
     /// Decides when interfaces whose drivers have refused frames are probed again.
     backoff: ProbeBackoff,
-    /// Interfaces whose drivers have refused frames and that cannot be probed. The user has not
-    /// been told yet.
+    /// Interfaces whose drivers have refused frames and that cannot be probed, until the user is
+    /// informed.
     pub(crate) refused: Vec<FibPortIndex>,
     /// Subinterfaces that the kernel does not have; their ports come after all others.
     pub(crate) subinterfaces: Option<SubinterfaceHandle>,
-    /// By port, whether the user or the system has left it to the kernel.
+    /// By port, whether its packets are left to the kernel because they would bypass a stage.
     left: Vec<bool>,
     settings: LiveSettings,
-    /// How many routes and neighbours had found no space in the tables when the main thread was
-    /// last told.
+    /// How many routes and neighbours had found no space in the tables at the main thread's last
+    /// warning.
     unplaced: u64,
     pub(crate) counters: RoutingCounters,
-    /// What clients want to see of changes.
+    /// The events for clients of `ctl monitor`.
     pub(crate) events: RouterEvents,
-    /// Since when clients count drops.
+    /// The counts of drops at the last reset.
     pub(crate) drops: DropBaseline,
 }
 
@@ -155,12 +155,12 @@ impl RoutingHandle {
         question: impl FnOnce(&mut Routing) -> T + Send + 'static,
     ) -> Option<T> {
         let (sender, answer) = mpsc::sync_channel(1);
-        // If the thread that asked has ended, the answer is not needed.
+        // If the asking thread has ended, the answer is not needed.
         self.tasks.push(Box::new(move |routing| drop(sender.send(question(routing)))));
         answer.recv().ok()
     }
 
-    /// Gives the thread a task, and does not wait for it.
+    /// Gives the thread a task without waiting for it.
     pub(crate) fn tell(&self, task: impl FnOnce(&mut Routing) + Send + 'static) {
         self.tasks.push(Box::new(task));
     }
@@ -222,12 +222,12 @@ impl Routing {
         }
     }
 
-    /// Packets a second that the kernel gets from all workers, by class.
+    /// Packets per second that all workers together may give to the kernel, by class.
     pub(crate) const fn punt_rates(&self) -> [u64; PuntClass::COUNT] {
         self.settings.punt_rates
     }
 
-    /// Takes settings over, also in the threads that forward.
+    /// Applies settings, also in the threads that forward.
     pub(crate) fn configure(&mut self, settings: LiveSettings) {
         self.settings = settings;
         self.workers.iter().for_each(|worker| worker.tell(move |it| it.configure(&settings)));
@@ -265,8 +265,8 @@ impl Routing {
     }
 
     /// Reads the kernel's messages, writes changes that are due, and then writes the heartbeat: the
-    /// time up to which all messages of the kernel have been read. So wherever this thread is
-    /// stopped, the programs never use tables that are older than 100 ms. After such a stop, and
+    /// time up to which all messages of the kernel have been read. Wherever this thread is stopped,
+    /// the programs therefore never use tables that are older than 100 ms. After such a stop, and
     /// after lost notifications, the tables are updated before the next heartbeat.
     fn follow(&mut self) -> io::Result<FeedProgress> {
         let (seen, start) = (ResidentHeartbeat::now(), now());
@@ -280,7 +280,7 @@ impl Routing {
         let is_ready = is_first && self.mirror.is_complete() && self.feed.is_quiet();
         let must_publish = is_current && (is_late || is_ready);
         if time >= self.settle_at && !must_publish {
-            // This takes a turn of its own, because a publication may also wait for programs.
+            // Not in the turn of a publication, which may also wait for programs.
             self.settle(time);
         } else if must_publish || self.publish_at.is_some_and(|at| at <= time) {
             self.publish(time);
@@ -292,7 +292,7 @@ impl Routing {
         Ok(progress)
     }
 
-    /// If an interface's driver has begun to refuse redirected frames, leaves packets for the
+    /// If the driver of an interface has begun to refuse redirected frames, leaves packets for this
     /// interface to the kernel until a probe shows that frames leave again.
     fn stop_refused(&mut self) {
         let (probed, others): (Vec<_>, Vec<_>) = self
@@ -445,7 +445,7 @@ impl Routing {
         self.neighbours.send();
     }
 
-    /// Requests to refresh neighbours for which there was no space.
+    /// Number of requests to refresh a neighbour that were dropped because the queue was full.
     pub(crate) fn dropped_requests(&self) -> u64 {
         self.neighbours.dropped
     }
@@ -455,12 +455,12 @@ impl Routing {
         self.current.as_ref()
     }
 
-    /// Whether the programs use a snapshot that is complete, as far as is known.
+    /// Whether the programs use the newest snapshot, and no loss of notifications is known.
     pub(crate) const fn has_current_tables(&self) -> bool {
         self.is_applied && self.counters.published > 0 && !self.is_behind
     }
 
-    /// Whether all queues have a heartbeat, which this thread or the workers write.
+    /// Whether all queues have a recent heartbeat, written by this thread or by the workers.
     pub(crate) fn has_heartbeat(&self) -> bool {
         self.heartbeat.is_current(ResidentHeartbeat::now())
     }

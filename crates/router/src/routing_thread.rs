@@ -24,7 +24,7 @@ struct RoutingStop {
     ended: Doorbell,
 }
 
-/// Announces the end of the thread, even if it panics. Threads that wait for an answer get none.
+/// Announces the end of the thread, even after a panic. Threads that wait for an answer get none.
 struct EndGuard<'t> {
     handle: &'t RoutingHandle,
     signal: &'t RoutingStop,
@@ -67,10 +67,10 @@ impl RoutingThread {
         self.thread.is_finished()
     }
 
-    /// Ends the thread: the programs are detached, and the kernel forwards.
+    /// Ends the thread. The programs are detached, and the kernel forwards.
     ///
     /// # Errors
-    /// The error that ended the thread, if it has ended before.
+    /// The error that had already ended the thread.
     pub(crate) fn finish(self) -> io::Result<()> {
         self.stop.is_set.store(true, Ordering::Relaxed);
         self.stop.stop.ring();

@@ -66,7 +66,7 @@ impl InitialRules {
         Ok(rules)
     }
 
-    /// Numbers the ports in this order, which is the order of the tables.
+    /// Numbers the ports in this order, which must be the order of the tables.
     pub(crate) fn with_ports(self, ports: &[String]) -> Self {
         Self { ports: ports.to_vec(), ..self }
     }
@@ -76,7 +76,7 @@ impl InitialRules {
         FlowDistribution::new(self.random.secret, workers as u16)
     }
 
-    /// Returns the stage of a worker. It denies all packets until it gets the rules.
+    /// Returns the rule stage of a worker. It denies all packets until it gets the rules.
     pub(crate) fn stage(&self, worker: usize) -> RuleStage {
         let Randomness { seed, secret } = self.random.of_thread(worker as u16);
         let (firewall, shaper) = (Firewall::new(seed, secret), Dummynet::new(seed, secret));
@@ -131,10 +131,10 @@ impl RunningRules {
         RuleService { control_plane, events, bypass }
     }
 
-    /// Replaces all rules by those of a file. Returns warnings about them.
+    /// Replaces all rules by those of a file. Returns warnings about the new rules.
     ///
     /// # Errors
-    /// If the file cannot be read, or a rule has a mistake. The rules are as before then.
+    /// If the file cannot be read, or a rule has a mistake. The rules have then not changed.
     pub(crate) fn replace(&self, path: &Path) -> Result<Vec<String>, Failure> {
         let outcome = self.control_plane.replace(&read_rules(path)?, now());
         check_accepted(&outcome, Some(path))?;
@@ -152,11 +152,11 @@ impl RunningRules {
         Ok(states.flat_map(|line| [line, "\n"]).collect())
     }
 
-    /// Adds states that another router had for the same rules. Returns warnings about those that have no
-    /// rule here.
+    /// Adds the states that another router had for the same rules. Returns warnings about states
+    /// whose rule does not exist here.
     ///
     /// # Errors
-    /// Why that is not possible, in words.
+    /// Why the states cannot be added, in words.
     pub(crate) fn restore_states(&self, states: &str) -> Result<Vec<String>, String> {
         let commands =
             CommandBatch { text: states.to_owned(), is_file: true, ..CommandBatch::default() };
@@ -167,19 +167,19 @@ impl RunningRules {
         }
     }
 
-    /// A stage with a copy of the rules and states, which explains one packet.
+    /// Returns a stage with a copy of the rules and states, to explain one packet.
     ///
     /// # Errors
-    /// Why that is not possible, in words.
+    /// Why no copy can be made, in words.
     pub(crate) fn explaining_stage(&self) -> Result<RuleStage, String> {
         let copied = explain::copy_of_rules(&self.control_plane);
         copied.map(RuleStage::explaining).map_err(|fault| fault.message)
     }
 
-    /// Sets the meaning of `me` to the addresses in these tables.
+    /// Makes `me` in rules mean the addresses in these tables.
     ///
     /// # Errors
-    /// Why that is not possible, in words.
+    /// Why the workers cannot take over the addresses, in words.
     pub(crate) fn follow_addresses(&self, tables: &ForwardingTables) -> Result<(), String> {
         let (_, addresses) = router_ports(tables);
         self.control_plane.set_me(addresses).map_err(|fault| fault.message)

@@ -43,11 +43,11 @@ use crate::trace::PacketTraces;
 use crate::watch::BypassWatch;
 use crate::worker::{UserSpacePorts, WorkerLink};
 
-/// Maximum time at the end of a run in which all workers forward the frames that they have
-/// received. These are at most thousands of frames.
+/// Maximum time at the end of a run for which all workers forward the frames that they have
+/// received. There are at most some thousand such frames.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-/// The operations that commands of netmap-fwd need.
+/// The operations of the helper that netmap-fwd's commands need.
 const CHANGES_BY_COMMAND: [HelperOperation; 3] =
     [HelperOperation::AddRoute, HelperOperation::RemoveRoute, HelperOperation::RemoveNeighbour];
 
@@ -155,7 +155,7 @@ impl RoutePlan {
             take_over: &take_over,
         };
         let watched = supervision.run(session, &signals, started);
-        // Before the end: a takeover that is given up would have the engine forward again.
+        // First, because a takeover that is given up makes the engine forward again.
         takeover.end();
         end_forwarding(&handle, &links);
         if taken.load(Ordering::Acquire) {
@@ -363,7 +363,7 @@ impl RoutePlan {
         session: &mut Session<'_>,
     ) -> Result<(), Failure> {
         let warnings = successor.commit(handle, rules)?;
-        // This router forwards from here on, so nothing below may end it.
+        // From here on, this router forwards. No error below may end it.
         if let Some(Err(error)) = self.name.as_ref().map(|name| take_name(&session.run_dir, name)) {
             session.reporter.warn(format_args!("the name stays the previous router's: {error}"))?;
         }
@@ -400,7 +400,7 @@ impl RoutePlan {
     }
 }
 
-/// What requests to a run may change or end.
+/// The parts of a run that requests may change or end.
 type RunningParts = (Option<Arc<RunningRules>>, Arc<RouterReload>, Arc<TakeoverService>);
 
 /// The names of all interfaces, in the order of the ports.
@@ -409,10 +409,10 @@ fn port_names(ifaces: &[Iface], own: &[OwnSubinterface]) -> Vec<String> {
     names.cloned().collect()
 }
 
-/// Lets the kernel forward, and waits until the workers have forwarded the packets that they
-/// already had. So the end of a run neither loses packets nor forwards them twice.
+/// Makes the kernel forward, and waits until the workers have forwarded the packets that they
+/// already had. Therefore the end of a run neither loses packets nor forwards them twice.
 fn end_forwarding(handle: &RoutingHandle, links: &[WorkerLink]) {
-    // If there is no answer, the thread has ended, and its engine was stopped before.
+    // If there is no answer, the thread has ended and has already stopped its engine.
     handle.ask(|routing| drop(routing.engine.stop()));
     // Each worker is drained twice, because a worker may give its last frames to another worker
     // that is already drained. VLANs that the router creates still receive frames, so a worker with
@@ -474,7 +474,7 @@ fn start_helper(
     }
 }
 
-/// Prints which subinterfaces the router creates, and what that means.
+/// Prints which subinterfaces the router creates, and the consequences for the user.
 fn announce_own(session: &mut Session<'_>, own: &[OwnSubinterface]) -> Result<(), Failure> {
     for it in own {
         let (name, parent, tags) = (&it.name, &it.parent.name, it.tag_words());
@@ -487,7 +487,7 @@ fn announce_own(session: &mut Session<'_>, own: &[OwnSubinterface]) -> Result<()
     Ok(())
 }
 
-/// Returns the report of one moment.
+/// Returns the report for the present figures.
 pub(crate) fn sample(figures: &RouterFigures, elapsed: Duration) -> ReportSample<&RouterFigures> {
     ReportSample { elapsed, ports: Vec::new(), in_flight: 0, copies: 0, extra: figures }
 }

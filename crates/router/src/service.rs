@@ -1,8 +1,8 @@
 //! Answers requests to a running router.
 //!
-//! Routes come in pages: an answer with `next` is not complete: the client sends another request in
-//! which `after` has the value of `next`, the place of the last route. So no table is too long for
-//! an answer, and every page takes as long as the first.
+//! Routes come in pages. An answer with `next` is incomplete: the client sends another request
+//! whose `after` has the value of `next`, which is the place of the last route. So no table is too
+//! long for an answer, and every page takes as long as the first one.
 
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
@@ -39,7 +39,8 @@ use crate::worker::WorkerFigures;
 
 /// Value of `program` in the answer to `hello`, by which clients recognise a router.
 pub(crate) const PROGRAM_NAME: &str = "route";
-/// Maximum length of a request in bytes, since it may contain a whole file of rules.
+/// Maximum length of a request in bytes. It is large because a request may contain a whole file of
+/// rules.
 const MAX_REQUEST_BYTES: usize = 1 << 28;
 
 /// The control service of a run.
@@ -173,13 +174,13 @@ impl RouterService {
     }
 }
 
-/// Ends the program like the signal TERM.
+/// Ends this process as the signal TERM does.
 pub(crate) fn terminate() {
     // A process may always signal itself.
     let _ = kill_process(getpid(), Signal::TERM);
 }
 
-/// A failure as the answer to a client.
+/// Converts a failure to the answer to a client.
 fn refusal(failure: Failure) -> ControlRefusal {
     match failure {
         Failure::Error(error) => ControlRefusal {

@@ -23,10 +23,11 @@ use terminal::TerminalInput;
 /// Maximum length of a line from a pipe, so that reading ends even if the input is a device.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 
-/// Reads and executes commands until the input ends, or `exit`. `name` is the run, if it was given.
+/// Reads and executes commands until the input ends, or until `exit`. `name` is the name of the
+/// run, if the user has given one.
 ///
 /// # Errors
-/// The first mistake, if the input is no terminal.
+/// The first mistake, if the input is not a terminal.
 pub(crate) fn run(name: Option<&str>, session: &mut Session<'_>) -> Result<Exit, Failure> {
     if io::stdin().is_terminal() && io::stdout().is_terminal() {
         interactive(name, session)
@@ -81,7 +82,7 @@ fn take_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> 
     Ok(read)
 }
 
-/// What follows a line.
+/// What the shell does after a line.
 #[derive(Debug, PartialEq, Eq)]
 enum ShellStep {
     Next,
@@ -130,7 +131,7 @@ fn help() -> String {
     text + "exit                   Leave this shell\n\nCOMMAND --help explains a command\n"
 }
 
-/// The router's interfaces, for completion; none if it does not answer.
+/// The router's interfaces, for completion; empty if the router does not answer.
 fn interfaces(run_dir: &Path, name: Option<&str>) -> Vec<String> {
     let client = ControlClient::find_program(run_dir, name, PROGRAM_NAME);
     let answer = client.and_then(|mut client| client.request("interface", json!({})));
@@ -139,7 +140,7 @@ fn interfaces(run_dir: &Path, name: Option<&str>) -> Vec<String> {
     rows.filter_map(|row| row["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the format of answers: that of the shell, unless the line requests JSON.
+/// Returns the format of answers: the format of the shell, unless the line requests JSON.
 pub(crate) fn with_format<T>(
     format: ReportFormat,
     session: &mut Session<'_>,

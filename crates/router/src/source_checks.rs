@@ -1,7 +1,8 @@
-//! The section `[urpf]` of a file: how the sources of packets from interfaces are checked (RFC 3704).
+//! The section `[urpf]` of a file: how the sources of packets from interfaces are checked (RFC
+//! 3704).
 //!
-//! The kernel's `rp_filter` counts as well: of IPv4, the stricter check is in force. IPv6 has no such
-//! setting in the kernel.
+//! For IPv4, the kernel's `rp_filter` counts as well, and the stricter of both checks is in force.
+//! For IPv6, the kernel has no such setting.
 
 use slipring_cli::Diagnostic;
 use slipring_cli::sections::SettingsSection;
@@ -9,12 +10,12 @@ use slipring_fib::ReversePathMode;
 
 use crate::known_interfaces::check_known;
 
-/// The section's name.
+/// The name of the section.
 pub(crate) const SECTION: &str = "urpf";
-/// The values of a key, which is the name of an interface.
+/// The values of the section's keys. Each key is the name of an interface.
 const WORDS: [&str; 3] = ["off", "loose", "strict"];
 
-/// The check of an interface.
+/// The source check of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceCheck {
     pub(crate) interface: String,
@@ -22,10 +23,10 @@ pub(crate) struct SourceCheck {
 }
 
 impl SourceCheck {
-    /// Reads the section. `known` are the router's interfaces, if the file says.
+    /// Reads the section. `known` contains the router's interfaces, if the file lists them.
     ///
     /// # Errors
-    /// The mistake.
+    /// The first mistake, with its line.
     pub(crate) fn read(
         section: &mut SettingsSection<'_>,
         known: Option<&[String]>,
@@ -38,7 +39,7 @@ impl SourceCheck {
         Ok(checks.map(|(interface, word)| Self { interface, mode: mode(word) }).collect())
     }
 
-    /// The name and the value of the key.
+    /// Returns the key and its value.
     pub(crate) fn print(&self) -> (&str, &'static str) {
         (&self.interface, WORDS[self.mode as usize])
     }

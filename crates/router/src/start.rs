@@ -24,11 +24,11 @@ pub(crate) struct PlannedInterfaces {
     pub(crate) own: Vec<OwnSubinterface>,
 }
 
-/// Finds the interfaces of the plan. A name such as `eth1.100` means a device of the kernel if one
-/// with that name exists, and otherwise a new subinterface.
+/// Finds the interfaces of the plan. A name such as `eth1.100` means the kernel's device of this
+/// name if it exists, and otherwise a new subinterface.
 ///
 /// # Errors
-/// If one does not exist, or does not carry Ethernet frames.
+/// If an interface does not exist, or does not carry Ethernet frames.
 pub(crate) fn interfaces(plan: &RoutePlan) -> Result<PlannedInterfaces, Failure> {
     let mut found = PlannedInterfaces { kernel: Vec::new(), own: Vec::new() };
     for name in &plan.interfaces {
@@ -55,7 +55,7 @@ fn interface(name: &str) -> Result<Iface, Failure> {
         .into())
 }
 
-/// The VRFs that the kernel's routing rules need, and those for which the plan wants space.
+/// The VRFs that the kernel's routing rules need, and further ones up to the minimum of the plan.
 ///
 /// # Errors
 /// If the kernel does not list its rules.
@@ -70,11 +70,12 @@ fn unlisted_rules(error: io::Error) -> Failure {
         .into()
 }
 
-/// Refuses to start if the kernel would not forward in the router's place, or would do to packets
-/// what the router does not. `own_programs` are at tcx ingress of each interface.
+/// Refuses to start if the kernel could not forward in place of the router, or if it processes
+/// packets in stages that the router does not have. `own_programs` is the number of the router's
+/// own programs at tcx ingress of each interface.
 ///
 /// # Errors
-/// The reason, and the command that mends it.
+/// The reason, and the command that removes it.
 pub(crate) fn check(
     plan: &RoutePlan,
     interfaces: &[Iface],
@@ -99,10 +100,11 @@ pub(crate) fn check(
     Ok(found)
 }
 
-/// Checks that the kernel chooses the tables that `[[vrf]]` says.
+/// Checks that the kernel's rules choose the tables that the sections `[[vrf]]` name.
 ///
 /// # Errors
-/// If rules of the kernel are missing, with the commands that add them, or cannot be listed.
+/// If rules of the kernel are missing, with the commands that add them, or if the rules cannot be
+/// listed.
 pub(crate) fn check_vrfs(plan: &RoutePlan) -> Result<(), Failure> {
     let missing = named_vrfs::missing_rules(&plan.vrfs).map_err(unlisted_rules)?;
     if missing.is_empty() { Ok(()) } else { Err(named_vrfs::refusal(&missing).into()) }

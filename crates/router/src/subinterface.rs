@@ -55,9 +55,9 @@ pub(crate) use shared::{SharedSubinterfaces, SubinterfaceFrame, WaitEnd};
 /// A subinterface of the plan.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnSubinterface {
-    /// The name, as typed, and as the TAP device has it.
+    /// The name, as typed. The TAP device has the same name.
     pub(crate) name: String,
-    /// The interface that carries its frames.
+    /// The interface that carries the subinterface's frames.
     pub(crate) parent: Iface,
     pub(crate) tags: VlanTags,
 }
@@ -168,7 +168,7 @@ impl SubinterfaceHandle {
 
 /// Subinterfaces, and whether a thread or the workers serve them.
 pub(crate) enum ServedSubinterfaces {
-    /// Their own thread serves them, next to XDP.
+    /// A thread of its own serves them, next to XDP programs for the other interfaces.
     ByThread(Box<OpenSubinterfaces>),
     ByWorkers(SubinterfacePorts),
 }

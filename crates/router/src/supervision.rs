@@ -43,7 +43,8 @@ pub(crate) struct Supervision<'r> {
     pub(crate) changed: &'r Doorbell,
     /// Names of the interfaces, by port.
     pub(crate) interfaces: Vec<String>,
-    /// Takes over from another router once this one could forward; nothing if there is none.
+    /// Takes over from another router once this router is ready to forward. Does nothing if there
+    /// is no other router.
     pub(crate) take_over: &'r dyn Fn(&mut Session<'_>) -> Result<(), Failure>,
 }
 
@@ -101,14 +102,14 @@ impl Supervision<'_> {
     }
 
     fn is_forwarding(&self) -> bool {
-        // Interfaces that are not probed yet get no packets. Their doorbell has rung, so this is
-        // checked again.
+        // Interfaces that are not probed yet get no packets. `changed` has already rung for them,
+        // so they are checked here again.
         let workers = self.handle.ask(|routing| {
             let is_ready = routing.has_current_tables() && !routing.has_unprobed();
             is_ready.then(|| routing.workers.clone())
         });
         let Some(workers) = workers.flatten() else { return false };
-        // A worker answers after it has taken over the tables and written its heartbeat.
+        // A worker answers only after it has applied the tables and written its heartbeat.
         workers.iter().all(|worker| worker.ask(|_| ()).is_some())
     }
 
@@ -179,9 +180,9 @@ impl Supervision<'_> {
         !fds[2].revents().is_empty()
     }
 
-    /// Finds out whether interfaces send redirected frames. Probes interfaces that have come up,
-    /// and, after a while, those that sent nothing. This thread does it because it takes some
-    /// tenths of a second.
+    /// Finds out whether interfaces send redirected frames. Probes interfaces that have come up
+    /// and, after [`REPROBE_PERIOD`], those that sent no frames. The main thread does this because
+    /// a probe takes some tenths of a second.
     fn probe(&self, session: &mut Session<'_>, state: &mut SupervisedState) -> Result<(), Failure> {
         let is_due = state.next_probe.is_some_and(|due| Instant::now() >= due);
         let again = if is_due { state.silent.clone() } else { Vec::new() };
@@ -213,7 +214,7 @@ impl Supervision<'_> {
         Ok(())
     }
 
-    /// Warns about interfaces in generic mode that refuse frames from a program in native mode.
+    /// Warns about interfaces in generic mode that refuse frames from programs in native mode.
     fn tell_of_refused(&self, session: &mut Session<'_>) -> Result<(), Failure> {
         let refused = self.handle.ask(|routing| std::mem::take(&mut routing.refused));
         for port in refused.unwrap_or_default() {
@@ -246,7 +247,7 @@ impl Supervision<'_> {
     }
 
     /// If packets of an interface would bypass a new stage of the kernel, leaves the interface to
-    /// the kernel until that stage no longer exists. Tells the user of each change.
+    /// the kernel as long as that stage exists. Informs the user of each change.
     fn follow_kernel(
         &self,
         session: &mut Session<'_>,
@@ -258,7 +259,8 @@ impl Supervision<'_> {
         }
         let left: Vec<bool> = self.interfaces.iter().map(|name| concerns(&new, name)).collect();
         let wanted = left.clone();
-        // This comes before the user is told: an unread output must not delay it.
+        // The interfaces are left to the kernel before the user is informed, because a blocked
+        // output must not delay this.
         self.handle.tell(move |routing| routing.leave(&wanted));
         for found in &new {
             session.reporter.warn(format_args!("{}; see {}", found.what, found.show))?;
@@ -271,7 +273,7 @@ impl Supervision<'_> {
         Ok(())
     }
 
-    /// Returns the reasons against forwarding in XDP, without those that the user has accepted.
+    /// Returns the obstacles to forwarding in XDP, without those that the user has accepted.
     fn not_accepted(&self) -> Vec<Obstacle> {
         let is_accepted = |found: &Obstacle| match found.kind {
             ObstacleKind::Bypass => self.plan.bypass,
@@ -323,7 +325,7 @@ impl Supervision<'_> {
     }
 }
 
-/// What the user has been told.
+/// The conditions of which the user has been informed.
 #[derive(Default)]
 pub(crate) struct SupervisedState {
     is_ready: bool,

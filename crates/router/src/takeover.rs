@@ -1,4 +1,4 @@
-//! Takeover: a second `slipring route --takeover` goes on in place of the running router, which ends.
+//! Takeover: a second router (`slipring route --takeover`) replaces the running router, which ends.
 //!
 //! ```text
 //!   slipring route … --takeover --control socket--> running router
@@ -30,15 +30,15 @@ use slipring_port::iface::Iface;
 
 use crate::plan::RoutePlan;
 
-/// Version of the messages.
+/// Version of the takeover protocol.
 const TAKEOVER_VERSION: u64 = 1;
 
-/// Number of queues of each interface, to receive and to send: programs and workers are made for them.
+/// Numbers of receive and transmit queues of each interface. Programs and workers depend on them.
 fn queues_of<'i>(ifaces: impl Iterator<Item = &'i Iface>) -> Value {
     ifaces.map(|iface| json!([iface.rx_queues, iface.tx_queues])).collect()
 }
 
-/// The settings that both routers must have.
+/// The settings that must be equal in both routers.
 fn settings_of(plan: &RoutePlan) -> [(&'static str, Value); 4] {
     [
         ("interfaces", json!(plan.interfaces)),

@@ -23,11 +23,12 @@ use crate::why;
 
 /// Number of packets of a trace if the client does not give one.
 pub(crate) const DEFAULT_COUNT: u32 = 10;
-/// Maximum number of packets of a trace. Their copies are in memory until the client has read them.
+/// Maximum number of packets of a trace. Copies of them stay in memory until the client has read
+/// them.
 pub(crate) const MAX_COUNT: u32 = 10_000;
 /// Maximum number of traces at the same time.
 const MAX_TRACES: usize = 4;
-/// How long an answer to the client waits for packets.
+/// Maximum time for which an answer to the client waits for packets.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// The traces of a run, by number.
@@ -62,13 +63,13 @@ impl PacketTraces {
     }
 }
 
-/// Removes traces that no worker may know any more.
+/// Removes traces that no worker refers to any more.
 fn forget_ended(traces: &mut BTreeMap<u64, Arc<PacketTrace>>) {
     traces.retain(|_, trace| !trace.is_abandoned(now()));
 }
 
-/// Answers the request `trace`. The first request has a `filter` and a `count`; its answer contains
-/// the number of the `trace`. With this number, the client requests the packets.
+/// Answers the request `trace`. The first request has a `filter` and a `count`, and its answer
+/// contains the number of the `trace`. With this number, the client then requests the packets.
 pub(crate) fn answer(
     routing: &RoutingHandle,
     traces: &PacketTraces,

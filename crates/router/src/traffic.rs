@@ -1,4 +1,4 @@
-//! Numbers of packets.
+//! Counts of packets and bytes.
 
 use serde::Serialize;
 

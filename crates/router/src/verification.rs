@@ -16,10 +16,11 @@ use crate::routing::RoutingHandle;
 const ATTEMPTS: u32 = 20;
 
 /// Compares all routes, and the ranges that the programs look up. If routes change during the
-/// comparison, the differences may be these changes. Then the comparison is repeated, a few times.
+/// comparison, differences may be due to these changes. The comparison is then repeated, at most
+/// [`ATTEMPTS`] times.
 ///
 /// # Errors
-/// If the kernel refuses the dump, or the tables are being read.
+/// If the kernel refuses the dump, or the tables are still being read from the kernel.
 pub(crate) fn verify(routing: &RoutingHandle) -> io::Result<Value> {
     let mut report = compare(routing);
     for _ in 1..ATTEMPTS {
@@ -48,8 +49,8 @@ fn compare(routing: &RoutingHandle) -> io::Result<slipring_fib::VerifyReport> {
     for part in parts {
         for mut buffer in part {
             buffer.shrink_to_fit();
-            // Processes one buffer per task, because the thread follows the kernel between two
-            // tasks.
+            // One buffer per task, because the routing thread reads the kernel's messages between
+            // two tasks.
             routing.tell(move |routing| {
                 for message in Messages::new(&buffer).flatten() {
                     if let MessageBody::Route(_, route) = &message.body {
@@ -59,7 +60,7 @@ fn compare(routing: &RoutingHandle) -> io::Result<slipring_fib::VerifyReport> {
             });
         }
     }
-    // Processes one part per task, for the same reason.
+    // One part per task, for the same reason.
     loop {
         let part = routing.ask(|routing| routing.mirror.end_verify()).ok_or_else(ended)?;
         if let Some(report) = part.map_err(io::Error::other)? {

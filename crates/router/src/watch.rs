@@ -35,7 +35,8 @@ use crate::checks::{self, CheckedInterface, HookLister, Obstacle};
 const ANNOUNCEMENTS: [(isize, u32); 6] = [(12, 7), (6, 4), (0, 4), (0, 1), (0, 24), (0, 25)];
 /// Period of polling for changes that netlink does not announce.
 const PERIOD: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-/// Other changes usually follow at once: a table is loaded rule by rule.
+/// Further changes usually follow at once, because a table is loaded rule by rule. They are
+/// collected for this time.
 const COALESCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// A running watch. It ends when this value is dropped.
@@ -55,8 +56,8 @@ struct WatchShared {
 }
 
 impl BypassWatch {
-    /// Watches in the network namespace of the calling thread. `known` contains the obstacles found
-    /// before; `changed` rings when they change.
+    /// Starts a watch in the network namespace of the calling thread. `known` contains the
+    /// obstacles that were found before. `changed` rings when they change.
     ///
     /// # Errors
     /// If the system refuses a socket.
@@ -80,22 +81,23 @@ impl BypassWatch {
         let watching = shared.clone();
         let (confined, is_confined) = sync_channel::<()>(1);
         let thread = spawn(move || {
-            // Lists of nf_tables and IPsec are only given to CAP_NET_ADMIN. If capabilities cannot
-            // be dropped, the main thread, which drops more, reports it. Listing an interface's
-            // programs needs the BPF call; loading a program would need CAP_BPF.
+            // The kernel lists nf_tables and IPsec policies only for CAP_NET_ADMIN. If capabilities
+            // cannot be dropped here, the main thread reports the error, because it drops more of
+            // them. Listing the programs of an interface needs the system call `bpf`; loading a
+            // program would need CAP_BPF.
             let calls = SETUP_ONLY_CALLS.iter().copied().filter(|call| *call != BPF_CALL);
             let calls: Vec<_> = calls.collect();
             let _ = confine(CapabilitySet::NET_ADMIN, &[FORBIDDEN_CALLS, &calls]);
             drop(confined);
             watching.watch(&sockets);
         });
-        // No packet is read before all threads are confined. The channel carries no messages:
-        // receiving ends when the sender is dropped.
+        // No packet is read before all threads are confined. The channel never carries a message:
+        // `recv` returns when the sender is dropped.
         let _ = is_confined.recv();
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Returns what packets would bypass now.
+    /// Returns the obstacles that exist now.
     pub(crate) fn latest(&self) -> Vec<Obstacle> {
         self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -130,7 +132,7 @@ impl WatchShared {
         }
     }
 
-    /// Waits for a change, or for `time`. Returns whether the watch is to end.
+    /// Waits for a change, or for `time`. Returns whether the watch must end.
     fn waited(&self, sockets: &[Socket], time: Timespec) -> bool {
         let mut fds = vec![PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN)];
         fds.extend(
@@ -168,14 +170,14 @@ fn subscribe(family: isize, group: u32) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Discards the messages in the sockets, whose contents do not matter. Returns whether there was a
-/// change; an overrun also counts as a change.
+/// Discards all messages in the sockets; their contents do not matter. Returns whether there was a
+/// change. An overrun also counts as a change.
 fn drain(sockets: &[Socket]) -> bool {
     let mut buffer = [0; 4096];
     let mut any = false;
     for socket in sockets {
-        // An overrun also counts as a change. After any other error, the next periodic list finds
-        // changes.
+        // An overrun also counts as a change. After any other error, the next periodic list shows
+        // the changes.
         while let Ok(_) | Err(Errno::NOBUFS) = recv(socket, &mut buffer, RecvFlags::DONTWAIT) {
             any = true;
         }
@@ -191,8 +193,8 @@ mod tests {
 
     use super::*;
 
-    /// Waits until the watch reports these obstacles. It may list them several times, since a list
-    /// may be made between two changes.
+    /// Waits until the watch reports these obstacles. Other reports may come before, since the
+    /// watch may list the obstacles between two changes.
     fn wait(watch: &BypassWatch, changed: &Doorbell, is_found: impl Fn(&[Obstacle]) -> bool) {
         eventually("the change to be noticed", || {
             let mut fds = [PollFd::from_borrowed_fd(changed.as_fd(), PollFlags::IN)];

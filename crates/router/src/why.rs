@@ -49,8 +49,8 @@ pub(crate) fn answer(
         .ok_or_else(|| ControlRefusal::malformed("`packet` is no IP packet in hexadecimal"))?;
     let name = text("in");
     let has_rules = rules.is_some();
-    // This thread waits for the worker, because the routing thread must continue to send
-    // heartbeats.
+    // The thread of this request waits for the worker, because the routing thread must continue to
+    // write heartbeats.
     let worker = ask(routing, |routing| routing.workers.first().cloned())?;
     let of_worker = worker.and_then(|worker| worker.ask(|worker| worker.engine.clone()));
     let path =
@@ -62,9 +62,8 @@ pub(crate) fn answer(
     ask(routing, move |routing| explained.answer(routing))
 }
 
-/// For a request to explain a frame: returns what happens to a frame that arrives on the interface
-/// `port`, if no rules check it. Without the name, the interface is the first one. For a frame that
-/// leaves, there is no bypass.
+/// Answers what happens to a frame that arrives on the interface `port`, if no rules check it.
+/// Without a name, the first interface is assumed. Frames that leave are never bypassed.
 pub(crate) fn bypass(
     routing: &RoutingHandle,
     args: &Map<String, Value>,
@@ -90,7 +89,7 @@ pub(crate) fn bypass(
     Some(format!("to the kernel: {reason}; it meets no rules"))
 }
 
-/// Whether there are the first 20 bytes of IPv4, or 40 of IPv6.
+/// Whether the bytes contain at least the first 20 bytes of IPv4, or the first 40 of IPv6.
 fn is_ip(packet: &[u8]) -> bool {
     match packet.first().map(|first| first >> 4) {
         Some(4) => packet.len() >= 20,

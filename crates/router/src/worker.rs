@@ -79,7 +79,7 @@ use vlan_state::WorkerSubinterfaces;
 
 /// Maximum age of the tables by which frames are forwarded, the same as for the programs.
 const MAX_TABLES_AGE_NS: u64 = 100_000_000;
-/// How long before the next event the loop ends a sleep. The heartbeat need not be exact, so the
+/// The loop ends a sleep this long before the next event. The heartbeat need not be exact, so the
 /// loop does not poll for this time.
 const WAKE_MARGIN_NS: Nanos = 30_000;
 
@@ -88,8 +88,8 @@ pub(crate) struct WorkerPorts {
     /// The port of each of the worker's queues, indexed by queue. `None` for the pipes from other
     /// workers: each frame in a pipe carries its own port.
     pub(crate) of_queue: Vec<Option<FibPortIndex>>,
-    /// The queue by which frames leave, by interface. The ports of interfaces have the same
-    /// indices.
+    /// The queue through which frames leave by each interface, indexed by interface. The ports of
+    /// interfaces have the same indices.
     pub(crate) tx_of: Vec<usize>,
     /// The kernel's index of each interface: first the interfaces of the router, then interfaces
     /// that only carry subinterfaces.
@@ -97,7 +97,7 @@ pub(crate) struct WorkerPorts {
     /// The numbers of the queues that this worker owns on each interface.
     pub(crate) numbers: Vec<u16>,
     /// Counters of each of these queues, without the pipes. They include frames that the kernel has
-    /// lost before the queues.
+    /// lost before they reached the queues.
     pub(crate) counters: Vec<Arc<QueueCounters>>,
 }
 
@@ -150,17 +150,18 @@ pub(crate) struct RouteWorker {
     is_left: Vec<bool>,
     punts: KernelPunts,
     held: HeldFrames,
-    /// A packet of the engine that waits for space in its tx queue.
+    /// A packet that the engine has created and that waits for space in its tx queue.
     unsent: Option<RouteOutput>,
     scratch: Vec<u8>,
     shared: Arc<WorkerShared>,
-    /// Asks the kernel to resolve neighbours. The next tables contain the results.
+    /// The access to the routing thread, which asks the kernel to resolve neighbours. The next
+    /// tables contain the results.
     routing: RoutingHandle,
     heartbeat: ResidentHeartbeat,
     /// Time of the tables in use, by the clock of heartbeats.
     seen: u64,
     next_beat: Nanos,
-    /// When the routing thread will write the heartbeat if no frames come.
+    /// When the worker leaves its heartbeat to the routing thread, unless frames come before.
     busy_until: Nanos,
     is_parked: bool,
     /// Whether this turn may take frames.
@@ -177,7 +178,7 @@ pub(crate) struct RouteWorker {
 pub(crate) struct WorkerTotals {
     /// Frames taken from the queues and from other workers.
     pub(crate) frames: u64,
-    /// Time of turns that moved frames, in ns.
+    /// Time spent in turns that moved frames, in ns.
     pub(crate) busy_ns: u64,
     /// Packets forwarded, by the port on which they arrived.
     pub(crate) forwarded: Vec<ForwardedTraffic>,
@@ -190,7 +191,7 @@ pub(crate) struct WorkerFigures {
     pub(crate) queues: Vec<u16>,
     pub(crate) totals: WorkerTotals,
     pub(crate) route: RouteCounters,
-    /// Frames given to other workers, which have counted them.
+    /// Frames given to other workers, which count them as received.
     pub(crate) handed: u64,
     pub(crate) punts: PuntFigures,
     /// The rules' counters, if there are rules.
@@ -217,7 +218,7 @@ impl RouteWorker {
         }
     }
 
-    /// Applies a snapshot. Packets that waited for neighbours in it can now be sent.
+    /// Applies a snapshot. Packets whose neighbours are resolved in it can be sent afterwards.
     pub(crate) fn set_tables(&mut self, tables: Arc<ForwardingTables>, now_ns: Nanos) {
         let index = |ifindex| self.ports.ifindexes.iter().position(|other| *other == ifindex);
         self.interface_of = tables.ports.iter().map(|port| index(port.ifindex)).collect();
@@ -229,7 +230,7 @@ impl RouteWorker {
         self.shared.set_generation(generation);
     }
 
-    /// Takes settings over.
+    /// Applies settings.
     pub(crate) fn configure(&mut self, settings: &LiveSettings) {
         self.punts.set_rates(settings.punt_rates, slipring_port::now());
         self.engine.set_icmp_limits(settings.icmp_limits);
@@ -244,13 +245,13 @@ impl RouteWorker {
         }
     }
 
-    /// Writes the heartbeats at once, since the routing thread was late, or has its first tables.
-    /// The tasks before this one have updated the tables to time `seen`.
+    /// Writes the heartbeats at once, because the routing thread was late, or has its first tables.
+    /// Earlier tasks have already updated the tables to time `seen`.
     pub(crate) fn catch_up(&mut self, seen: u64) {
         self.seen = self.seen.max(seen);
         self.next_beat = slipring_port::now() + BUSY_PERIOD_NS;
-        // The last runs of the other workers do not count here: these workers were late as well,
-        // and will run soon.
+        // The times at which the other workers last ran are ignored here: those workers were late
+        // as well, and will run soon.
         let beat = self.seen.min(ResidentHeartbeat::now());
         self.shared.parking.note_run(beat);
         self.write_beat(beat);
@@ -270,14 +271,14 @@ impl RouteWorker {
         *self.interface_of.get(usize::from(port.0))?
     }
 
-    /// Writes the heartbeats, or leaves that to the routing thread if no frames have come for a
-    /// while.
+    /// Writes the heartbeats. If no frames have come for a while, leaves that to the routing
+    /// thread.
     fn keep_alive(&mut self, now: Nanos, has_moved: bool) {
         if has_moved {
             self.busy_until = now + IDLE_AFTER_NS;
         }
-        // A worker with old tables may have frames waiting. It takes them when the next tables are
-        // there.
+        // A worker with old tables may have frames waiting. It takes them when it has the next
+        // tables.
         let parks = now >= self.busy_until && self.admits_frames;
         let was_parked = std::mem::replace(&mut self.is_parked, parks);
         if self.is_parked {
@@ -286,8 +287,8 @@ impl RouteWorker {
         }
         if was_parked {
             self.next_beat = 0;
-            // This wakes the routing thread, which now reads its sockets more often to see whether
-            // the tables are current.
+            // This wakes the routing thread. From now on, it reads its sockets more often, so that
+            // heartbeats can prove that the tables are current.
             self.routing.tell(|_| ());
         }
         self.beat(now);
@@ -327,7 +328,7 @@ impl FrameProcessor for RouteWorker {
         if self.is_parked {
             self.shared.parking.unpark(ResidentHeartbeat::now());
         }
-        // The time is read before the tasks run: the tables of that time are then among the tasks.
+        // The time is read before the tasks run. So the tables of that time are among the tasks.
         let seen = self.shared.seen.load(Ordering::Acquire);
         for task in self.shared.tasks.drain() {
             task(self);

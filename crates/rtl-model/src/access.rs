@@ -138,8 +138,8 @@ impl Device {
         }
     }
 
-    /// Writes registers for which a write is a command. Returns whether this register is one of
-    /// them.
+    /// Writes a register for which a write is a command. Returns false if this register is not one
+    /// of these.
     fn write_own(&mut self, offset: u64, value: u32) -> bool {
         let is_8125 = self.chip.is_8125();
         match offset {
@@ -156,8 +156,8 @@ impl Device {
         true
     }
 
-    /// Writes registers through which others are accessed. Returns whether this register is one of
-    /// them.
+    /// Writes a register through which further registers are accessed. Returns false if this
+    /// register is not one of these.
     fn write_window(&mut self, offset: u64, value: u32) -> bool {
         let address = match offset {
             at::CSI_COMMAND => self.csi.command(value),
@@ -258,8 +258,8 @@ impl Device {
         }
     }
 
-    /// Writes or resets the counters. Without a receiver the chip does not write them: the bit
-    /// stays set.
+    /// Writes or resets the counters. While the receiver is off, the chip does not write the
+    /// counters, and the bit of the command stays set.
     fn tally_command(&mut self, value: u32) {
         let mut kept = value;
         if value & TALLY_RESET != 0 {

@@ -83,7 +83,7 @@ pub struct Device {
     pub(crate) ephy: IndirectWords<u16>,
     pub(crate) mac_ocp: IndirectWords<u16>,
     pub(crate) phy_command: u32,
-    /// Whether a doorbell rang while there was no link.
+    /// Whether a doorbell rang while there was no link. The chip then sends when the link comes up.
     pub(crate) is_doorbell_pending: bool,
     pub(crate) accesses: Accesses,
 }
@@ -170,7 +170,7 @@ impl Device {
         self.phy.link()
     }
 
-    /// The link; `None` if there is none.
+    /// The link with its duplex mode and pause; `None` if there is no link.
     #[must_use]
     pub fn whole_link(&self) -> Option<PhyLink> {
         self.phy.whole_link()
@@ -182,7 +182,7 @@ impl Device {
         self.rx_max_size()
     }
 
-    /// The wire.
+    /// The cable that is plugged into the chip.
     #[must_use]
     pub fn wire(&self) -> &dyn Wire {
         &*self.wire
@@ -212,22 +212,23 @@ impl Device {
         });
     }
 
-    /// Loses the next `count` doorbells.
+    /// Makes the chip miss the next `count` doorbells.
     pub fn lose_doorbells(&mut self, count: u32) {
         self.faults.lost_doorbells = count;
     }
 
-    /// Loses the next `count` frames by an overflow of the receive FIFO.
+    /// Makes the chip lose the next `count` frames by an overflow of the receive FIFO.
     pub fn overflow_fifo(&mut self, count: u32) {
         self.faults.fifo_overflows = count;
     }
 
-    /// Fails to send the next `count` frames.
+    /// Makes the chip fail to send the next `count` frames.
     pub fn fail_sends(&mut self, count: u32) {
         self.faults.tx_errors = count;
     }
 
-    /// Delivers the next frame with an error. Further errors are for the frames after it.
+    /// Makes the chip deliver the next frame with an error. Several calls apply to as many frames,
+    /// in order.
     pub fn fail_receive(&mut self, fault: RxFault) {
         self.faults.rx.push_back(fault);
     }
@@ -255,7 +256,7 @@ impl Device {
         self.config.write(4, &[command[0] & !4]);
     }
 
-    /// Resets the function, as the bus does it.
+    /// Resets the function, like a reset by the bus.
     pub fn reset(&mut self) {
         self.reset_chip();
         self.values[at::LOCK as usize] = 0;

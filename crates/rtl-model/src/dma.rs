@@ -48,7 +48,7 @@ struct DmaMapping {
 /// The memory that a driver has mapped for the device.
 #[derive(Debug, Default)]
 pub struct DmaMap {
-    /// Sorted by address.
+    /// All mappings, sorted by address.
     mappings: Vec<DmaMapping>,
     /// The mapping of the last access. Usually, the next access uses the same mapping.
     last: Cell<usize>,

@@ -42,7 +42,7 @@ pub(crate) mod at {
 struct Group {
     first: u64,
     last: u64,
-    /// Allowed widths in bytes, as the sum of 1, 2 and 4.
+    /// Allowed widths of an access, in bytes, as their sum: 7 allows 1, 2 and 4.
     widths: u8,
     rule: WriteRule,
 }

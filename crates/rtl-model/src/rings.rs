@@ -44,7 +44,7 @@ pub enum RxFault {
 }
 
 impl RxFault {
-    /// The bits of a descriptor. RES sums the errors up.
+    /// Returns the error bits of a descriptor. RES is set for every error.
     fn bits(self) -> u32 {
         let detail = match self {
             Self::Crc => 1 << 19,
@@ -207,7 +207,7 @@ impl Device {
             None if total > self.rx_max_size() => Some(RxFault::TooLong),
             fault => fault,
         };
-        // Of a frame that is too long for the chip, only the first buffer is used.
+        // A frame that is too long for the chip gets only one buffer.
         let wanted = if fault == Some(RxFault::TooLong) { 1 } else { total };
         let mut ring = self.rx;
         let Some(chain) = self.reserve(&mut ring, wanted) else {
@@ -318,8 +318,8 @@ impl Device {
     }
 }
 
-/// Whether a frame is a UDP packet over IPv4 without options, to a port of PTP, with less than the 47
-/// bytes from the UDP header on that the chip reads.
+/// Returns whether a frame is a UDP packet over IPv4 without options, to a port of PTP, and has
+/// fewer than 47 bytes from the UDP header on. The chip reads 47 bytes there.
 fn is_short_ptp(frame: &[u8]) -> bool {
     let is_udp = frame.get(12..15) == Some(&[8, 0, 0x45]) && frame.get(23) == Some(&17);
     let is_ptp = matches!(frame.get(36..38), Some([1, 63 | 64]));

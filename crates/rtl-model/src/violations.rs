@@ -48,13 +48,13 @@ pub enum Violation {
     StartedOutOfBand,
     /// The doorbell was rung while the transmitter was off.
     DoorbellWhileStopped,
-    /// The driver started work of the device without making it a bus master.
+    /// The driver started an engine or rang the doorbell although the device was not a bus master.
     NotBusMaster,
     /// The device would have accessed memory that is not mapped for it.
     DmaOutsideMappings {
-        /// First address.
+        /// Address of the first byte of the access.
         address: u64,
-        /// Number of bytes.
+        /// Number of bytes of the access.
         len: u64,
         /// Direction of the access, from the device's side.
         access: Access,
@@ -94,7 +94,7 @@ pub enum Violation {
     BadWindowAddress {
         /// Offset of the register through which the indirect register was accessed.
         window: u64,
-        /// The address.
+        /// Address of the indirect register.
         address: u32,
     },
 }

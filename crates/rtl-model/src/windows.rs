@@ -7,7 +7,7 @@ use std::collections::HashMap;
 /// The flag of all windows.
 pub(crate) const FLAG: u32 = 0x8000_0000;
 
-/// Words behind a window.
+/// The registers that are accessed through a window.
 #[derive(Debug, Default)]
 pub(crate) struct IndirectWords<T> {
     words: HashMap<u32, T>,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use slipring_rtl_model::vfio_user::{FrameError, Server, ServerError};
 use slipring_rtl_model::{Chip, Device, Loop};
 
-/// A message with a header that fits it.
+/// Returns a message whose header has the correct length.
 fn message(command: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![7, 0];
     bytes.extend(command.to_le_bytes());

@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::RouteFamily;
 
-/// Why bytes are not a message.
+/// Why received bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
@@ -39,7 +39,7 @@ pub enum Malformed {
 
 /// `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER` of `linux/netlink.h`.
 const KIND_FLAGS: u16 = 0xc000;
-/// The length and the kind.
+/// Length of the header of an attribute: its length and its kind.
 const ATTRIBUTE_HEADER: usize = 4;
 
 /// One attribute.
@@ -67,7 +67,7 @@ impl<'a> Attribute<'a> {
         read_u32(self.value, 0).ok_or(self.wrong())
     }
 
-    /// Returns the value as an address, if it has the length of one.
+    /// Returns the value as an address. Its length must be that of an IPv4 or IPv6 address.
     #[inline]
     pub(crate) fn address(self) -> Result<IpAddr, Malformed> {
         read_address(self.value).ok_or(self.wrong())
@@ -83,7 +83,8 @@ impl<'a> Attribute<'a> {
         }
     }
 
-    /// A text that ends with a zero byte or with the value; empty if it is not UTF-8.
+    /// Returns the value as text, which ends at the first zero byte or with the value; empty if it
+    /// is not UTF-8.
     pub(crate) fn text(self) -> &'a str {
         let len = self.value.iter().position(|byte| *byte == 0).unwrap_or(self.value.len());
         core::str::from_utf8(&self.value[..len]).unwrap_or_default()

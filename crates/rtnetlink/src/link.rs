@@ -27,8 +27,9 @@ impl LinkFlags {
         self.0 & flags == flags
     }
 
-    /// Whether the interface has a carrier for the kernel. If the interface is neither running nor
-    /// has a carrier, the kernel treats its next hops as `linkdown`.
+    /// Whether the kernel considers that the interface has a carrier. It does unless the flags
+    /// `RUNNING` and `LOWER_UP` are both clear. Without a carrier, the kernel marks next hops on
+    /// the interface as `linkdown`.
     #[must_use]
     pub const fn has_carrier(self) -> bool {
         self.0 & (Self::RUNNING | Self::LOWER_UP) != 0

@@ -18,7 +18,7 @@ impl HeaderFlags {
     pub const REQUEST: u16 = 0x01;
     /// `NLM_F_MULTI`: the message is part of a dump.
     pub const MULTI: u16 = 0x02;
-    /// `NLM_F_ACK`: the kernel must also answer if the request succeeds.
+    /// `NLM_F_ACK`: the kernel must send an answer even if the request succeeds.
     pub const ACK: u16 = 0x04;
     /// `NLM_F_DUMP_INTR`: the table changed while it was dumped, so the dump is not consistent.
     pub const DUMP_INTERRUPTED: u16 = 0x10;
@@ -174,8 +174,8 @@ pub(crate) mod kind {
     pub(crate) const NETCONF: u16 = 80;
     /// `RTM_NEWNEXTHOP`: a next-hop object.
     pub(crate) const NEXT_HOP: u16 = 104;
-    /// Added to the type of a creation message, gives the type of the request for such objects
-    /// (`RTM_NEWLINK` to `RTM_GETLINK`).
+    /// The difference between the type of a request for objects and the type of a message that
+    /// creates them (`RTM_GETLINK` and `RTM_NEWLINK`).
     pub(crate) const TO_GET: u16 = 2;
 }
 

@@ -18,9 +18,9 @@ use crate::{AF_UNSPEC, HeaderFlags, RouteFamily};
 /// `NETLINK_GET_STRICT_CHK` set; other sockets get all routes of the family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DumpFilter {
-    /// One family, or both.
+    /// One family; `None` for both.
     pub family: Option<RouteFamily>,
-    /// One table, or all.
+    /// One table; `None` for all.
     pub table: Option<u32>,
 }
 
@@ -39,7 +39,7 @@ const NTF_EXT_MANAGED: u32 = 1 << 0;
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 
 impl RequestBuilder {
-    /// Requests with this sequence number.
+    /// Creates a builder of requests with this sequence number.
     #[must_use]
     pub const fn new(sequence: u32) -> Self {
         Self { sequence }
@@ -113,7 +113,8 @@ impl RequestBuilder {
     /// Asks the kernel to resolve a neighbour as if there was a packet for it. The answer is an
     /// error message, with 0 for success.
     ///
-    /// Not for permanent entries: the kernel would no longer treat them as permanent.
+    /// Must not be used for permanent entries, because the kernel would no longer treat them as
+    /// permanent.
     #[must_use]
     pub fn use_neighbour(self, ifindex: u32, address: IpAddr) -> Vec<u8> {
         finished(self.new_neighbour(ifindex, address, NTF_USE))
@@ -122,7 +123,8 @@ impl RequestBuilder {
     /// Asks the kernel to resolve a neighbour and keep it reachable until the entry is deleted
     /// (since Linux 5.16). The answer is an error message, with 0 for success.
     ///
-    /// Not for permanent entries: the kernel would no longer treat them as permanent.
+    /// Must not be used for permanent entries, because the kernel would no longer treat them as
+    /// permanent.
     #[must_use]
     pub fn manage_neighbour(self, ifindex: u32, address: IpAddr) -> Vec<u8> {
         let mut request = self.new_neighbour(ifindex, address, 0);

@@ -23,7 +23,7 @@ pub enum RouteKind {
     Local,
     /// Delivers and sends packets as broadcasts (`RTN_BROADCAST`).
     Broadcast,
-    /// Delivers packets to this machine, which is one of several (`RTN_ANYCAST`).
+    /// Delivers packets to this machine, which is one of several with the address (`RTN_ANYCAST`).
     Anycast,
     /// Multicast (`RTN_MULTICAST`).
     Multicast,
@@ -115,10 +115,10 @@ pub struct RouteMessage<'a> {
     pub metric: u32,
     /// The only next hop, if `multipath` is `None`.
     pub hop: RouteHop,
-    /// Several next hops.
+    /// The next hops, if the route has several.
     pub multipath: Option<Multipath<'a>>,
-    /// The next-hop object of the route; the kernel adds its present content as `hop` or
-    /// `multipath` unless configured otherwise.
+    /// The identifier of the route's next-hop object. The kernel also sends the object's present
+    /// content as `hop` or `multipath`, unless it is configured otherwise.
     pub next_hop_id: Option<u32>,
     /// The path MTU that the route sets (`RTAX_MTU`), or 0.
     pub mtu: u32,
@@ -160,8 +160,8 @@ pub(crate) mod rta {
 
 /// `RTAX_MTU`, an attribute in `RTA_METRICS`. The other metrics concern this machine's own packets.
 const RTAX_MTU: u16 = 2;
-/// `ICMPV6_ROUTER_PREF_MEDIUM` of `linux/icmpv6.h`. With another preference, IPv6 chooses among
-/// routes by more than prefix and metric.
+/// `ICMPV6_ROUTER_PREF_MEDIUM` of `linux/icmpv6.h`. With another preference, the choice among IPv6
+/// routes does not depend on prefix and metric alone.
 const PREF_MEDIUM: u8 = 0;
 
 impl<'a> RouteMessage<'a> {

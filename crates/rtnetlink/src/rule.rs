@@ -98,7 +98,7 @@ impl<'a> RuleMessage<'a> {
             fra::IIFNAME => self.input = attribute.text(),
             fra::OIFNAME => self.output = attribute.text(),
             fra::L3MDEV => self.is_vrf = attribute.u8()? != 0,
-            // All ones mean that the condition is not set. The kernel always sends the prefix
+            // If all bits are ones, the condition is not set. The kernel always sends the prefix
             // length.
             fra::SUPPRESS_PREFIXLEN | fra::SUPPRESS_IFGROUP => {
                 self.has_other_selectors |= attribute.u32()? != u32::MAX;

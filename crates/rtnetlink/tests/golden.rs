@@ -28,7 +28,7 @@ fn each(step: &str, mut check: impl FnMut(NetlinkMessage<'_>)) {
     }
 }
 
-/// The only route of a step, with its next hops.
+/// Runs `check` on the only route of a step and its next hops.
 fn route(step: &str, check: impl Fn(Change, RouteMessage<'_>, Vec<RouteHop>)) {
     let mut count = 0;
     each(step, |message| {

@@ -40,8 +40,8 @@ pub const MAX_FAULTS: usize = MAX_LINE_ERRORS;
 pub struct CommandBatch {
     /// The commands, one per line. If `is_file` is set, there may also be comments and empty lines.
     pub text: String,
-    /// Whether the commands come from a file. Then either all or none are executed, and errors name
-    /// the line.
+    /// Whether the commands come from a file. If they do, either all or none are executed, and
+    /// errors name the line.
     #[serde(default)]
     pub is_file: bool,
     /// Letters of the command-line flags, such as `q` for `-q`.
@@ -63,10 +63,10 @@ pub struct CommandBatch {
 pub struct CommandOutcome {
     /// The text that the commands printed.
     pub text: String,
-    /// The result as JSON; `None` if it was not requested or the command has none.
+    /// The result as JSON; `None` if JSON was not requested, or the command has no JSON result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<serde_json::Value>,
-    /// Why the batch failed.
+    /// Why the batch failed; `None` if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<CommandFault>,
     /// Hints about executed commands that are probably not what the user intended.
@@ -79,10 +79,11 @@ pub struct CommandOutcome {
 pub struct CommandFault {
     /// What is wrong, and where.
     pub message: String,
-    /// A description of valid text in this place.
+    /// A description of the text that would be valid there; `None` if not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// Advice to the user, for a mistake that a different word would not correct.
+    /// Advice to the user, for a mistake that cannot be corrected by replacing a word; `None` if
+    /// there is no advice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
     /// The exit code of sysexits(3).
@@ -93,8 +94,8 @@ pub struct CommandFault {
 pub type LineFault = (u32, CommandFault);
 
 impl CommandFault {
-    /// Adds the line of a file to the fault. The exit code becomes [`sysexits::DATA`], whatever the
-    /// command's own code is.
+    /// Adds the line of a file to the fault. The exit code becomes [`sysexits::DATA`], which
+    /// replaces the command's own code.
     pub fn at_line(mut self, line: u32) -> Self {
         self.message = format!("line {line}: {}", self.message);
         self.exit = sysexits::DATA;
@@ -111,19 +112,19 @@ impl CommandFault {
     }
 }
 
-/// A parsed command. It is for the shaper if `shaper` is set, otherwise for the rules.
+/// A parsed command. If `shaper` is set, the command is for the shaper, otherwise for the rules.
 #[derive(Debug, Clone)]
 pub struct CommandStep {
-    /// The number of its line, counted from 1.
+    /// The number of the command's line, counted from 1.
     pub line: u32,
     /// The command for the rules.
     pub command: IpfwCommand,
-    /// The command for the shaper.
+    /// The command for the shaper; `None` if the command is only for the rules.
     pub shaper: Option<ShaperCommand>,
 }
 
 impl CommandStep {
-    /// Returns the queue limits after this step.
+    /// Returns the maximum queue lengths that apply after this step. `caps` applied before.
     pub fn caps_after(&self, caps: QueueCaps) -> QueueCaps {
         match &self.shaper {
             Some(ShaperCommand::Sysctl(name, Some(value))) => caps.with_sysctl(name, *value),
@@ -144,11 +145,11 @@ impl CommandBatch {
         self.flags.contains(flag)
     }
 
-    /// Parses all commands. `caps` are the maximum lengths of queues at first; a command may change
-    /// them for the commands after it.
+    /// Parses all commands. `caps` are the initial maximum lengths of queues. A command may change
+    /// them for later commands.
     ///
     /// # Errors
-    /// A [`CommandFault`] with all mistakes of a file, but at most [`MAX_FAULTS`].
+    /// A [`CommandFault`] that lists the mistakes, at most [`MAX_FAULTS`] of them.
     pub fn steps(&self, caps: QueueCaps) -> Result<Vec<CommandStep>, CommandFault> {
         let (steps, faults) = self.read(caps)?;
         merge_line_faults(faults).map_or(Ok(steps), Err)
@@ -206,7 +207,7 @@ impl CommandBatch {
         CommandFault { message, expected: Some(error.expected), help: None, exit }
     }
 
-    /// Checks the keys and values of tables that the same batch creates. So such mistakes are found
+    /// Checks the keys and values of tables that the same batch creates. This finds such mistakes
     /// before the batch is sent to a firewall.
     fn check_entries(&self, commands: &[(u32, IpfwCommand)]) -> Vec<LineFault> {
         let (mut made, mut faults) = (BTreeMap::new(), Vec::new());
@@ -397,7 +398,7 @@ pub fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault> {
     Some(CommandFault::new(format!("{count}:{all}"), faults[0].exit))
 }
 
-/// Merges faults into one fault that lists them in the order of their lines, but only the first
+/// Merges faults into one fault that lists them in the order of their lines, limited to the first
 /// [`MAX_FAULTS`]; `None` if `faults` is empty.
 pub fn merge_line_faults(mut faults: Vec<LineFault>) -> Option<CommandFault> {
     faults.sort_by_key(|(line, _)| *line);
@@ -405,8 +406,8 @@ pub fn merge_line_faults(mut faults: Vec<LineFault>) -> Option<CommandFault> {
     merge_faults(faults.into_iter().map(|(_, fault)| fault).collect())
 }
 
-/// Replaces command-line flags at the start of a line, as in `-f flush`, by blanks. They have no
-/// effect in a file. Blanks keep the columns in error messages right.
+/// Replaces command-line flags at the start of a line, as in `-f flush`, by blanks. The flags have
+/// no effect in a file. The blanks keep the columns in error messages right.
 fn without_flags(text: &str) -> String {
     text.split_inclusive('\n').map(line_without_flags).collect()
 }

@@ -63,11 +63,13 @@ pub struct ControlPlane {
     caps: Mutex<QueueCaps>,
     /// Which engine handles a flow; `None` if there is only one engine.
     distribution: Option<FlowDistribution>,
-    /// Which engine must check a frame of a flow, if that depends on the rules.
+    /// Which engine must check a frame of a flow; changes with the rules. `None` if the rules do
+    /// not decide this.
     steering: Option<Mutex<Steering>>,
-    /// Why rules cannot be executed here; `None` if they can.
+    /// The function that returns why rules cannot be executed here; `None` if all rules can be
+    /// executed.
     obstacle: Option<RuleObstacle>,
-    /// The file to which the rules are written after each change.
+    /// The file to which the rules are written after each change; `None` if rules are not saved.
     state_file: Option<StateFile>,
     /// Whether the state file also contains the dynamic states.
     persists_states: bool,
@@ -75,7 +77,7 @@ pub struct ControlPlane {
     reply_timeout: Duration,
 }
 
-/// Says why rules cannot be executed; `None` if they can.
+/// Returns why rules cannot be executed; `None` if they can be executed.
 pub type RuleObstacle = fn(&IpfwConfig) -> Option<String>;
 
 /// The part of a batch that one engine executes.
@@ -97,11 +99,11 @@ struct DataplaneChange {
 #[derive(Default)]
 struct ChangeReport {
     replies: Vec<ShaperReply>,
-    /// Number of states that could not be restored because the state tables had no space for them.
+    /// Number of states that were not restored because the state tables were full.
     states_without_room: usize,
 }
 
-/// Why a change failed. A fault that was caused by a step has the index of this step.
+/// Why a change failed. Each fault has the index of the step that caused it; `None` if no step did.
 type ChangeFaults = Vec<(CommandFault, Option<usize>)>;
 
 impl ControlPlane {
@@ -136,8 +138,8 @@ impl ControlPlane {
         self.refusing(distribution_obstacle)
     }
 
-    /// Sets how flows are distributed among the engines if the rules permit that: as their
-    /// [`Steering`] says.
+    /// Sets how flows are distributed among the engines. The [`Steering`] of the current rules
+    /// decides whether a frame follows this distribution.
     #[must_use]
     pub fn with_steering(mut self, distribution: FlowDistribution) -> Self {
         self.distribution = Some(distribution);
@@ -155,7 +157,7 @@ impl ControlPlane {
     /// Sets the addresses of `me`, each with its port, in all engines.
     ///
     /// # Errors
-    /// [`CommandFault`] if an engine does not answer; nothing has changed then.
+    /// [`CommandFault`] if an engine does not answer. In this case nothing has changed.
     pub fn set_me(&self, me: Vec<(IpAddr, Option<PortIndex>)>) -> Result<(), CommandFault> {
         let mut master = self.lock();
         if master.config().me == me {
@@ -192,13 +194,13 @@ impl ControlPlane {
         self.execute_all(order, |_, _| Vec::new(), now)
     }
 
-    /// Executes the commands of a file after removing all existing rules, and those tables and
-    /// `nptv6` instances that the file creates.
+    /// Replaces the rules by those of a file. First removes all existing rules, and the existing
+    /// tables and `nptv6` instances that the file creates again. Then executes the file's commands.
     pub fn replace(&self, order: &CommandBatch, now: u64) -> CommandOutcome {
         self.execute_all(order, cleared_for, now)
     }
 
-    /// Executes first the steps that `cleared` returns for the batch, and then the batch.
+    /// Executes the steps that `cleared` returns for the batch, and then the batch itself.
     fn execute_all(
         &self,
         order: &CommandBatch,
@@ -224,8 +226,8 @@ impl ControlPlane {
         })
     }
 
-    /// After a change of the rules, adds warnings about them to the outcome and writes the state
-    /// file.
+    /// After a change of the rules, adds warnings about the new rules to the outcome and writes the
+    /// state file.
     fn finish_change(
         &self,
         master: &mut Firewall,
@@ -245,7 +247,7 @@ impl ControlPlane {
     }
 
     /// If states are persisted, writes the state file with the current states. Returns a warning if
-    /// that fails.
+    /// the write fails, otherwise `None`.
     pub fn persist_states(&self, now: u64) -> Option<String> {
         let file = self.state_file.as_ref().filter(|_| self.persists_states)?;
         // The lock is held until the file is written, because a thread that changes the rules also
@@ -273,7 +275,7 @@ impl ControlPlane {
         Ok(master.state_commands(&states, now))
     }
 
-    /// Returns the shaper's configuration, from the first engine, which has all pipes.
+    /// Returns the shaper configuration of the first engine, which has all pipes.
     fn shaper_state(&self) -> Result<ShaperState, CommandFault> {
         let all = self.run_on_engines(|| {
             |dataplane: &mut dyn RuleDataplane, _| ShaperState::of(dataplane.shaper_mut())
@@ -300,7 +302,7 @@ impl ControlPlane {
     }
 
     /// Makes this control plane write the rules to `file` after each change. If `keeps_states` is
-    /// set, the dynamic states are also written.
+    /// set, the file also contains the dynamic states.
     pub fn persist_to(mut self, file: Option<StateFile>, keeps_states: bool) -> Self {
         (self.state_file, self.persists_states) = (file, keeps_states);
         self
@@ -370,9 +372,8 @@ impl ControlPlane {
         Ok(CommandOutcome { text: texts.concat(), value, fault, warnings })
     }
 
-    /// Merges the mistakes of a file in commands for rules, which are `mistakes`, with its mistakes
-    /// in commands for pipes. The first engine's shaper finds the latter by executing the commands
-    /// on a copy of itself.
+    /// Lists all mistakes of a file. `mistakes` are those in commands for rules. For commands for
+    /// pipes, the first engine executes the commands on a copy of its shaper to find mistakes.
     fn all_mistakes(&self, mistakes: Vec<LineError>, steps: &[CommandStep]) -> CommandFault {
         let of_rules = mistakes.into_iter().map(|LineError { line, error }| {
             (line, CommandFault::new(error.message, error.exit_code).at_line(line))
@@ -457,7 +458,7 @@ impl ControlPlane {
                     ruleset.iter_mut().for_each(|ruleset| dataplane.adopt(ruleset));
                     without_room = dataplane.firewall_mut().restore(states, now);
                     for command in &counters {
-                        // An error is ignored, because the master has already executed the same
+                        // An error can be ignored, because the master has already executed the same
                         // command successfully.
                         let _ = dataplane.firewall_mut().execute(command, now, flags);
                     }
@@ -474,8 +475,8 @@ impl ControlPlane {
     }
 
     /// If there are several engines, tries the shaper's commands on a copy of each engine's shaper.
-    /// A command that one engine refuses must not change any engine. With a single engine this is
-    /// not needed, because its shaper undoes the commands itself.
+    /// So a command that one engine refuses does not change any engine. A single engine needs no
+    /// trial, because its shaper undoes a failed batch itself.
     fn try_shaper(
         &self,
         commands: &[(usize, ShaperCommand)],
@@ -504,8 +505,8 @@ impl ControlPlane {
         engine_replies::wait_for_all(posted, self.reply_timeout)
     }
 
-    /// Like [`Self::run_on_engines`], for the rest of a change that the engines have begun: waits
-    /// for the results however late they are.
+    /// Like [`Self::run_on_engines`], but for the rest of a change that the engines have already
+    /// begun. Therefore waits for the results without a timeout.
     fn finish_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
     where
         T: Send + 'static,
@@ -515,8 +516,8 @@ impl ControlPlane {
         engine_replies::wait_until_done(posted)
     }
 
-    /// Like [`Self::run_on_engines`], but the closure changes state, so either every engine runs it
-    /// or none does, even if some engines do not answer in time.
+    /// Like [`Self::run_on_engines`], but for a closure that changes state: either every engine
+    /// runs it or none does, even if some engines do not answer in time.
     fn change_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
     where
         T: Send + 'static,
@@ -541,15 +542,15 @@ impl ControlPlane {
         Ok(read(&master))
     }
 
-    /// Locks the master. The lock can be used even if it is poisoned, because commands are tried
-    /// before they change state.
+    /// Locks the master. A poisoned lock can be used, because commands are tried before they change
+    /// the master.
     fn lock(&self) -> MutexGuard<'_, Firewall> {
         self.master.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the replies of the first engine, which has all pipes. If another engine refused a
-/// command, returns the errors of that engine.
+/// Returns the replies of the first engine, which has all pipes. If any engine refused a command,
+/// returns that engine's errors instead.
 fn replies_of(
     results: impl IntoIterator<Item = CommandsResult>,
 ) -> Result<Vec<ShaperReply>, ChangeFaults> {

@@ -19,11 +19,11 @@ pub trait RuleDataplane {
     /// Adopts compiled rules.
     fn adopt(&mut self, ruleset: &mut Ruleset);
 
-    /// Sets whether frames stay where they are, unchecked. Needed if a change of the rules moves
-    /// flows to other threads ([`crate::distribution::Steering`]).
+    /// Sets whether frames are held, unchecked, where they are. This is needed while a change of
+    /// the rules moves flows to other threads ([`crate::distribution::Steering`]).
     fn hold_frames(&mut self, _holds: bool) {}
 
-    /// Handles what a change of the pipes has caused, for example dropped frames.
+    /// Handles the events that a change of the pipes has caused, for example dropped frames.
     fn apply_shaper_events(&mut self, events: Vec<ShaperEvent<u32>>, now_ns: u64);
 
     /// The ports by which frames from a port may leave; `None` if frames are not checked on output.
@@ -35,7 +35,7 @@ pub type RuleTask = Box<dyn FnOnce(&mut dyn RuleDataplane, u64) + Send>;
 
 /// The task queue of a packet thread.
 pub trait RuleThread: Send + Sync {
-    /// Queues a task. It is dropped if the thread has ended.
+    /// Queues a task. If the thread has ended, drops the task.
     fn post(&self, task: RuleTask);
 
     /// Lets the thread process frames, because the initial rules are in force.

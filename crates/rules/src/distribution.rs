@@ -21,8 +21,8 @@ pub struct FlowDistribution {
 }
 
 impl FlowDistribution {
-    /// Creates a distribution over `threads` threads. A sender that does not know `secret` cannot
-    /// predict the thread of a frame.
+    /// Creates a distribution over `threads` threads. `secret` prevents senders from predicting the
+    /// thread of a frame.
     #[must_use]
     pub fn new(secret: [u64; 2], threads: u16) -> Self {
         let hasher = FlowHasher::new(secret).symmetric();
@@ -42,8 +42,8 @@ impl FlowDistribution {
     }
 }
 
-/// Returns a key that is the same for all frames between two hosts. For IP, it depends only on the
-/// addresses, not on headers that are malformed or that only some parsers support.
+/// Returns a key that is the same for all frames between two hosts. For IP, the key depends only on
+/// the addresses. Other headers, which may be malformed or unsupported, have no effect.
 fn host_pair_key(frame: &[u8]) -> FlowKey {
     let key = ip_addresses(frame).unwrap_or_else(|| FlowKey::of(frame));
     let host = |end: FlowEndpoint| FlowEndpoint { port: 0, ..end };
@@ -86,15 +86,15 @@ fn field<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
     frame.get(at..)?.first_chunk().copied()
 }
 
-/// Which thread of a router must check a frame. Frames that share something with others (a state, a
-/// count, a translation, a pipe) must all be checked by one thread.
+/// Which thread of a router must check a frame. Frames that share a state, a count, a translation
+/// or a pipe must all be checked by the same thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Steering {
     /// The thread that has received a frame checks it, because no packet depends on an earlier one.
     #[default]
     Anywhere,
-    /// The thread to which the two addresses of a frame belong checks it: states and fragments
-    /// concern only these two hosts.
+    /// A frame's two addresses determine the thread that checks it. This suffices because states
+    /// and fragments concern only these two hosts.
     ByHosts,
     /// The first thread checks all frames, because all hosts share the translations, pipes and
     /// limits.
@@ -102,8 +102,8 @@ pub enum Steering {
 }
 
 impl Steering {
-    /// Returns what these rules need. Rules of disabled sets count, because their states can still
-    /// be hit.
+    /// Returns the steering that these rules need. Rules of disabled sets count, because their
+    /// states can still be hit.
     #[must_use]
     pub fn of(config: &IpfwConfig) -> Self {
         let needs = config.list.iter().map(|(entry, _)| Self::of_rule(&entry.rule));
@@ -120,8 +120,8 @@ impl Steering {
         }
     }
 
-    /// Returns the index of the thread that must check a frame; `None` if any thread may, as for a
-    /// frame without IP, which a router does not check by rules.
+    /// Returns the index of the thread that must check a frame; `None` if any thread may check it.
+    /// This includes frames that are not IP, because a router does not check them by rules.
     #[must_use]
     pub fn thread_of(self, frame: &[u8], distribution: &FlowDistribution) -> Option<usize> {
         if self == Self::Anywhere {

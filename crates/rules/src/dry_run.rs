@@ -19,7 +19,7 @@ use crate::shaper_commands::{of_shaper, shape};
 pub enum DryRunPorts {
     /// The ports of the firewall for which the file is meant.
     Known,
-    /// All: the ports are not known, so every port that a command names counts as existing.
+    /// Every port that a command names counts as existing, because the ports are not known.
     Any,
 }
 
@@ -36,8 +36,8 @@ pub struct DryRun {
 /// Executes a file on `firewall`, which must have no rules yet, and on separate pipes.
 ///
 /// # Errors
-/// [`CommandFault`] with all mistakes in the text and all commands that cannot be executed, in the
-/// order of their lines, but at most [`MAX_FAULTS`].
+/// [`CommandFault`] that lists the mistakes in the text and the commands that cannot be executed,
+/// in the order of their lines. It lists at most [`MAX_FAULTS`].
 pub fn dry_run_file(
     order: &CommandBatch,
     mut firewall: Firewall,
@@ -50,8 +50,7 @@ pub fn dry_run_file(
     }
     let mut pipes = Dummynet::<u32>::new(0, [0; 2]);
     let failed = failed_commands(order, &steps, &mut firewall, &mut pipes);
-    // A second mistake in a line is ignored. After the first one, the words of the line were not
-    // parsed correctly.
+    // Only the first mistake of a line is reported, because it may have caused the others.
     let is_new = |(line, _): &(u32, CommandFault)| faults.iter().all(|(other, _)| line != other);
     let failed: Vec<_> = failed.into_iter().filter(is_new).collect();
     faults.extend(failed);

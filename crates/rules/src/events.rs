@@ -6,8 +6,8 @@
 //!    space are dropped and counted.
 //! 2. Threads are woken only if they sleep. Lines are stored for monitors only while a monitor
 //!    reads them: after [`MAX_KEPT_LINES`] lines without a request, further lines are only counted.
-//!    By then, every line that the monitor had not read would have been replaced by a newer one. So
-//!    a monitor that returns later misses no additional lines.
+//!    By then, newer lines have replaced every line that the monitor had not read, so a monitor
+//!    that returns later misses no additional lines.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -91,7 +91,7 @@ impl LogEvents {
         }
     }
 
-    /// Counts lines that are not stored, because no monitor reads them.
+    /// Counts lines that are not stored because no monitor reads them.
     pub fn count_unwatched(&self, lines: u64) {
         self.count.fetch_add(lines, Ordering::Relaxed);
     }
@@ -112,8 +112,8 @@ impl LogEvents {
         self.is_watched.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the lines after the line with number `seq`. If there are none yet, waits for one, at
-    /// most for `patience`.
+    /// Returns the lines after the line with number `seq`. If there are none yet, waits for one,
+    /// for at most `patience`.
     pub fn events_after(&self, seq: u64, patience: Duration) -> Vec<NumberedEvent> {
         let is_old = |kept: &mut LogBuffers| {
             kept.recent.back().is_none_or(|event| event.seq <= seq) && !self.is_over()
@@ -128,8 +128,8 @@ impl LogEvents {
         kept.recent.range(first..).cloned().collect()
     }
 
-    /// Waits for lines for the log file, and removes and returns them. Returns no lines once the
-    /// firewall has ended.
+    /// Waits for lines for the log file, and removes and returns them. Once the firewall has ended,
+    /// returns an empty queue.
     fn for_log(&self) -> VecDeque<String> {
         let mut kept = self.lock();
         kept.log_waits = true;
@@ -194,12 +194,12 @@ impl LogFileWriter {
 
 /// Writes lines to the log file. Returns how many lines could not be written.
 fn write_all(file: &mut impl Write, lines: &VecDeque<String>) -> u64 {
-    // Each line is written with one call, so that lines of other programs that write to the file do
-    // not get into it.
+    // Each line is written with one call, so that another program that writes to the same file
+    // cannot split it.
     let missed =
         lines.iter().filter(|line| file.write_all(format!("{line}\n").as_bytes()).is_err());
     let missed = missed.count() as u64;
-    // An error, for example of a full disk, shows in the count of missed lines.
+    // An error of the flush is ignored: failed writes are already counted as missed.
     let _ = file.flush();
     missed
 }

@@ -15,7 +15,7 @@ use crate::command_batch::{CommandFault, sysexits};
 use crate::control_plane::ControlPlane;
 use crate::dataplane::RuleDataplane;
 
-/// Returns in words what happens to a frame that is not checked by rules; `None` if rules check it.
+/// Describes what happens to a frame that bypasses the rules; `None` if the rules check it.
 pub type BypassedFrame<'b> = &'b dyn Fn(&IpfwSettings, &[u8]) -> Option<String>;
 
 /// Copies the rules and the states of all engines.
@@ -24,7 +24,8 @@ pub type BypassedFrame<'b> = &'b dyn Fn(&IpfwSettings, &[u8]) -> Option<String>;
 /// [`CommandFault`] if an engine does not answer.
 pub fn copy_of_rules(control_plane: &ControlPlane) -> Result<Firewall, CommandFault> {
     let mut firewall = control_plane.with_master(Firewall::before)?.into_firewall();
-    // Each engine knows only the states of its own flows. So the states of all engines are copied.
+    // Each engine knows only the states of its own flows. So the states are copied from all
+    // engines.
     let known = control_plane.run_on_engines(|| {
         |dataplane: &mut dyn RuleDataplane, _| dataplane.firewall().flow_snapshot()
     })?;
@@ -69,7 +70,7 @@ pub fn answer(
     Ok(frames.into_iter().map(|frame| walk.explained(frame, is_out)).collect())
 }
 
-/// A packet on its way through a copy of the firewall, which is explained step by step.
+/// One packet that is explained, step by step, with a copy of the firewall.
 struct PacketWalk<'f> {
     firewall: &'f mut Firewall,
     port: PortIndex,
@@ -98,8 +99,8 @@ impl PacketWalk<'_> {
         explanation
     }
 
-    /// Returns the output ports for a verdict, as far as they are known. The port for a `fwd` to an
-    /// address is not known, because it depends on the neighbour.
+    /// Returns the output ports for a verdict. Returns none if the frame leaves by no port, and for
+    /// a `fwd` to an address, whose port depends on the neighbour.
     fn egress_of(&self, verdict: &RuleVerdict, targets: &[PortIndex]) -> Vec<PortIndex> {
         let ports = &self.firewall.config().ports;
         let one_pass = self.firewall.config().settings.one_pass;
@@ -114,7 +115,7 @@ impl PacketWalk<'_> {
         }
     }
 
-    /// Explains the second check of the frame: on output by a port.
+    /// Explains the second check of the frame, on output to a port.
     fn explain_egress(
         &mut self,
         mut frame: Vec<u8>,
@@ -186,7 +187,7 @@ fn verdict_text(verdict: &RuleVerdict) -> String {
     }
 }
 
-/// The name of a reason in outputs.
+/// The name of a deny reason in outputs.
 pub const fn deny_name(why: DenyReason) -> &'static str {
     match why {
         DenyReason::Rule => "denied",

@@ -1,6 +1,7 @@
 //! Warns about rules that use objects which do not exist, and about objects that no rule uses.
 //!
-//! Not for mistakes: everything reported here is loaded, because the user may intend it.
+//! Not for mistakes: rules with these warnings are loaded all the same, because the user may intend
+//! them.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +42,7 @@ fn rules(config: &IpfwConfig) -> impl Iterator<Item = (u16, &Rule)> {
     config.list.iter().map(|(entry, _)| (entry.number, &*entry.rule))
 }
 
-/// Warns about interfaces that rules name, and that packets neither come from nor go to.
+/// Warns about interfaces in rules that are none of the firewall's ports, so no packet uses them.
 pub fn unknown_interfaces(config: &IpfwConfig) -> Vec<String> {
     let mut all = Vec::new();
     for (number, rule) in rules(config) {
@@ -222,8 +223,8 @@ fn arp(config: &IpfwConfig, all: &mut Vec<String>) {
     }
 }
 
-/// Returns whether a rule is meant for ARP: it matches only that EtherType, not a range with many
-/// others.
+/// Returns whether a rule is meant for ARP: it matches only ARP's EtherType, not a range that also
+/// contains others.
 fn is_about_arp(rule: &Rule) -> bool {
     rule.body.clauses().flatten().any(|pattern| match &pattern.condition {
         Condition::Number(HeaderField::MacType, ranges) => ranges.0.iter().any(|&range| {

@@ -9,7 +9,7 @@ use slipring_wire::frame::{
 
 use crate::command_batch::{CommandFault, sysexits};
 
-/// The syntax, for messages.
+/// The syntax of a described packet, for messages.
 pub const PACKET_SYNTAX: &str = "PROTO SOURCE[:PORT] DESTINATION[:PORT] [recv PORT] [ttl N] [tos N] \
                                  [len N]";
 
@@ -23,13 +23,13 @@ pub const ETHERNET_LEN: usize = 14;
 /// The ingress of a described packet, and the fields of its header that words describe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketOptions {
-    /// The port that receives the packet.
+    /// The port that receives the packet; `None` if the words give none.
     pub port: Option<String>,
     /// Whether the packet is checked only on output.
     pub is_out: bool,
     ttl: Option<u8>,
     tos: Option<u8>,
-    /// Length of the IP packet, in bytes.
+    /// Length of the IP packet, in bytes; `None` if the words give none.
     len: Option<u16>,
 }
 
@@ -37,7 +37,7 @@ impl PacketOptions {
     /// Parses the words after the packet.
     ///
     /// # Errors
-    /// [`CommandFault`] with the word that is not understood.
+    /// [`CommandFault`] that names the word that is not understood.
     pub fn parse(words: &[&str]) -> Result<Self, CommandFault> {
         let mut options = Self::default();
         let mut words = words.iter();
@@ -58,7 +58,7 @@ impl PacketOptions {
         Ok(options)
     }
 
-    /// Whether words change the header of the packet, which is not possible for a captured one.
+    /// Returns whether the words set header fields. A captured packet does not permit this.
     #[must_use]
     pub const fn change_packet(&self) -> bool {
         self.ttl.is_some() || self.tos.is_some() || self.len.is_some()
@@ -67,7 +67,7 @@ impl PacketOptions {
     /// Builds the frame of a packet with protocol `proto` from `src` to `dst`.
     ///
     /// # Errors
-    /// [`CommandFault`] with the word that is not understood, or the length that is impossible.
+    /// [`CommandFault`] that names the word that is not understood, or the impossible length.
     pub fn frame(&self, proto: &str, src: &str, dst: &str) -> Result<Vec<u8>, CommandFault> {
         let unread =
             |word: &str| usage_fault(&format!("`{word}` is no address with or without a port"));

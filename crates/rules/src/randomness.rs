@@ -1,13 +1,14 @@
-//! The random values of a run: a seed, which may be shown, and a secret, which may not.
+//! The random values of a run: a seed, which may be shown, and a secret, which must not be shown.
 
 /// The random numbers of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Randomness {
-    /// The seed of decisions, for example which packets `prob` selects and which packets are lost.
-    /// It is shown, so that a run can be repeated.
+    /// The seed of random decisions: for example, which packets `prob` selects and which packets
+    /// `plr` drops. The seed is shown, so that a run can be repeated.
     pub seed: u64,
-    /// The source of values that no sender may predict: the keys of hashes, the ports that `nat`
-    /// chooses, the thread of a flow. The secret is not shown, and cannot be derived from the seed.
+    /// The key of values that no sender must be able to predict: the keys of hashes, the ports that
+    /// `nat` chooses, the thread of a flow. The secret is not shown, and cannot be derived from the
+    /// seed.
     pub secret: [u64; 2],
 }
 
@@ -18,7 +19,8 @@ impl Randomness {
         Self { seed: seed.unwrap_or_else(word), secret: [word(), word()] }
     }
 
-    /// Returns the random values of thread `number`, so that each thread makes different decisions.
+    /// Returns the random values of thread `number`. Each thread has its own seed, so that the
+    /// threads decide differently.
     pub const fn of_thread(self, number: u16) -> Self {
         Self { seed: self.seed.wrapping_add(number as u64), ..self }
     }

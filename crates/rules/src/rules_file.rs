@@ -1,5 +1,5 @@
-//! Reads files of commands, up to a maximum size, and makes batches of them. A batch also has the
-//! delay profiles that the commands name.
+//! Reads files of commands, up to a maximum size, and makes command batches of them. A batch also
+//! contains the delay profiles that its commands name.
 //!
 //! Not for: the meaning of commands, or whether the control plane accepts them.
 
@@ -17,7 +17,7 @@ use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits}
 /// Reads a file of commands as text.
 ///
 /// # Errors
-/// If it cannot be read, or is too long.
+/// Fails if the file cannot be read or is too long.
 pub fn read_text(path: &Path) -> Result<String, Failure> {
     let path_text = path.display().to_string();
     read_file(&path_text).map_err(|fault| {
@@ -62,8 +62,8 @@ pub fn check_accepted(outcome: &CommandOutcome, path: Option<&Path>) -> Result<(
     .into())
 }
 
-/// Maximum size of rules in bytes. A million prefixes take a fifth of it. As a JSON string, rules
-/// of this size also fit in a request to the firewall, even with escapes for line ends and quotes.
+/// Maximum size of rules in bytes. A million prefixes need a fifth of this. Rules of this size also
+/// fit into a request to the firewall, where JSON escapes line ends and quotes.
 const MAX_RULES_BYTES: usize = 128 << 20;
 
 /// Reads a file, or standard input.
@@ -113,7 +113,7 @@ pub fn preprocessed(command: &str, flags: &[String], path: &str) -> Result<Strin
     // block once the pipes are full.
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
     let output = process.wait_with_output().map_err(failed)?;
-    // If the preprocessor stops reading early, its exit status says so.
+    // If the preprocessor stops reading early, its exit status shows why.
     let _ = writer.join();
     if !output.status.success() {
         let message = format!("{command} failed on {path}: {}", output.status);

@@ -3,16 +3,15 @@
 //!
 //! # Design decisions
 //! - **Loading over a running firewall.** The file first removes rules, tables and `nptv6`
-//!   instances. So it can be loaded both into an empty firewall and into the firewall that wrote
-//!   it. Rules that are removed and added again unchanged remain the same rules: they keep their
-//!   counters and states.
+//!   instances. So it can be loaded into an empty firewall, and also into the firewall that wrote
+//!   it. A rule that is removed and added again without a change keeps its counters and states.
 //! - **Pipes, `nat` instances and settings** are not removed first, because packets wait in pipes
 //!   and instances have flows. The file has a complete command for each of them, which replaces its
 //!   configuration.
 //! - **States** are written only on request. They come after the rules that they depend on.
 //! - **A truncated file** is refused. Its first line says that there must be a last line.
 //!
-//! Not for: the counters of rules and the flows of `nat`. These end with the program.
+//! Not for: the counters of rules and the flows of `nat`. These are lost when the program ends.
 
 use std::fmt::Write;
 
@@ -56,8 +55,8 @@ nptv6 all destroy
 /// The last line of a saved file. If it is missing, the file is truncated.
 const SAVE_TRAILER: &str = "# The end of what `slipring ipfw save` wrote.";
 
-/// The sysctl for the default number of lines that a rule with `log` writes. A rule takes this
-/// number over when it is created, so a file must set the sysctl after its rules.
+/// The sysctl for the default number of lines that a rule with `log` writes. A rule copies this
+/// value when it is created, so a saved file sets the sysctl after its rules.
 const LOG_LIMIT_SYSCTL: &str = "net.inet.ip.fw.verbose_limit";
 
 /// The start of a comment line about an object that could not be saved.
@@ -101,8 +100,8 @@ pub fn text(firewall: &mut Firewall, shaper: &ShaperState, states: &[StateComman
     text
 }
 
-/// Writes the rules. `limit` is the value of [`LOG_LIMIT_SYSCTL`], or `None` if that is the
-/// default.
+/// Writes the rules. `limit` is the value of [`LOG_LIMIT_SYSCTL`], or `None` if it has its default
+/// value.
 fn rules(text: &mut String, config: &IpfwConfig, limit: Option<&str>) {
     // The last rule is the default rule. It always exists, so it is not written.
     let rules: Vec<_> = config.list.iter().take(config.list.len() - 1).collect();
@@ -146,7 +145,7 @@ fn sysctls(firewall: &mut Firewall) -> String {
     firewall.execute(&all, 0, CommandFlags::default()).map(|reply| reply.text).unwrap_or_default()
 }
 
-/// Writes the sysctls that differ from their defaults, but not the counters among them.
+/// Writes the sysctls that differ from their defaults. Skips sysctls that are counters.
 fn changed_sysctls(text: &mut String, usual: &str, now: &str) {
     const COUNTED_SYSCTLS: [&str; 4] = ["io_pkt", "tick_", "static_count", "dyn_count"];
     for (usual, now) in usual.lines().zip(now.lines()).filter(|(usual, now)| usual != now) {

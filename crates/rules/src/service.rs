@@ -10,7 +10,7 @@ use crate::control_plane::ControlPlane;
 use crate::events::{LogEvents, NumberedEvent};
 use crate::explain::{self, BypassedFrame};
 
-/// How long the answer to a monitor waits for new lines.
+/// Maximum time that a monitor's request waits for new log lines.
 const MAX_MONITOR_WAIT: Duration = Duration::from_secs(1);
 
 /// The part of a control service that is about rules.
@@ -50,11 +50,11 @@ impl RuleService<'_> {
     }
 
     /// Returns the log lines after the line whose number is in the request. If there are none,
-    /// waits for one, at most for [`MAX_MONITOR_WAIT`].
+    /// waits for one for at most [`MAX_MONITOR_WAIT`].
     fn events(&self, request: &ControlRequest) -> Value {
         let seq = request.args.get("behind").and_then(Value::as_u64);
-        // The first request of a monitor has no number. Its answer only says at which number to
-        // start.
+        // The first request of a monitor has no number. Its answer only contains the number after
+        // which to start.
         let Some(seq) = seq else { return json!({ "last": self.events.watch(), "lines": [] }) };
         let late = self.events.events_after(seq, MAX_MONITOR_WAIT);
         let last = late.last().map_or(seq, |event| event.seq);

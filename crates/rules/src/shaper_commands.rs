@@ -1,5 +1,5 @@
-//! Executes the shaper's commands. Of a batch, either all or none are executed, and each has a
-//! reply.
+//! Executes the shaper's commands. Either all commands of a batch are executed or none, and each
+//! has a reply.
 
 use slipring_dummynet::show::{RowOrder, ShaperListing};
 use slipring_dummynet::text::DummynetCommand as ShaperCommand;
@@ -22,7 +22,7 @@ pub struct ShaperReply {
 /// A command that failed: the index of its step in the batch, the cause, the exit code.
 type FailedCommand = (usize, String, u8);
 
-/// The replies to all commands; if any command failed, the failed commands instead.
+/// The replies to all commands, or, if any command failed, the failed commands.
 pub type CommandsResult = Result<Vec<ShaperReply>, Vec<FailedCommand>>;
 
 /// Returns those steps that are commands of the shaper, with their indices in the batch.
@@ -30,12 +30,13 @@ pub fn of_shaper(steps: &[CommandStep]) -> Vec<(usize, ShaperCommand)> {
     (0..).zip(steps).filter_map(|(at, step)| Some((at, step.shaper.clone()?))).collect()
 }
 
-/// Returns whether the command changes the shaper, and does not just show something.
+/// Returns whether the command changes the shaper, rather than only showing something.
 pub const fn changes_shaper(command: &ShaperCommand) -> bool {
     !matches!(command, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
 }
 
-/// Executes commands in the shaper, either all or none. If any fail, returns all of these.
+/// Executes commands in the shaper, either all or none. If any fail, returns all commands that
+/// failed.
 pub fn shape(
     shaper: &mut Dummynet<u32>,
     commands: &[(usize, ShaperCommand)],

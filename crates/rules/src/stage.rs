@@ -9,20 +9,21 @@
 //!
 //! # Invariants
 //! 1. Every frame gets one verdict of the engine. A frame that waits in a pipe, or for other
-//!    fragments, is `Delayed`, and gets another verdict when it leaves. So the engine's counters
-//!    balance.
-//! 2. A packet that the kernel would forward is checked as well, and dropped if a rule denies it.
+//!    fragments, gets the verdict `Delayed`, and gets its final verdict when it leaves. This keeps
+//!    the engine's counters balanced.
+//! 2. The rules also check packets that the kernel will forward, and drop those that a rule denies.
 //!
 //! # Design decisions
 //! - **The check on output** happens only if a rule depends on the direction or translates
 //!   ([`asks_directions`]), as in `slipring firewall`.
-//! - **`reject`, `unreach`** are answered by the engine, within its limits and from its addresses.
+//! - **`reject`, `unreach`** make the engine reply with an ICMP error, from the router's address
+//!   and within the engine's rate limits.
 //! - **`fwd`** replaces the destination in the lookup. The next hop must be reachable by a route.
 //! - **Pipes** only delay what the engine forwards. Packets that the kernel would forward would
 //!   evade the pipes' limits, so they are dropped.
 //!
-//! Not for: frames that are no IP packets, and frames for the router itself. The engine gives them
-//! to the kernel, and no rule checks them.
+//! Not for: frames that are not IP packets, and frames addressed to the router itself. The engine
+//! passes them to the kernel, and no rule checks them.
 
 mod checks;
 mod delayed;
@@ -56,13 +57,13 @@ pub use explained_check::ExplainedCheck;
 pub struct PuntedFrame {
     /// The port at which the frame arrived.
     pub ingress: FibPortIndex,
-    /// The class of the packet, by which rates are limited.
+    /// The class of the packet, which determines its rate limit.
     pub class: PuntClass,
-    /// The whole frame, as the rules have left it.
+    /// The whole frame, with the changes that rules have made.
     pub bytes: Vec<u8>,
 }
 
-/// What the current rules need.
+/// What the current rules require of the stage.
 #[derive(Clone, Copy, Debug, Default)]
 struct RuleNeeds {
     /// Whether packets are also checked on output.
@@ -84,10 +85,9 @@ pub struct RuleStageCounters {
     pub dropped: u64,
     /// Frames that were put into pipes, or wait for other fragments.
     pub delayed: u64,
-    /// Packets that the rules have made: resets and keepalives.
+    /// Packets that the rules have generated: resets and keepalives.
     pub made: u64,
-    /// How many of the packets that the rules have made could not be sent, because there was no
-    /// route.
+    /// Generated packets that could not be sent because there was no route.
     pub unsent: u64,
 }
 
@@ -97,17 +97,18 @@ pub struct RuleStage {
     firewall: Firewall,
     shaper: Dummynet<u32>,
     needs: RuleNeeds,
-    /// Whether no frame may be checked for now.
+    /// Whether frames are held, unchecked, for now.
     holds_frames: bool,
     delayed: DelayedFrames,
-    /// Frames that go on: they have left a pipe, or their packet's last fragment has come.
+    /// Frames whose processing continues: they have left a pipe, or their packet's last fragment
+    /// has arrived.
     resumed: Vec<ResumedFrame>,
     punted: Vec<PuntedFrame>,
     /// Ingress and length of resumed frames that were forwarded.
     forwarded: Vec<(FibPortIndex, u64)>,
-    /// The batch for resumed frames, made when it is first needed.
+    /// The batch for resumed frames; `None` until it is first needed.
     resume_batch: Option<Box<RouteBatch>>,
-    /// What the check on output must know of the frames of the batch.
+    /// For each frame of the batch, the metadata for the check on output.
     crossings: [Option<PacketMetadata>; MAX_ROUTE_BATCH],
     /// Number of fragments that the firewall keeps.
     fragments: usize,
@@ -116,7 +117,7 @@ pub struct RuleStage {
     events: Vec<ShaperEvent<u32>>,
     log: Arc<LogEvents>,
     counters: RuleStageCounters,
-    /// The checks of the packet that is explained; `None` in a stage that does not explain.
+    /// The checks of the packet that is explained; `None` if this stage does not explain packets.
     explained: Option<Vec<ExplainedCheck>>,
 }
 
@@ -147,7 +148,7 @@ impl RuleStage {
         stage
     }
 
-    /// The counters.
+    /// Returns the stage's counters.
     #[must_use]
     pub const fn counters(&self) -> &RuleStageCounters {
         &self.counters
@@ -165,13 +166,14 @@ impl RuleStage {
         self.needs.steering
     }
 
-    /// Returns whether frames must stay where they are for now, because states move between stages.
+    /// Returns whether frames must stay where they are for now, because states are moving between
+    /// stages.
     #[must_use]
     pub const fn holds_frames(&self) -> bool {
         self.holds_frames
     }
 
-    /// Returns whether nothing waits in a pipe or for other fragments.
+    /// Returns whether no frame waits in a pipe or for other fragments.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.delayed.is_empty() && self.resumed.is_empty() && self.fragments == 0
@@ -197,8 +199,8 @@ impl RuleStage {
         self.shaper.settings_mut().one_pass = !self.firewall.continues_after_shaper();
     }
 
-    /// Decides about up to 64 frames, as [`RouteEngine::process`] does without rules. Frames that
-    /// were delayed and go on now are in the engine's output queue, or in [`Self::take_punted`].
+    /// Processes up to 64 frames, as [`RouteEngine::process`] does without rules. Frames that were
+    /// delayed earlier and leave now are in the engine's output queue, or in [`Self::take_punted`].
     ///
     /// # Panics
     /// If there are more than [`MAX_ROUTE_BATCH`] frames.
@@ -229,7 +231,7 @@ impl RuleStage {
         self.shaper.next_release().into_iter().chain(self.firewall.next_tick_ns()).min()
     }
 
-    /// Does what is due: packets leave pipes, states expire, keepalives are sent.
+    /// Does the work that is due: packets leave pipes, states expire, keepalives are sent.
     pub fn run(&mut self, engine: &mut RouteEngine, now_ns: u64) {
         self.outputs.is_watched = self.log.is_watched();
         if self.firewall.next_tick_ns().is_some_and(|due| due <= now_ns) {
@@ -242,8 +244,7 @@ impl RuleStage {
         self.finish(engine, now_ns);
     }
 
-    /// Takes the interface of arrival and the length of each frame that had waited and was
-    /// forwarded.
+    /// Takes the ingress port and the length in bytes of each delayed frame that was forwarded.
     #[must_use]
     pub fn take_forwarded(&mut self) -> Vec<(FibPortIndex, u64)> {
         std::mem::take(&mut self.forwarded)
@@ -254,7 +255,8 @@ impl RuleStage {
         std::mem::take(&mut self.punted)
     }
 
-    /// Runs after the last stage of the engine: does what checks and pipes have left to do.
+    /// Runs after the last stage of the engine: handles the outputs of checks and the frames that
+    /// leave pipes.
     pub fn finish(&mut self, engine: &mut RouteEngine, now_ns: u64) {
         while !self.events.is_empty() || !self.resumed.is_empty() {
             self.take_shaper_events(engine);
@@ -264,7 +266,7 @@ impl RuleStage {
         self.count_lost_fragments(engine);
     }
 
-    /// Sends what the rules have made, and logs their lines.
+    /// Sends the packets that the rules have generated, and logs the rules' lines.
     fn send_outputs(&mut self, engine: &mut RouteEngine) {
         self.outputs.log.drain(..).for_each(|event| self.log.add(event));
         if self.outputs.unseen > 0 {
@@ -306,19 +308,19 @@ impl RuleDataplane for RuleStage {
         self.holds_frames = holds;
     }
 
-    /// Queues the events for the next [`Self::run`], which is due then.
+    /// Queues the events for the next [`Self::run`], which becomes due at once.
     fn apply_shaper_events(&mut self, events: Vec<ShaperEvent<u32>>, _: u64) {
         self.events.extend(events);
     }
 
-    /// A route can lead to every other port.
+    /// Any other port is possible, because a route can lead to it.
     fn egress_ports(&self, from: PortIndex) -> Option<Vec<PortIndex>> {
         let ports = self.firewall.config().ports.len() as PortIndex;
         self.needs.checks_out.then(|| (0..ports).filter(|&port| port != from).collect())
     }
 }
 
-/// Returns why a router cannot execute these rules; `None` if it can.
+/// Returns why a router cannot execute these rules; `None` if it can execute them.
 #[must_use]
 pub fn router_obstacle(config: &IpfwConfig) -> Option<String> {
     let is_by_port = |action: &RuleAction| matches!(action, RuleAction::Forward(NextHop::Port(_)));

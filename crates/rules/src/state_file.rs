@@ -18,7 +18,7 @@ pub struct StateFile {
 
 impl StateFile {
     /// Locks the file at `path`, which need not exist yet. The lock file is created in the same
-    /// directory. So a directory that is missing or read-only is noticed before the first frame.
+    /// directory. So a missing or read-only directory causes an error before the first frame.
     pub fn lock(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         match FileLock::try_lock(&sibling_path(path, ".lock")) {

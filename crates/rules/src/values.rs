@@ -1,6 +1,6 @@
 //! Answers for `--json`: listings as JSON values. Times are in nanoseconds, rates in bits per
-//! second, and lengths in bytes. The answer to a command that changes something only has the
-//! command's text.
+//! second, and lengths in bytes. For a command that changes something, the answer only contains the
+//! text that the command printed.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -55,8 +55,8 @@ pub(crate) fn answer(
     json!({ name: value, "text": text })
 }
 
-/// Returns the rules with their counters. Only rules whose number satisfies `is_meant` are
-/// returned, and if `set` is given, only rules in that set.
+/// Returns the rules with their counters. Only includes rules whose number satisfies `is_meant`. If
+/// `set` is given, only includes rules in that set.
 fn rules(master: &Firewall, set: Option<u8>, is_meant: impl Fn(u16) -> bool) -> Value {
     let config = master.config();
     let all = config.list.iter();

@@ -6,7 +6,7 @@ use core::arch::x86_64::{
     _mm512_maskz_loadu_epi64, _mm512_set1_epi64,
 };
 
-/// The lanes of half a vector.
+/// Selects the lower 4 of the 8 lanes of a vector.
 const LOW_HALF: u8 = 0x0f;
 
 #[inline]
@@ -14,7 +14,8 @@ const LOW_HALF: u8 = 0x0f;
 pub(crate) fn rank<const N: usize>(node: &[u64; N], key: u64) -> usize {
     let key = _mm512_set1_epi64(key as i64);
     let (eights, rest) = node.as_chunks::<8>();
-    // One bit for each key of two vectors, so that they are counted together.
+    // Collects one comparison bit for each key of two vectors, so that one instruction counts
+    // them.
     let mut below = 0;
     for pair in eights.chunks(2) {
         let mut bits = 0_u32;

@@ -190,8 +190,8 @@ fn check_paths(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure>
     Ok(())
 }
 
-/// Returns whether both names are those of one interface. netmap's bridge then joins the interface
-/// with its host rings.
+/// Returns whether both names belong to the same interface. In that case, netmap's bridge joins the
+/// interface with its host rings.
 fn is_one_interface(ports: &[PortName]) -> bool {
     let [one, other] = ports else { return false };
     let nic = matches!(one.kind, PortNameKind::Netmap | PortNameKind::Xdp | PortNameKind::Kernel)
@@ -199,8 +199,9 @@ fn is_one_interface(ports: &[PortName]) -> bool {
     nic && one == other && one.rings == RingSelection::All
 }
 
-/// Returns two ports to join. If only one is given, and `turn_back` is false, the second is the
-/// host rings of its interface.
+/// Returns the ports to join. If `turn_back` is true, there is one port, whose frames are sent back
+/// to it. Otherwise there are two: if only one is given, the second is the host rings of its
+/// interface.
 fn complete(mut ports: Vec<PortName>, turn_back: bool) -> Result<Vec<PortName>, Failure> {
     match (ports.len(), turn_back) {
         (1, true) | (2, false) => Ok(ports),

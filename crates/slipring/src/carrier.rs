@@ -55,8 +55,8 @@ pub(crate) fn wait(
     Err(obstacle().unwrap_or(first).error(port, wait).into())
 }
 
-/// Returns whether the port has a link to wait for. A TAP device gets its carrier only when another
-/// program opens it; host rings and pipes never have one.
+/// Returns whether the port has a link to wait for. Host rings and pipes have none. A TAP device is
+/// not waited for, because it gets its carrier only when another program opens it.
 fn has_link(port: &PortName) -> bool {
     let nic =
         matches!(port.rings, RingSelection::All | RingSelection::One(_)) && port.pipe.is_none();

@@ -69,8 +69,8 @@ fn run(port: Option<&PortName>, session: &mut Session<'_>) -> Result<Exit, Failu
     Ok(exit)
 }
 
-/// Returns the exit status for the findings: if the port's name, options or files are wrong, the
-/// status that other commands have for the port.
+/// Returns the exit status for the findings. If the port's name, options or files are wrong, it is
+/// the status with which other commands refuse this port.
 fn exit_of(findings: &[Finding]) -> Exit {
     let failed = || findings.iter().filter(|finding| finding.state == FindingState::Fail);
     let is_usage =

@@ -46,7 +46,7 @@ use slipring_datapath::workers::Workers;
 pub(crate) const VERB: Verb =
     Verb { name: "gen", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// pkt-gen exits with 255 for usage, 1 for later failures.
+/// pkt-gen exits with 255 after a usage error, and with 1 after any later failure.
 const CLASSIC: ClassicName = ClassicName {
     name: "pkt-gen",
     status: |exit| match exit {

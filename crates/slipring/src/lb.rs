@@ -40,8 +40,8 @@ struct LbPlan {
     opening: PortOpening,
     settings: LbSettings,
     link_wait: Duration,
-    /// How often the classic program's JSON lines are printed on stdout; `to_syslog` is how often
-    /// they go to the system log.
+    /// Period of the classic program's JSON lines on stdout. `to_syslog` is their period in the
+    /// system log. `None` means that no lines are written there.
     to_stdout: Option<Duration>,
     to_syslog: Option<Duration>,
     period: Option<Duration>,

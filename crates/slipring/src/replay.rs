@@ -72,7 +72,7 @@ struct ReplayPort {
     name: PortName,
     opening: PortOpening,
     link_wait: Duration,
-    /// The CPU that the sending thread is bound to.
+    /// The CPU to which the sending thread is bound; `None` if it is not bound.
     cpu: Option<u32>,
     /// Maximum frames and bytes between two tx syncs.
     burst: BurstLimit,
@@ -229,7 +229,7 @@ impl ReplayPlan {
 
     /// Returns an error if there were no frames to send.
     fn refuse_empty(&self, frames: u64, signals: &Signals) -> Result<(), Failure> {
-        // No error if the user ended the run before the first frame arrived through a pipe.
+        // It is no error if the user ended the run before the first frame arrived through a pipe.
         if frames > 0 || signals.stopping() {
             return Ok(());
         }

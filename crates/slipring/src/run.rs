@@ -274,7 +274,8 @@ fn not_executed(
 /// Relays queries to a name server that the command cannot reach.
 fn relay_names(site: &RunSandbox, server: IpAddr) -> Result<(), Failure> {
     match relay::start(site.addresses.gateway.into(), server) {
-        // `AddrInUse`: a server that listens on all addresses already answers at this one.
+        // `AddrInUse`: a server that listens on all addresses already answers at the gateway's
+        // address.
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(()),
         started => {
             started.map_err(|error| setup_failure("ask for names on the command's behalf", &error))

@@ -172,7 +172,7 @@ struct TraceRun {
     received: PortTraffic,
     sent: PortTraffic,
     matched: u64,
-    /// The counters that `--metrics` serves.
+    /// The counters that `--metrics` serves; `None` without this flag.
     metrics: Option<DumpMetrics>,
 }
 

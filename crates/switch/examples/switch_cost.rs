@@ -42,7 +42,8 @@ impl Fixture {
         }
     }
 
-    /// Makes `macs` stations send a frame each, spread over all ports but the first.
+    /// Makes each of `macs` stations send a frame. The stations are spread over all ports except
+    /// the first.
     fn teach(&mut self, macs: u64) {
         let ports = self.switch.ports().count() as u32;
         for mac in 0..macs {
@@ -78,7 +79,7 @@ impl Fixture {
         made
     }
 
-    /// The minimum of several measurements, which reduces the effect of other programs.
+    /// Returns the minimum of several measurements, because other programs disturb it least.
     fn measure(&mut self, copies: bool) -> f64 {
         (0..20)
             .map(|_| {

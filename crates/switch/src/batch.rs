@@ -29,7 +29,7 @@ pub(crate) struct BatchEntry {
     pub(crate) len: u32,
     pub(crate) vlan: u16,
     pub(crate) tagged: FrameTag,
-    /// The number of the frame's flood set, if the frame goes to several ports.
+    /// The number of the frame's flood set; used only if the frame goes to several ports.
     pub(crate) set: u8,
     /// Number of the next entry in the chain; [`NO_INDEX`] at its end.
     next: u32,
@@ -48,7 +48,8 @@ struct RingFrameList {
     tail: u32,
     /// The number of frames in the list.
     count: u32,
-    /// Index of the ring in [`SwitchBatch::destinations`]; [`NO_INDEX`] until it has a frame.
+    /// Index of the ring in [`SwitchBatch::destinations`]; [`NO_INDEX`] until the ring gets its
+    /// first frame.
     dest: u32,
 }
 
@@ -83,11 +84,13 @@ pub struct DeliveryCounts {
     pub bytes: u64,
 }
 
-/// The frames of one source, grouped by destination. A thread creates one batch and reuses it.
+/// The frames that one source sends at once, grouped by destination. A thread creates one batch
+/// and reuses it.
 #[derive(Debug, Default)]
 pub struct SwitchBatch {
     entries: Vec<BatchEntry>,
-    /// One list of frames per ring, indexed by the ring's number among the rings of all ports.
+    /// For each ring, the list of frames that go only to this ring. The index is the ring's number
+    /// among the rings of all ports.
     chains: Vec<RingFrameList>,
     floods: Vec<u32>,
     dests: Vec<BatchRing>,
@@ -95,7 +98,7 @@ pub struct SwitchBatch {
 }
 
 impl SwitchBatch {
-    /// Makes a batch without frames.
+    /// Creates an empty batch.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -232,7 +235,7 @@ impl<'b> BatchDestination<'b> {
         self.dest.target.egress == VlanEgress::AsIs
     }
 
-    /// The frames, in the order in which the source sent them.
+    /// The frames for this destination, in the order in which the source sent them.
     #[must_use]
     pub fn copies(&self) -> Copies<'b> {
         let chain = self.batch.chains[self.dest.target.queue as usize];
@@ -275,7 +278,8 @@ impl Iterator for Copies<'_> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<FrameCopy> {
-        // [`NO_INDEX`] is greater than all entries, so an ended chain is never first.
+        // [`NO_INDEX`] is greater than every entry number. So after the end of the chain, only
+        // flooded frames are returned.
         while let Some((&flood, rest)) = self.floods.split_first() {
             if flood > self.next {
                 break;

@@ -13,8 +13,8 @@ pub enum UnknownUnicast {
 /// The configuration of a [`crate::Switch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchConfig {
-    /// An address is forgotten if no frame came from it for this time in ns, to within 17 ms.
-    /// `None`: addresses are never forgotten, as in netmap.
+    /// An address is forgotten if no frame has come from it for this time in ns, to within 17 ms.
+    /// `None` if addresses are never forgotten, as in netmap.
     pub ageing_ns: Option<u64>,
     /// Maximum number of learned addresses.
     pub max_addresses: usize,
@@ -46,22 +46,23 @@ impl Default for SwitchConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SwitchConfigError {
-    /// The number of rings, given here, is out of range.
+    /// The number of rings, which is the value of this variant, is out of range.
     #[error("a switch port has 1 to 1024 rings, not {0}")]
     Rings(u32),
-    /// The number, given here, is no VLAN id: these are 1 to 4094.
+    /// The value of this variant is not a VLAN id. VLAN ids are 1 to 4094.
     #[error("{0} is no VLAN id (1 to 4094)")]
     VlanId(u16),
     /// The burst of a storm limit is zero.
     #[error("a storm limit needs a burst of at least 1")]
     Burst,
-    /// No port has this number.
+    /// The switch has no port with the number that is the value of this variant.
     #[error("the switch has no port {0}")]
     NoSuchPort(u32),
     /// The address is a group address, so it cannot belong to a single station.
     #[error("a group address belongs to no port")]
     GroupAddress,
-    /// The address table already holds its maximum number of addresses, given here.
+    /// The address table already holds its maximum number of addresses, which is the value of this
+    /// variant.
     #[error("the table holds {0} addresses, and no more")]
     TableFull(usize),
 }

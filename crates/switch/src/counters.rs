@@ -8,10 +8,9 @@ pub enum SwitchDropReason {
     Runt,
     /// The destination address was learned at the port that the frame came from.
     SamePort,
-    /// The destination address is unknown, and the switch does not flood frames to unknown
-    /// addresses.
+    /// The destination address is unknown, and the switch is configured to drop such frames.
     UnknownUnicast,
-    /// The frame would be flooded, but no port receives this class of flooded frames.
+    /// The frame should be flooded, but no port receives flooded frames of its class.
     NoDestination,
     /// The frame's slot names a destination port that does not exist.
     NoSuchPort,
@@ -36,13 +35,13 @@ pub enum SwitchDropReason {
     /// The frame is longer than the maximum, so its sender reported it with
     /// [`crate::Switch::refuse`] instead of passing it to the switch.
     TooLong,
-    /// The frame was in transit when the switch's process was killed. It may have been delivered.
-    /// The process that replaces the killed one reports it with [`crate::Switch::refuse`].
+    /// The frame was in transit when the switch's process was killed, and may have been delivered.
+    /// The successor of the process reports it with [`crate::Switch::refuse`].
     Restart,
 }
 
 impl SwitchDropReason {
-    /// All reasons, in the order in which this enum declares them.
+    /// All reasons, in the order of their declaration.
     pub const ALL: [Self; 15] = [
         Self::Runt,
         Self::SamePort,

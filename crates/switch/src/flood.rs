@@ -1,4 +1,5 @@
-//! Frames for more than one port: their destinations are determined once per batch, not per frame.
+//! Frames for more than one port. Their destinations are determined once per batch, not once per
+//! frame.
 
 use alloc::vec::Vec;
 

@@ -12,7 +12,7 @@ pub struct FrameSlots {
     pub count: u16,
 }
 
-/// What the flags of a frame's slot request.
+/// What the flags of a frame's slots request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SlotMarks {
     /// Whether the switch must not learn the source address (`NS_NO_LEARN`).

@@ -19,7 +19,7 @@ pub enum StormLimit {
     Bits {
         /// Rate in bits per second.
         per_sec: u64,
-        /// How many bytes may exceed the rate at once. Longer frames never pass.
+        /// The maximum burst in bytes. A frame longer than this never passes.
         burst_bytes: u64,
     },
 }
@@ -66,7 +66,8 @@ impl StormControl {
 
 impl StormBucket {
     fn new(limit: StormLimit) -> Result<Self, SwitchConfigError> {
-        // In a bucket that counts packets, each packet is charged as one byte, which is eight bits.
+        // A bucket that counts packets charges each packet as one byte, so its rate is eight bits
+        // per packet.
         let (bps, burst, counts_packets) = match limit {
             StormLimit::Packets { per_sec, burst } => (per_sec.saturating_mul(8), burst, true),
             StormLimit::Bits { per_sec, burst_bytes } => (per_sec, burst_bytes, false),

@@ -16,7 +16,7 @@ use crate::table::{MacEntry, MacTable, key_of, tick_of};
 use crate::vlan::VlanMembership;
 use decide::BatchForwarder;
 
-/// Number of buckets of the address table in which every batch looks for old addresses.
+/// Number of buckets of the address table that every batch searches for old addresses.
 const SWEEP_BUCKETS: usize = 8;
 
 /// A learning switch; see the [crate documentation](crate).
@@ -47,7 +47,7 @@ pub struct Switch {
     config: SwitchConfig,
     table: MacTable,
     ports: Vec<Option<SwitchPort>>,
-    /// What decisions need to know about each port, indexed by port number.
+    /// The properties of each port that decisions need, indexed by port number.
     forwarding: Vec<PortForwarding>,
     /// The numbers of all attached ports.
     present: Vec<u32>,
@@ -119,7 +119,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Sets the time in ns without frames after which an address is forgotten; `None`: addresses
+    /// Sets how long an address is remembered without frames from it, in ns; `None` if addresses
     /// are never forgotten.
     pub fn set_ageing(&mut self, ageing_ns: Option<u64>) {
         self.config.ageing_ns = ageing_ns;
@@ -208,9 +208,9 @@ impl Switch {
         self.table.flush(now_ns, which)
     }
 
-    /// Decides the destinations of frames that `source` sends from its tx ring `ring`, in the order
-    /// of the frames, and learns the source address of each. Clears `batch`, so the caller must
-    /// settle it first. Has no effect if the port does not exist.
+    /// Decides the destinations of frames that `source` sends from its tx ring `ring`, in the
+    /// order of the frames, and learns their source addresses. Clears `batch`, so the caller must
+    /// settle the batch first. Has no effect if the port does not exist.
     #[inline]
     pub fn forward<'p>(
         &mut self,

@@ -20,7 +20,7 @@ use slipring_wire::MacAddr;
 
 use crate::port::SwitchPortId;
 
-/// A tick is two to this power nanoseconds, which is 16.8 ms. 32 bits of ticks last two years.
+/// A tick is 2^24 ns, which is 16.8 ms. 32 bits of ticks last two years.
 const TICK_SHIFT: u32 = 24;
 /// Maximum number of buckets that a search reads, starting at the one that the hash selects.
 const MAX_PROBES: usize = 32;
@@ -81,7 +81,7 @@ struct MacBucket {
     last_seen: [u32; SLOTS_PER_BUCKET],
 }
 
-/// The position of a slot: its bucket, and its index in the bucket.
+/// The location of a slot: its bucket, and its index in the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct MacSlotIndex {
     bucket: usize,
@@ -117,7 +117,7 @@ impl MacBucket {
         }
     }
 
-    /// Removes an address; the last one of the bucket moves to its slot.
+    /// Removes an address. The last address of the bucket moves to the free slot.
     fn remove(&mut self, at: usize) {
         let last = self.keys.iter().rposition(|&key| key != 0).unwrap_or(at);
         self.set(at, self.slot(last));
@@ -283,7 +283,8 @@ impl MacTable {
     #[inline(always)]
     fn is_live(&self, port: u32, seen: u32, tick: u32) -> bool {
         let age = tick.wrapping_sub(seen);
-        // The clock of another thread may be behind the time in the slot. The age is negative then.
+        // The clock of another thread may be behind the time in the slot. The age is then
+        // negative, and the address counts as new.
         age <= self.max_age || age > u32::MAX / 2 || port & PINNED_FLAG != 0
     }
 

@@ -115,7 +115,7 @@ static void hear(int signal) { *(signal == SIGTERM ? &is_over : &is_asked) = 1; 
 
 static void sync_ring(int port, unsigned long cmd) { CHECK(ioctl(port, cmd, 0) == 0 || errno == EINTR); }
 
-/* Whether a frame has arrived, or arrives in time. */
+/* Whether a frame has arrived, or arrives within `patience` milliseconds. */
 static int is_coming(int patience) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     sync_ring(fd, NIOCRXSYNC);

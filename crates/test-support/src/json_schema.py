@@ -13,7 +13,7 @@ try:
 except ImportError:
     sys.exit(77)
 
-# Later versions announce another way of resolving references, which earlier ones lack.
+# Later versions of jsonschema warn of a new way to resolve references, which earlier ones lack.
 warnings.simplefilter("ignore")
 folder = pathlib.Path(sys.argv[1]).resolve()
 

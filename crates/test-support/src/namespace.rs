@@ -66,7 +66,7 @@ impl Namespace {
 
     /// Gives programs that are started from now on priority over all others on this machine.
     pub fn prioritize(&self) {
-        // This is the priority of the thread itself. Its children inherit it.
+        // Sets the priority of the namespace's thread. Programs that the thread starts inherit it.
         self.run(|| rustix::process::setpriority_process(None, -20)).unwrap();
     }
 
@@ -90,7 +90,7 @@ impl Namespace {
     /// one call of [`Self::ip`] for each.
     ///
     /// # Panics
-    /// If a line fails; the message contains what `ip` says of it.
+    /// If a line fails. The message contains the output of `ip`.
     pub fn ip_batch(&self, lines: &str) {
         let text = lines.to_owned();
         let mut command = Command::new("ip");
@@ -98,7 +98,7 @@ impl Namespace {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let done = self.run(move || {
             let mut ip = closing::spawn(&mut command).unwrap();
-            // If `ip` ends early, at a line that fails, it says so itself.
+            // If a line fails, `ip` ends early, and prints the error itself.
             let _ = ip.stdin.take().unwrap().write_all(text.as_bytes());
             ip.wait_with_output().unwrap()
         });

@@ -165,7 +165,7 @@ impl Program {
         self.output.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether it has closed its output, as a program does when it ends.
+    /// Returns whether the program has closed its output, as it does when it ends.
     pub fn has_ended(&self) -> bool {
         self.so_far().ended == 2
     }

@@ -35,7 +35,7 @@ pub enum AttachError {
         /// The running programs.
         running: Vec<TopProgram>,
     },
-    /// No program has this name.
+    /// No program has this name or process id.
     #[error("nothing called `{target}` runs")]
     Unknown {
         /// The name or process id.
@@ -70,7 +70,7 @@ pub enum AttachError {
 pub struct TopProgram {
     /// The program's process id.
     pub pid: u32,
-    /// The name given to the run.
+    /// The name given to the run; `None` if it has none.
     pub name: Option<String>,
     /// The whole command line.
     pub line: String,

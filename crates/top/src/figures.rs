@@ -14,7 +14,7 @@ use crate::schema::{MetricObject, MetricSchema, NO_VALUE};
 pub struct TopSample {
     /// The program's process id.
     pub pid: u32,
-    /// The name given to the run.
+    /// The name given to the run; `None` if it has none.
     pub name: Option<String>,
     /// The whole command line.
     pub command: String,
@@ -26,7 +26,7 @@ pub struct TopSample {
     pub links: Vec<TopLink>,
     /// All ports of the program, in its own order.
     pub ports: Vec<TopPort>,
-    /// The router, if the program is one.
+    /// The router's figures; `None` if the program is no router.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<TopRouter>,
 }
@@ -56,17 +56,21 @@ pub struct TopLink {
     pub rate_bps: f64,
     /// Frames per second that left, over the interval.
     pub rate_pps: f64,
-    /// Share of lost frames among the frames that left or were lost in the interval.
+    /// Share of lost frames among the frames that left or were lost in the interval; `None` if
+    /// there were no such frames.
     pub loss_share: Option<f64>,
-    /// Delay of frames in the last second.
+    /// Quantiles of the frames' delays in the last second; `None` if the program publishes none.
     pub delay_ns: Option<TopQuantiles>,
-    /// Delay of frames since the start.
+    /// Quantiles of the frames' delays since the start; `None` if the program publishes none.
     pub total_delay_ns: Option<TopQuantiles>,
-    /// Lateness of frames in the last second, relative to the settings.
+    /// Quantiles of how late frames left, relative to the settings, in the last second; `None` if
+    /// the program publishes none.
     pub error_ns: Option<TopQuantiles>,
-    /// Lateness of frames since the start, relative to the settings.
+    /// Quantiles of how late frames left, relative to the settings, since the start; `None` if the
+    /// program publishes none.
     pub total_error_ns: Option<TopQuantiles>,
-    /// Queued bytes in the last second.
+    /// Quantiles of the bytes in the queue in the last second; `None` if the program publishes
+    /// none.
     pub queue_bytes: Option<TopQuantiles>,
 }
 
@@ -75,9 +79,9 @@ pub struct TopLink {
 pub struct TopLinkSettings {
     /// The link's rate.
     pub rate: TopLinkRate,
-    /// The link's delay.
+    /// Quantiles of the configured delay; `None` if the program publishes none.
     pub delay_ns: Option<TopQuantiles>,
-    /// The mean loss share, if there is one.
+    /// The mean share of frames that the settings make the link lose; `None` if there is none.
     pub loss_share: Option<f64>,
 }
 
@@ -88,9 +92,9 @@ pub enum TopLinkRate {
     /// The link has no rate limit.
     #[default]
     Unlimited,
-    /// This many bits per second.
+    /// The rate is constant, in bits per second.
     Bps(u64),
-    /// A rate that changes.
+    /// The rate changes over time.
     Varies,
 }
 
@@ -252,7 +256,8 @@ impl ObjectSample<'_> {
         }
     }
 
-    /// Returns the value of the counter `name` in the current and in the previous snapshot.
+    /// Returns the value of the counter `name` in the current and in the previous snapshot; `None`
+    /// if the object does not have this counter.
     fn words(&self, name: &str) -> Option<(u64, u64)> {
         let mut counters = self.snapshots.schema.counters(self.object).iter();
         let index = self.object.first + counters.position(|counter| counter.name == name)?;

@@ -19,7 +19,7 @@ pub struct TopModel {
     /// For each link, or interface of a router, the rates of recent samples in bits per second, the
     /// newest last.
     pub rates: Vec<VecDeque<u64>>,
-    /// The link or interface shown in detail.
+    /// Index of the link or interface that is shown in detail.
     pub selected: usize,
     /// Whether the display is paused: new samples are ignored.
     pub paused: bool,

@@ -17,16 +17,16 @@ use crate::figures::{ObjectSample, SnapshotPair, TopSpeed, TopTraffic};
 
 /// Kind of the object with the state and the tables.
 pub const ROUTER_KIND: &str = "router";
-/// Kind of interfaces.
+/// Kind of the objects for interfaces, one for each interface.
 pub const INTERFACE_KIND: &str = "interface";
-/// Kind of threads.
+/// Kind of the objects for threads, one for each thread.
 pub const WORKER_KIND: &str = "worker";
 /// Kind of the object with the counters of rules.
 pub const RULES_KIND: &str = "rules";
 
-/// The states of a router.
+/// The names of a router's states, by the published number.
 pub const ROUTER_STATES: [&str; 3] = ["loading", "forwarding", "kernel"];
-/// The states of an interface.
+/// The names of an interface's states, by the published number.
 pub const INTERFACE_STATES: [&str; 3] = ["forwarding", "kernel", "deleted"];
 
 /// A router.
@@ -40,7 +40,7 @@ pub struct TopRouter {
     pub interfaces: Vec<TopInterface>,
     /// The threads of the router's engine in user space; none if the router forwards in XDP.
     pub workers: Vec<TopWorker>,
-    /// Counters of the router's rules, if it has rules.
+    /// Counters of the router's rules; `None` if it has no rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<TopRules>,
 }
@@ -52,13 +52,13 @@ pub struct TopFib {
     pub v4: u64,
     /// IPv6 routes.
     pub v6: u64,
-    /// Neighbours on the router's interfaces.
+    /// Neighbours of the router's interfaces.
     pub neighbours: u64,
-    /// Number of table snapshots that have been in use.
+    /// How many snapshots of the tables have been in use so far.
     pub generation: u64,
-    /// Tables of the kernel that were read again.
+    /// How often a table of the kernel was read again.
     pub resyncs: u64,
-    /// Times that the kernel dropped notifications.
+    /// How often the kernel dropped notifications.
     pub overruns: u64,
     /// Routes, neighbours and next hops for which there was no space.
     pub refused: u64,
@@ -100,24 +100,24 @@ pub struct TopWorker {
     pub frames_pps: f64,
     /// Share of the interval in which the thread moved frames.
     pub busy_share: f64,
-    /// Packets that wait for a neighbour.
+    /// Packets that wait for the MAC address of a neighbour.
     pub held: u64,
     /// Packets for the kernel that exceeded the rate of their class, by class.
     pub limited: BTreeMap<String, u64>,
-    /// Packets that the kernel did not take.
+    /// Packets that the kernel did not accept from the thread.
     pub failed: u64,
 }
 
 /// Counters of rules since the start, in packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TopRules {
-    /// Dropped by rules and pipes.
+    /// Packets that rules and pipes have dropped.
     pub dropped: u64,
-    /// Put into pipes, or kept for other fragments.
+    /// Packets that were put into pipes, or kept until other fragments arrived.
     pub delayed: u64,
-    /// Waiting now.
+    /// Packets that are waiting now.
     pub waiting: u64,
-    /// Made by rules: resets and keepalives.
+    /// Packets that rules have made: resets and keepalives.
     pub made: u64,
     /// How many of the packets in `made` could not be sent, because there was no route.
     pub unsent: u64,
@@ -194,7 +194,8 @@ impl TopRules {
     }
 }
 
-/// Returns the published state. Another version of the program may have more.
+/// Returns the name of the published state. It is `unknown` if `states` does not contain the state,
+/// for example because the watched program has another version.
 fn state(sample: &ObjectSample<'_>, states: &[&str]) -> String {
     let index = sample.gauge("state").and_then(|index| usize::try_from(index).ok());
     index.and_then(|index| states.get(index)).copied().unwrap_or("unknown").to_owned()

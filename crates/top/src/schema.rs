@@ -33,10 +33,10 @@ pub struct MetricSchema {
     pub line: String,
     /// Version of the program.
     pub version: String,
-    /// The name given to the run.
+    /// The name given to the run; `None` if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Seed of every random choice.
+    /// Seed of every random choice; `None` if the program makes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// The objects with counters.
@@ -52,13 +52,14 @@ pub struct MetricObject {
     pub kind: String,
     /// The object's name.
     pub name: String,
-    /// Source of the object's frames.
+    /// Source of the object's frames; `None` if the object has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Destination of the object's frames.
+    /// Destination of the object's frames; `None` if the object has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// How the program uses the object, such as `xdp native` for an interface.
+    /// How the program uses the object, such as `xdp native` for an interface; `None` if this is
+    /// not published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Index of the object's first counter word.
@@ -74,7 +75,7 @@ pub struct MetricCounter {
     pub unit: String,
     /// Counter or gauge.
     pub kind: MetricKind,
-    /// Direction of the counted frames, if they have one.
+    /// Direction of the counted frames; `None` if they have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<MetricDirection>,
 }

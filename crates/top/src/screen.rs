@@ -37,7 +37,7 @@ pub enum TerminalEvent {
     Key(KeyEvent),
     /// Another event, such as a new size of the terminal.
     Other,
-    /// Nothing happened within the time.
+    /// No event happened within the time.
     Nothing,
 }
 

@@ -27,7 +27,7 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 use crate::model::{ProgramChooser, TopModel};
 use crate::plain::{self, printable};
 
-/// The bottom line.
+/// The keys, as shown in the bottom line.
 const KEYS_LINE: &str = "q quit   arrows select   p pause   ? help";
 
 /// The help text.
@@ -56,7 +56,7 @@ const ROUTER_HELP_LINES: [&str; 9] = [
     "p pause   ? this help   q, Esc, Ctrl-C quit",
 ];
 
-/// Height of the detail part below the links.
+/// Height of the detail part below the links, in rows.
 const DETAIL_ROWS: u16 = 10;
 
 /// Draws a model.
@@ -87,8 +87,8 @@ pub fn draw(screen: &mut Screen<'_>, model: &TopModel) {
     }
 }
 
-/// The number of rows of each part. The interfaces and workers of a router have those of links and
-/// ports.
+/// The number of rows of each part. For a router, the interfaces use the rows of the links, and the
+/// workers use those of the ports.
 struct RowLayout {
     state: u16,
     links: u16,

@@ -33,8 +33,8 @@ pub struct Expectations {
 /// The results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficOutcome {
-    /// Number of frames sent. If only the receiver is known, it is the number of frames that were
-    /// expected because of the frame numbers.
+    /// Number of frames sent. If only the receiver is known, the number of frames that it expected
+    /// according to the frame numbers.
     pub sent: u64,
     /// Number of these frames that were lost.
     pub lost: u64,

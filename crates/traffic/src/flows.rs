@@ -70,8 +70,8 @@ impl GeneratorShare {
 pub(crate) struct EndpointPairs {
     src: EndpointSide,
     dst: EndpointSide,
-    /// Which positions of the sweep this generator uses. `None` means all positions: after the last
-    /// one, the endpoints start again by themselves.
+    /// Which positions of the sweep this generator uses. `None` means all positions; the sweep
+    /// then returns to the first endpoints by itself.
     share: Option<SweepShare>,
     stream: Stream,
 }
@@ -148,7 +148,7 @@ impl EndpointSide {
         Self { cursor: EndpointCursor::at(endpoints, 0), endpoints: endpoints.clone(), order }
     }
 
-    /// Returns the number of positions in the sweep that this side has.
+    /// Returns how many endpoints of this side the sweep visits.
     fn swept(&self) -> u128 {
         match self.order {
             EndpointOrder::Sweep => self.endpoints.count(),

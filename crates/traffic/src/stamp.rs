@@ -116,8 +116,8 @@ impl Stamp {
         let headers = Headers::parse(frame).map_err(|_| StampError::Foreign)?;
         let ip = headers.ip.ok_or(StampError::Foreign)?;
         let start = payload(frame, &ip).ok_or(StampError::Foreign)?;
-        // The end of the packet according to the IP header may be before the payload or after the
-        // frame.
+        // According to the IP header, the packet may end before its payload starts or after the
+        // frame ends.
         let end = frame.len().min(ip.end as usize);
         let stamp = Self::decode(frame.get(start..end).ok_or(StampError::Foreign)?)?;
         match verify {

@@ -203,7 +203,7 @@ fn memory(text: &str) -> Result<ValeMemory, String> {
     }
 }
 
-/// Parses the numbers of `-C`.
+/// Parses the value of `-C`: numbers separated by commas.
 fn numbers(text: Option<&str>) -> Result<Vec<u32>, String> {
     let words = text.into_iter().flat_map(|text| text.split(','));
     let read = |word: &str| word.trim().parse().map_err(|_| format!("`{word}` is no number"));

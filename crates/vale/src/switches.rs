@@ -1,4 +1,4 @@
-//! The daemon's side of the program: answers requests about switches on the control socket.
+//! The daemon's side of `slipring vale`: answers requests about switches on the control socket.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::settings::{self, SettingChange};
 pub struct SwitchService<F>(F);
 
 impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> SwitchService<F> {
-    /// Serves the domains that `domains` returns.
+    /// Creates a service for the domains that `domains` returns; it is called again for each
+    /// request.
     #[must_use]
     pub fn new(domains: F) -> Self {
         Self(domains)

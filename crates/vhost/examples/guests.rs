@@ -60,7 +60,7 @@ fn fill(ring: &mut Ring, len: u32, flags: u16) {
     }
 }
 
-/// Offers the buffers that were returned again at once. Returns how many there were.
+/// Offers all returned buffers again. Returns how many were returned.
 fn recycle(ring: &mut Ring) -> u32 {
     let mut count = 0;
     while let Some((head, _)) = ring.take() {

@@ -68,7 +68,7 @@ impl Iterator for DescriptorChain<'_> {
         loop {
             let at = DESCRIPTOR_LEN * usize::from(self.next.take()?);
             self.remaining = self.remaining.checked_sub(1)?;
-            // After the end of the table, the read fails.
+            // Beyond the end of the table, the read fails, and the walk ends.
             let word = |at| Some(u64::from_le(self.table.get_ref::<u64>(at).ok()?.load()));
             let (address, rest) = (word(at)?, word(at + 8)?);
             let (len, flags, next) =

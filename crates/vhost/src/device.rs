@@ -36,8 +36,8 @@ const fn bit(feature: u32) -> u64 {
     1 << feature
 }
 
-/// The features that the device offers. There are no offloads among them, because the port could
-/// not complete the frames of such offloads.
+/// The features that the device offers. They include no offloads: with an offload, the guest leaves
+/// checksums or segmentation to the device, but the port performs neither.
 pub(crate) const FEATURES: u64 = bit(VIRTIO_F_VERSION_1)
     | bit(VIRTIO_NET_F_MRG_RXBUF)
     | bit(VIRTIO_RING_F_EVENT_IDX)

@@ -24,9 +24,9 @@ pub(crate) struct VhostLink {
 /// The virtqueues that run. There are none if no guest is connected.
 #[derive(Debug, Default)]
 pub(crate) struct VhostRings {
-    /// The queue in which the guest receives.
+    /// The guest's receive queue, in which the port puts frames.
     pub(crate) send: Option<Vring>,
-    /// The queue in which the guest transmits.
+    /// The guest's transmit queue, from which the port takes frames.
     pub(crate) receive: Option<Vring>,
 }
 

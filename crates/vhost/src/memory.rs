@@ -35,7 +35,7 @@ impl VhostMemory {
     ///
     /// # Errors
     /// The error if a file may shrink or is too short, if regions overlap, or if the kernel refuses
-    /// to map one.
+    /// to map a region.
     pub(crate) fn map(table: &[VhostUserMemoryRegion], files: Vec<File>) -> io::Result<Self> {
         let mapped = table.iter().zip(files).map(|(region, file)| map(region, file));
         let mapped = mapped.collect::<io::Result<Vec<_>>>()?;

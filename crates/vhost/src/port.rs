@@ -26,7 +26,8 @@ pub fn needs(name: &str, pairs: u32, options: &OpenOptions) -> Result<RegionNeed
     Ok(RegionNeeds::pairs(pairs.max(1), options.slots))
 }
 
-/// Refuses a path at which no front-end can meet the port. [`open`] begins with this check.
+/// Refuses a path through which the port and a front-end cannot connect. [`open`] begins with this
+/// check.
 ///
 /// # Errors
 /// [`OpenError`] for a path that no socket can have, and for a file that is not a socket.

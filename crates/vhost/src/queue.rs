@@ -101,8 +101,8 @@ impl VhostQueue {
         self.tx_kern.set_tail(self.tx_kern.prev(end));
     }
 
-    /// Requests that the guest notifies the port of new frames, and if frames wait for buffers, of
-    /// new buffers. Returns whether such frames or buffers are already there.
+    /// Requests that the guest notifies the port of new frames and, if frames wait for buffers, of
+    /// new buffers. Returns whether new frames or buffers are already there.
     fn enable_notifications(&self) -> bool {
         let mut rings = self.link.lock();
         let mut ready = false;

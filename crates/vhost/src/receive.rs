@@ -8,7 +8,7 @@ use vm_memory::GuestMemoryMmap;
 use crate::chain::{DescriptorChain, read};
 use crate::vring::{QueueViolation, UsedElem, Vring};
 
-/// Minimum length of a frame in bytes, which is that of an Ethernet header.
+/// Minimum length of a frame in bytes: the length of an Ethernet header.
 const MIN_FRAME_LEN: usize = 14;
 /// Maximum length of the virtio-net header in bytes.
 const MAX_HEADER_LEN: usize = 12;
@@ -80,7 +80,8 @@ fn take_frame(
     Ok(filled)
 }
 
-/// Returns whether the frame is complete. It must be, because no offload was offered.
+/// Returns whether the frame's header requests no offload. A guest must not request an offload,
+/// because the port has offered none.
 fn needs_no_offload(head: [u8; MAX_HEADER_LEN]) -> bool {
     u32::from(head[0]) & VIRTIO_NET_HDR_F_NEEDS_CSUM == 0
         && u32::from(head[1]) == VIRTIO_NET_HDR_GSO_NONE

@@ -13,7 +13,7 @@ const MAX_HEADER_LEN: usize = 12;
 
 /// The progress of sending a batch of frames.
 pub(crate) struct SendProgress {
-    /// The slot after the last one whose frame was sent or dropped.
+    /// The slot after the last frame that was sent or dropped.
     pub(crate) end: SlotIdx,
     /// Whether the guest has violated the rules of its queue. The queue must not be used any more
     /// then.
@@ -147,7 +147,7 @@ impl ChainFiller<'_> {
         Ok(GuestBuffers::Enough)
     }
 
-    /// Takes one chain. Returns how many bytes fit in it.
+    /// Takes one chain. Returns how many bytes fit in it; `None` if the guest offers no chain.
     fn pop_chain(&mut self) -> Result<Option<usize>, QueueViolation> {
         let Some(mut chain) = self.chains.pop()? else { return Ok(None) };
         let before = self.scratch.segments.len();

@@ -123,7 +123,7 @@ fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
         .map_err(|source| OpenCause::File { path: path.display().to_string(), source })
 }
 
-/// How the port meets front-ends: with a listener, or with a path to which it connects.
+/// How the port gets connections to front-ends: by a listener, or by connecting to a path.
 enum FrontendEndpoint {
     Listen(UnixListener),
     Connect(PathBuf),
@@ -181,7 +181,8 @@ impl VhostThread {
         self.stop.requested.load(Ordering::Acquire)
     }
 
-    /// Returns the next front-end; `None` if there is none. A server waits for it.
+    /// Returns the next front-end. In the server role, waits until a front-end connects. `None` if
+    /// there is no front-end now.
     fn next_frontend(&self, meeting: &FrontendEndpoint) -> Option<UnixStream> {
         match meeting {
             FrontendEndpoint::Listen(listener) => {
@@ -233,8 +234,8 @@ impl VhostThread {
             if self.is_stopped() || polled.is_err_and(|error| error != Errno::INTR) {
                 return false;
             }
-            // This is also readable if the front-end has disconnected. The next one can then be
-            // served.
+            // The socket is readable if a message has arrived or the front-end has disconnected.
+            // After a disconnect, the next front-end can be served.
             if is_readable(&&fds[1]) {
                 return true;
             }

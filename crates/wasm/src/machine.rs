@@ -64,7 +64,7 @@ pub(crate) enum ModelCallError {
     /// A time or a length does not fit in the parameter of the function, or the header window is
     /// not in the module's memory.
     Argument,
-    /// The call has used up all its fuel, which was this much.
+    /// The call has used up all its fuel. The value is the fuel that it had.
     Fuel(u64),
     /// The module has failed, or an import that it called.
     Trap(String),

@@ -14,8 +14,8 @@ use crate::machine::{ModelCall, ModuleInstance};
 /// The first error of a model. All models of one factory share it.
 pub(crate) type FirstError = Arc<OnceLock<String>>;
 
-/// An instance of a module (`None` if it could not be started), and where its first error is
-/// stored.
+/// An instance of a module, or `None` if it could not be started. Also has the place in which the
+/// model's first error is stored.
 pub(crate) struct ModelInstance {
     instance: Option<ModuleInstance>,
     first_error: FirstError,

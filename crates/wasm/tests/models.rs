@@ -126,7 +126,7 @@ fn the_first_bytes_of_a_frame_are_put_where_the_module_wants_them() {
         (func (export "slipring_header") (result i32) (i32.const 100))
         (func (export "slipring_header_len") (result i32) (i32.const 4))"#;
     // The module adds two bytes: the fourth byte of the window, and the byte after the window.
-    // Nothing is ever copied to the latter.
+    // Nothing is ever copied to the byte after the window.
     let body = "(i32.add (i32.load8_u (i32.const 103)) (i32.load8_u (i32.const 104)))";
     let module = module(&(header.to_owned() + &function("lose", "i32", body)));
     let mut sim = Sim::new(loss("up", module.loss("lose", &[]).unwrap()), 1);
@@ -153,8 +153,8 @@ fn random_numbers_are_those_of_link_stage_and_frame() {
     assert_eq!(run(7, "up"), run(7, "up"));
     assert_ne!(run(7, "up"), run(8, "up"));
     assert_ne!(run(7, "up"), run(7, "down"));
-    // These values are drawn directly from the link's random stream, for the first and the last
-    // frame. They must be the same.
+    // Draws values directly from the link's random stream, for the first and the last frame. The
+    // module must have got the same values.
     let draws = slipring_model::Draws::new(7, "link/up/delay");
     let drawn = |number| draws.stream(number).next_u64() & 0xf_ffff;
     assert_eq!(run(7, "up")[0], drawn(0));

@@ -43,7 +43,8 @@ pub(crate) struct WebState {
     /// The only run that is shown; `None` if all are.
     pub(crate) target: Option<String>,
     pub(crate) presets: Value,
-    /// How many more clients may watch at the same time, as permits.
+    /// Permits to watch. The number of free permits is how many more clients may watch at the same
+    /// time.
     pub(crate) watcher_permits: Arc<Semaphore>,
     pub(crate) stop: watch::Receiver<bool>,
     pub(crate) counters: Arc<HttpCounters>,

@@ -1,4 +1,4 @@
-//! The connections of the gateway. If there are too many, one is closed for a new one.
+//! The connections of the gateway. If there are too many, a new connection closes an existing one.
 //!
 //! [`slipring_control::peer_table`] decides which connection is closed.
 //!

@@ -57,7 +57,7 @@ pub(crate) struct EventStream {
     updates: Receiver<WatchUpdate>,
     is_over: bool,
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Permit of a client that watches.
+    /// The permit of the client to watch. It is returned on drop.
     _place: OwnedSemaphorePermit,
 }
 

@@ -25,7 +25,8 @@ impl IntoResponse for JsonBody {
 #[derive(Debug)]
 pub(crate) struct HttpRefusal {
     status: StatusCode,
-    /// This is boxed, because errors are rare but results are passed by value.
+    /// The error is boxed, so that a result is small: results are passed by value, and errors are
+    /// rare.
     error: Box<Diagnostic>,
 }
 

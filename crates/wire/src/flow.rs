@@ -32,11 +32,11 @@ pub struct FlowEndpoint {
 /// What kind of addresses a [`FlowKey`] has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlowKind {
-    /// MAC addresses. This is the EtherType of the payload.
+    /// MAC addresses. The value is the EtherType of the payload.
     Link(EtherType),
-    /// IPv4 addresses. This is the protocol above IP.
+    /// IPv4 addresses. The value is the protocol above IP.
     V4(IpProto),
-    /// IPv6 addresses. This is the protocol above IP.
+    /// IPv6 addresses. The value is the protocol above IP.
     V6(IpProto),
 }
 
@@ -45,8 +45,8 @@ pub enum FlowKind {
 pub struct FlowKey {
     /// What kind of addresses `src` and `dst` have.
     pub kind: FlowKind,
-    /// The VLAN ids, 12 bits each. The id of the inner tag is in the lowest bits. 0 if there are no
-    /// tags.
+    /// The VLAN ids, 12 bits each; the id of the inner tag is in the lowest bits. If there are no
+    /// tags, the value is 0.
     pub vlans: u32,
     /// The source of the frame.
     pub src: FlowEndpoint,

@@ -53,7 +53,8 @@ impl Default for FrameSpec {
 /// A VLAN tag and its EtherType.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagSpec {
-    /// [`EtherType::VLAN`]; for the outer one of two tags, [`EtherType::QINQ`].
+    /// The EtherType of the tag: [`EtherType::VLAN`], or [`EtherType::QINQ`] for the outer one of
+    /// two tags.
     pub ethertype: EtherType,
     /// VLAN id and priority.
     pub tag: VlanTag,

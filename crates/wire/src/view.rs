@@ -77,11 +77,11 @@ pub enum FragmentPosition {
     Whole,
     /// The first fragment, which contains the transport header.
     First,
-    /// Another fragment than the first. It has no transport header.
+    /// A fragment other than the first. It has no transport header.
     Later,
 }
 
-/// The header at which parsing has stopped.
+/// The kind of header at which parsing has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeaderLayer {
     /// The Ethernet header: addresses and type.
@@ -125,7 +125,7 @@ pub enum ViewError {
     /// The version in the IP header does not match the EtherType.
     #[error("the {layer} header says version {found}")]
     Version {
-        /// Which IP header it is.
+        /// The layer of the IP header.
         layer: HeaderLayer,
         /// The version in the IP header.
         found: u8,
@@ -140,14 +140,14 @@ pub enum ViewError {
     /// headers.
     #[error("an {layer} packet of {found} bytes ends inside its {headers} bytes of headers")]
     TotalLength {
-        /// Which IP header it is.
+        /// The layer of the IP header.
         layer: HeaderLayer,
         /// The length of the packet that the header gives, in bytes.
         found: u32,
         /// The length of the headers, in bytes.
         headers: u32,
     },
-    /// There are more than eight IPv6 extension headers. No legitimate packet has that many.
+    /// There are more than eight IPv6 extension headers. No legitimate packet has as many.
     #[error("more than {MAX_EXTENSIONS} IPv6 extension headers")]
     TooManyExtensions,
 }

@@ -85,8 +85,8 @@ impl Modules {
     }
 }
 
-/// Collects the modules that the code of one module names. Each has the name of an item as an
-/// example.
+/// Collects the modules whose items the code of one module names. Each has the name of one item as
+/// an example.
 struct Names<'m> {
     modules: &'m Modules,
     at: &'m str,

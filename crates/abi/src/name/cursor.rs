@@ -72,7 +72,7 @@ impl<'a> NameCursor<'a> {
         Some(c)
     }
 
-    /// Returns an error whose column is that of the next character.
+    /// Returns an error at the column of the next character.
     pub(super) fn fail<T>(&self, reason: PortNameFault) -> Result<T, PortNameError> {
         self.fail_at(self.column(), reason)
     }

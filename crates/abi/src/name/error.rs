@@ -33,7 +33,7 @@ pub enum PortNameFault {
         /// The character in place of the port; `None` at the end of the string.
         found: Option<char>,
     },
-    /// The name has a prefix, given here, that is not one of a kind.
+    /// The name has this prefix, but no kind of port has it.
     #[error("there is no kind `{0}:`")]
     UnknownKind(String),
     /// The string lacks an element of the grammar.

@@ -18,7 +18,7 @@ fn kinds() -> String {
 const OPTIONS: &str = "write options as @7, @conf:slots=1024, @share:port=NAME, @extmem:file=FILE \
                        or @offset:initial=64";
 
-/// Returns examples of names of a kind, or how to make one.
+/// Returns examples of names of a kind, or how to form such a name.
 fn examples(kind: &PortNameKind) -> String {
     match kind.grammar().form {
         NameForm::Interface if kind.has(HOST_RINGS) => {
@@ -58,7 +58,8 @@ impl PortNameError {
     }
 
     /// Returns the kind that the name has, or that a name without a kind has in the classic
-    /// programs.
+    /// Returns the kind in the name. For a name without a kind, returns the kind that netmap's own
+    /// programs assume. `None` if no kind has this prefix, or if the name is empty.
     fn typed_kind(&self) -> Option<PortNameKind> {
         match self.input.split_once(':') {
             Some((word, _)) => PortNameKind::from_word(word),
@@ -68,7 +69,8 @@ impl PortNameError {
         }
     }
 
-    /// Returns a suggestion of what to try next, without the word "help"; `None` if there is none.
+    /// Returns a suggestion of what to try next, without a leading `help:`; `None` if there is
+    /// none.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         match &self.reason {

@@ -67,7 +67,7 @@ pub struct OffsetSpec {
     pub bits: Option<NonZeroU8>,
 }
 
-/// The characters that end the value of a key. Doubled, such a character is part of the value.
+/// The characters that end the value of a key. A doubled character is part of the value.
 pub(super) const VALUE_ENDS: &str = ",@";
 /// Like [`VALUE_ENDS`], but for the value of a short form. It extends to the end of the option.
 const SHORT_ENDS: &str = "@";

@@ -11,8 +11,8 @@ use super::{
 use crate::request::NETMAP_REQ_IFNAMSIZ;
 use crate::ring::IFNAMSIZ;
 
-/// The characters that start a suffix, and therefore end a name. Doubled, such a character is part
-/// of the name.
+/// The characters that start a suffix, and therefore end a name. A doubled character is part of the
+/// name.
 pub(super) const NAME_ENDS: &str = "-*^{}@/";
 
 /// Maximum length of an interface name, in bytes.

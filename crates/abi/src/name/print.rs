@@ -119,7 +119,8 @@ impl Display for ConfSpec {
     }
 }
 
-/// Writes a list of `key=number`. The separator before the first element differs from the others.
+/// Writes a list of `key=number`. The first element has another separator before it than all
+/// others.
 struct KeyValueList<'a, 'f> {
     f: &'a mut Formatter<'f>,
     sign: &'static str,

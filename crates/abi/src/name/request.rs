@@ -90,8 +90,8 @@ impl PortName {
     pub fn to_header(&self) -> Option<NmreqHeader> {
         let name = self.request_name()?;
         let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
-        // The parser accepts no longer name. Should this change, the name is truncated so that it
-        // still ends with a NUL.
+        // The parser accepts no name that is longer than this. Should this change, the name is
+        // truncated so that it still ends with a NUL.
         let len = name.len().min(NETMAP_REQ_IFNAMSIZ - 1);
         nr_name[..len].copy_from_slice(&name.as_bytes()[..len]);
         Some(NmreqHeader {

@@ -107,7 +107,8 @@ fn feed(left: &mut Port, right: &mut Port, time: Duration) -> Result<Vec<Nanos>,
     }
 }
 
-/// Measures how late a thread is that, every microsecond, reads the clock until a given time.
+/// Measures how late a thread that reads the clock without pause notices that a time has come, for
+/// one time in each microsecond. Returns this quantile of the lateness.
 fn timer(quantile: f64, time: Duration) -> BenchReading {
     let mut late = on_cpu(PROGRAM_CPU, || {
         let start = now();

@@ -8,7 +8,7 @@ use slipring_port::{Port, now};
 use crate::measure::{BenchError, BenchTally, thread_cpu};
 use slipring_emulation::{BurstLimit, Emulator, RealtimeOptions};
 
-/// The delay of the links in all rows.
+/// The delay of the links in all rows, in ns.
 pub(super) const DELAY_NS: u64 = 20_000_000;
 /// Number of frames in flight that the floor uses if it was not measured before.
 pub(super) const DEFAULT_LAG_FRAMES: usize = 200_000;

@@ -97,8 +97,8 @@ fn sources(count: usize, goal: f64) -> BenchRow {
         .goal(GoalMetric::Value, goal)
 }
 
-/// Returns the row for rules with five fields, of which one in ten is a `count` rule. The packets
-/// match any of them.
+/// Returns the row for rules with five fields, of which one in ten is a `count` rule. Each packet
+/// is built so that it matches one of them, chosen at random.
 fn mixed(count: usize, goal: f64) -> BenchRow {
     let start = move |is_plain| {
         move || {

@@ -18,7 +18,7 @@ use crate::measure::{BenchError, BenchReading};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const OURS_NAME: &str = "slipring route";
-/// Maximum time until a change takes effect.
+/// Maximum time in ns until a change takes effect.
 const MAX_CHANGE_NS: f64 = 1e8;
 /// The MAC address of the gateway to which routes are changed, and its number.
 const NEW_MAC: [u8; 6] = [2, 0, 0, 0, 9, 9];

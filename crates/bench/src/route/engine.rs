@@ -23,7 +23,8 @@ use super::tables::{self, ROUTER_MAC};
 use crate::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, thread_cpu};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-/// Number of random destinations. Each pass uses the next ones; they are more than fit into caches.
+/// Number of random destinations. Each pass uses other destinations than the previous pass. All of
+/// them together do not fit into the caches.
 const NUM_DESTINATIONS: usize = 1 << 20;
 /// Number of frames in a pass, which is measured as a whole: 256 KiB.
 const FRAMES_PER_PASS: usize = 64 * MAX_ROUTE_BATCH;
@@ -31,7 +32,7 @@ const FRAMES_PER_PASS: usize = 64 * MAX_ROUTE_BATCH;
 /// Number of blocks of the IPv4 table: one for each /24 with longer prefixes, about 3000.
 const TABLE_BLOCKS: usize = 4096;
 
-/// Rules of the row with rules.
+/// Number of rules in the row with rules.
 const NUM_RULES: usize = 1000;
 
 pub(super) fn rows() -> Vec<BenchRow> {

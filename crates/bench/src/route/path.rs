@@ -33,11 +33,11 @@ use crate::measure::{BenchError, BenchTally};
 /// The component that handles the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathKind {
-    /// `slipring route` forwards.
+    /// `slipring route` forwards the frames in XDP.
     Slipring,
     /// `slipring route --io packet` forwards the frames.
     PacketSockets,
-    /// The kernel forwards.
+    /// The kernel forwards the frames.
     Kernel,
     /// An XDP program drops the frames on the ingress interface. This is the part of
     /// [`Self::Slipring`] before forwarding.
@@ -56,7 +56,7 @@ impl PathKind {
 /// The routes of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathTable {
-    /// One destination, which is a neighbour.
+    /// The only destination is a neighbour.
     OneDestination,
     /// The full table, and random destinations in it.
     Full,
@@ -168,7 +168,7 @@ impl RoutePath {
     /// Like [`Self::measure`], but the sender calls `between` from time to time.
     ///
     /// # Errors
-    /// As [`Self::measure`], and those of `between`.
+    /// If frames are lost in each of five turns, or `between` fails.
     pub(super) fn measure_beside(
         &self,
         time: Duration,
@@ -181,7 +181,7 @@ impl RoutePath {
                 return Ok(tally);
             }
             lost = format!("{} of {frames} frames reach the end", tally.packets);
-            // Meanwhile the other CPU empties the ring, and stops serving the interface.
+            // During this pause, the other CPU empties the ring and stops serving the interface.
             std::thread::sleep(Duration::from_millis(20));
         }
         Err(BenchError::Failed(lost))
@@ -258,7 +258,7 @@ fn host(family: RouteFamily, net: u8, host: u8) -> IpAddr {
     }
 }
 
-/// Gateways have host numbers from 2 on.
+/// Returns the address of a gateway. Gateways have host numbers from 2 on.
 pub(super) fn gateway(family: RouteFamily, number: u16) -> IpAddr {
     host(family, 1, 2 + number as u8)
 }

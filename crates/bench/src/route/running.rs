@@ -77,8 +77,8 @@ impl RunningRouter {
     }
 }
 
-/// Reads up to the line `forwarding`; If the output ends before it, returns an error with the
-/// output so far.
+/// Reads up to the line `forwarding`. If the output ends before this line, returns an error with
+/// the output so far.
 fn read_until_ready(said: &mut impl BufRead) -> Result<(), BenchError> {
     let mut text = String::new();
     loop {

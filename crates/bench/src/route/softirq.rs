@@ -37,7 +37,8 @@ fn threads() -> io::Result<Vec<PathBuf>> {
     })
 }
 
-/// Returns the first number: the time on a CPU, in nanoseconds.
+/// Returns the first number of `schedstat`: the time that the thread has run on a CPU, in
+/// nanoseconds.
 fn nanos_of(schedstat: &str) -> Option<Nanos> {
     schedstat.split_ascii_whitespace().next()?.parse().ok()
 }

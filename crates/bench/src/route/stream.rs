@@ -16,11 +16,11 @@ use crate::measure::{BenchError, FEEDER_CPU, PROGRAM_CPU, pin};
 
 /// Time between two frames: 20,000 frames per second.
 pub(super) const PERIOD_NS: Nanos = 50_000;
-/// The number is in the first four bytes of UDP data, over IPv4.
+/// Offset of the frame's number, which is in the first four bytes of the UDP data, over IPv4.
 const NUMBER_AT: usize = 42;
-/// Marks frames of the stream, after the number.
+/// The bytes after the number, by which frames of the stream are recognised.
 const MARK: [u8; 4] = *b"srbs";
-/// How long after the end of the sender frames may still arrive.
+/// How long frames may still arrive after the sender has ended.
 const DRAIN: Duration = Duration::from_millis(100);
 
 /// A frame of the stream that has arrived.
@@ -57,7 +57,7 @@ impl StreamTally {
         self.has_arrived().iter().filter(|it| !**it).count()
     }
 
-    /// The longest interval, by the sender's times, from which no frame has arrived.
+    /// Returns the longest time in which the sender has sent only frames that have not arrived.
     pub(super) fn longest_gap(&self) -> Nanos {
         let has_arrived = self.has_arrived();
         let runs = has_arrived.chunk_by(|one, next| one == next);

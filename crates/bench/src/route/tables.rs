@@ -50,7 +50,7 @@ fn target(route: &BenchRoute) -> u16 {
     FIRST_TARGET + route.gateway
 }
 
-/// Longer prefixes are written after those that contain them.
+/// Writes the routes into the table. Longer prefixes come after the prefixes that contain them.
 fn fill(routes: &mut [BenchRoute], v4: &mut dyn Ipv4Table) -> Result<(), BenchError> {
     routes.sort_unstable_by_key(|route| route.len);
     for route in routes {
@@ -63,7 +63,7 @@ fn fill(routes: &mut [BenchRoute], v4: &mut dyn Ipv4Table) -> Result<(), BenchEr
     Ok(())
 }
 
-/// The addresses at which the longest match changes, each with its target.
+/// Returns the addresses at which the longest match changes, each with its target.
 fn interval_starts(routes: &mut [BenchRoute]) -> Vec<(u128, u32)> {
     routes.sort_unstable_by_key(|route| (route.bits, route.len));
     let mut starts: Vec<(u128, u32)> = vec![(0, 0)];
@@ -88,7 +88,8 @@ fn innermost(open: &[(u128, u32)]) -> u32 {
     open.last().map_or(0, |(_, target)| *target)
 }
 
-/// A later target for the same address replaces the earlier one.
+/// Appends a start of an interval. If the last interval starts at the same address, only its target
+/// is replaced.
 fn emit(starts: &mut Vec<(u128, u32)>, at: u128, target: u32) {
     match starts.last_mut() {
         Some(last) if last.0 == at => last.1 = target,

@@ -194,8 +194,8 @@ unsafe impl BpfCommand for TestRun {
 
 const F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 
-/// `struct xdp_md` of linux/bpf.h, as a test run takes it: offsets in the frame, and where it seems
-/// to have arrived.
+/// `struct xdp_md` of linux/bpf.h, as a test run takes it: offsets in the frame, and the interface
+/// and queue on which the frame seems to have arrived.
 #[repr(C)]
 struct XdpContext {
     data: u32,

@@ -11,7 +11,7 @@ use crate::structs::{
 };
 use crate::{entry, network as links};
 
-/// The name of the null argument, in the error message for a null network.
+/// How error messages call the argument if it is a null network.
 const NETWORK: &str = "the network";
 
 /// A function that makes a network from a text.
@@ -204,7 +204,7 @@ pub extern "C" fn slipring_link_dropped(
     entry::value(0, || links::link_dropped(non_null(network, NETWORK)?, link, cause))
 }
 
-/// Returns the name of a cause of losses; null after the last one.
+/// Returns the name of a cause of losses; null if no cause has this number.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_cause_name(cause: u32) -> *const c_char {
     entry::value(null(), || static_text(links::cause_name(cause)?))

@@ -16,7 +16,7 @@ use crate::structs::{
 use crate::wait::Waiting;
 use crate::{counters, entry, rings, wait};
 
-/// The name of the null argument, in the error message for a null port.
+/// How error messages call the argument if it is a null port.
 const PORT: &str = "the port";
 
 /// Opens a port.

@@ -110,8 +110,8 @@ pub(super) struct SyncedRings {
     syncs_in_poll: bool,
     /// Whether every rx sync writes its time to the ring, even if the ring does not request it.
     writes_times: bool,
-    /// This is set during a sync. If it is set before a sync, an earlier one has panicked, and the
-    /// device must do all syncs.
+    /// Whether a sync is in progress. If this is set before a sync, an earlier sync has panicked,
+    /// and the device must do all syncs.
     is_syncing: bool,
 }
 

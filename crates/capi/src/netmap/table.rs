@@ -4,10 +4,10 @@
 //!   PAGE --> page, zeroed by the kernel in a forked child --> table --> slots, never freed
 //! ```
 //!
-//! A child has the same rings and sockets as its parent, but must not sync them. The reason is that
-//! the words of the queues name the parent as the process that syncs. So the child starts without a
-//! table, and creates one with its first port. It never touches the locks in the parent's table,
-//! which another thread may have held during the fork.
+//! A forked child has the same rings and sockets as its parent, but must not sync them, because the
+//! shared memory of the queues names the parent as the process that syncs. So the child starts
+//! without a table, and creates one with its first port. It never touches the locks in the parent's
+//! table, which another thread may have held during the fork.
 
 use std::ffi::c_int;
 use std::fs;

@@ -132,7 +132,7 @@ fn functions() -> BTreeMap<String, String> {
 fn the_header_declares_what_the_library_exports_and_nothing_else() {
     let header = header();
     let declarations = header.split(';').map(str::trim).filter(|part| part.ends_with(')'));
-    // In its section, the text before the name is the end of a structure.
+    // The text between two semicolons is a declaration if it ends with a bracket.
     let declared: BTreeSet<String> = declarations.map(str::to_owned).collect();
     let exported: BTreeSet<String> = functions().into_keys().collect();
     assert!(exported.len() > 40, "{exported:#?}");

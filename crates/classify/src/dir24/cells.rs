@@ -7,16 +7,16 @@ use core::ops::Range;
 use core::sync::atomic::AtomicU16;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-/// Storage of 16-bit cells, which many threads read while one writes.
+/// Storage of 16-bit cells, which many threads may read while one thread writes.
 ///
 /// # Contract
 /// 1. A cell is loaded and stored whole.
-/// 2. A load acquires what was stored, in any cell, before the store of the value that it returns.
+/// 2. A load that returns a stored value also makes visible all earlier stores, in any cell.
 pub trait Cells: Send + Sync + Debug {
     /// The number of cells.
     fn len(&self) -> usize;
 
-    /// Whether there are no cells.
+    /// Returns whether there are no cells.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -11,11 +11,11 @@ use slipring_test_support::models::{explore, fails};
 
 use super::*;
 
-/// The distance between two cells of the tail that are words of the model.
+/// The distance between two cells of the tail that the model stores as loom atomics.
 const TAIL_STEP: usize = BLOCK_CELLS / 2;
 
-/// Cells with configurable orderings. Some are loom's; the others are there for the writer, which
-/// loads and stores all cells of a block.
+/// Cells with configurable orderings. The cells in `words` are loom's atomics. The others exist
+/// only because the writer loads and stores all cells of a block.
 #[derive(Debug)]
 struct ModelCells {
     words: [AtomicU16; 4],
@@ -30,13 +30,13 @@ impl ModelCells {
         Self { words: [0; 4].map(AtomicU16::new), step: 1, load, store, others: None }
     }
 
-    /// Two blocks. Their cells need no ordering.
+    /// Makes a tail of two blocks. Its cells need no ordering.
     fn tail() -> Self {
         let others = Some(HeapCells::new(2 * BLOCK_CELLS));
         Self { step: TAIL_STEP, others, ..Self::root([Relaxed; 2]) }
     }
 
-    /// The word of a cell, or the cell's storage.
+    /// Returns the loom atomic of a cell; for other cells, their storage.
     fn word(&self, at: usize) -> Result<&AtomicU16, &HeapCells> {
         let other = self.others.as_ref().filter(|_| !at.is_multiple_of(self.step));
         other.map_or_else(|| Ok(&self.words[at / self.step]), Err)
@@ -67,7 +67,8 @@ fn model_table(root: [Ordering; 2]) -> (Arc<Dir24<ModelCells>>, Dir24Writer) {
     (Arc::new(table), writer)
 }
 
-/// One thread gives the addresses of a slot two numbers; the other looks an address up, twice.
+/// One thread gives the addresses of a slot two numbers; the other thread looks up an address
+/// twice.
 fn split_a_slot(root: [Ordering; 2]) {
     let (table, mut writer) = model_table(root);
     writer.set(&table, 0, 255, &[(0, 7)]).unwrap();
@@ -91,8 +92,9 @@ fn without_acquire_or_release_a_reader_finds_old_contents_of_a_block() {
     assert!(fails(|| split_a_slot([Acquire, Relaxed])), "store");
 }
 
-/// One thread looks an address of slot 0 up. The other makes its slot uniform and needs a block for
-/// slot 1; with `EARLY`, it reclaims the block of slot 0 before the lookup has ended.
+/// One thread looks up an address of slot 0. The other thread gives all addresses of slot 0 one
+/// number, and then needs a block for slot 1. With `EARLY`, it wrongly reclaims the block of slot 0
+/// before the lookup has ended.
 fn reuse_a_block<const EARLY: bool>() {
     let (table, mut writer) = model_table(RIGHT);
     writer.set(&table, 0, 255, &[(0, 1), (128, 2)]).unwrap();

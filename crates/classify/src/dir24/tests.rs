@@ -22,7 +22,7 @@ impl PrefixModel {
         around.max_by_key(|one| one.0.1).map_or(0, |one| *one.1)
     }
 
-    /// The final numbers of the addresses of a prefix, as ranges.
+    /// Returns the final numbers of the addresses from `start` to `end`, as ranges.
     fn ranges(&self, start: u32, end: u32) -> Vec<(u32, u16)> {
         let ends = self.0.keys().filter_map(|one| one.0.last_of(one.1.into()).after());
         let mut starts: Vec<_> = self.0.keys().map(|one| one.0).chain(ends).collect();
@@ -97,7 +97,7 @@ proptest! {
     ) {
         let ((table, mut writer), mut model) = (table(64), PrefixModel::default());
         let mut probes = vec![];
-        // Some prefixes come in one change of all addresses, the others one by one.
+        // The first prefixes are set by one change of all addresses, the others one by one.
         for &(address, len, number) in changes.iter().take(at_once) {
             model.0.insert((prefix(address, len.into()), len), number);
         }
@@ -177,10 +177,11 @@ fn a_change_that_needs_more_blocks_than_are_free_changes_nothing() {
     let ranges = [(0x100, 2), (0x210, 3), (0x310, 4), (0x400, 5)];
     let numbers = || (0..0x500).map(|address| table.lookup(address)).collect::<Vec<_>>();
     let before = numbers();
-    // Slots 2 and 3 get two numbers each, and slot 1, which has a block, one.
+    // This would give two numbers each to slots 2 and 3, and a single number to slot 1, which has a
+    // block.
     assert_eq!(writer.set(&table, 0x100, 0x4ff, &ranges), Err(NoBlocks));
     assert_eq!((numbers(), writer.free_blocks(), writer.retired_blocks()), (before, 1, 0));
-    // A slot that has a block needs no other one.
+    // A slot that already has a block does not need another block.
     writer.set(&table, 0x140, 0x310, &[(0x140, 2), (0x210, 3), (0x300, 0)]).unwrap();
     let found = [0x13f, 0x140, 0x1ff, 0x20f, 0x210, 0x2ff, 0x300, 0x311];
     assert_eq!(found.map(|address| table.lookup(address)), [0, 2, 2, 2, 3, 3, 0, 0]);
@@ -201,7 +202,7 @@ fn a_tail_without_blocks_serves_prefixes_up_to_24() {
 fn the_greatest_block_has_the_greatest_number_of_15_bits() {
     let (table, mut writer) = table(MAX_BLOCKS);
     assert_eq!(writer.free_blocks(), MAX_BLOCKS);
-    // The first address of each slot has a number of its own.
+    // In each slot, the first address has a different number than the others.
     let slots = 0..MAX_BLOCKS as u32;
     let ranges: Vec<_> = slots.flat_map(|at| [(at << 8, 9), (at << 8 | 1, 8)]).collect();
     writer.set(&table, 0, (MAX_BLOCKS as u32) << 8, &ranges).unwrap_err();
@@ -225,7 +226,7 @@ fn batches_of_all_lengths_are_looked_up_whole() {
     }
 }
 
-/// Cells with only the methods that the trait requires.
+/// Cells that implement only the required methods of the trait.
 #[derive(Debug)]
 struct PlainCells(HeapCells);
 
@@ -281,8 +282,8 @@ fn a_number_that_would_name_a_block_is_refused() {
     let _ = writer.set(&table, 0, 9, &[(0, MAX_NUMBER + 1)]);
 }
 
-/// The layouts that the writer sets in turn, all for the same addresses. The first has one number
-/// for all addresses; the others have several numbers.
+/// The layouts that the writer sets in turn, all for the same addresses. The first layout has one
+/// number for all addresses; the others have several.
 const LAYOUTS: [&[(u32, u16)]; 3] =
     [&[(0x100, 1)], &[(0x100, 2), (0x140, 3), (0x180, 2)], &[(0x100, 4), (0x17f, 5)]];
 const WATCHED: [(u32, [u16; 3]); 4] =
@@ -292,7 +293,7 @@ const WATCHED: [(u32, [u16; 3]); 4] =
 fn a_reader_finds_numbers_that_its_address_has_had() {
     let (table, mut writer) = table(2);
     writer.set(&table, 0x100, 0x1ff, LAYOUTS[0]).unwrap();
-    // The number of lookups that have ended, and whether the writer has ended.
+    // The number of finished lookups, and whether the writer has finished.
     let (lookups, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -309,7 +310,7 @@ fn a_reader_finds_numbers_that_its_address_has_had() {
         for round in 1..2000 {
             writer.set(&table, 0x100, 0x1ff, LAYOUTS[round % 3]).unwrap();
             if writer.retired_blocks() > 1 {
-                // The lookup that was under way has ended, and the next has begun and ended.
+                // Waits until the current lookup and one more have finished.
                 let ended = lookups.load(SeqCst) + 2;
                 while lookups.load(SeqCst) < ended {
                     thread::yield_now();

@@ -21,12 +21,12 @@ impl fmt::Display for NoBlocks {
 
 impl core::error::Error for NoBlocks {}
 
-/// The state of the only writer of a [`Dir24`]: the free blocks of the tail.
+/// The only writer of a [`Dir24`]. It keeps track of the free blocks of the tail.
 #[derive(Debug)]
 pub struct Dir24Writer {
-    /// Free blocks; the one that is used next is last.
+    /// Free blocks. The last element is used next.
     free: Vec<u16>,
-    /// Blocks that no root cell names, but readers may still hold.
+    /// Blocks that no root cell names, but whose index readers may still hold.
     retired: Vec<u16>,
 }
 
@@ -39,15 +39,15 @@ impl Dir24Writer {
         Self { free: (0..blocks).rev().collect(), retired: Vec::new() }
     }
 
-    /// Sets the numbers of the addresses from `start` to `end`, both included. Each of `ranges` is
-    /// the first address of a range and the number of all addresses up to the next range, or up to
-    /// `end`. The first range is at `start`; the others ascend.
+    /// Sets the numbers of the addresses from `start` to `end`, both included. Each element of
+    /// `ranges` has the first address of a range, and the number of all addresses up to the next
+    /// range or up to `end`. The first range begins at `start`, and the ranges ascend.
     ///
-    /// For a changed prefix, the ranges are the final numbers of all addresses in it: longer
-    /// prefixes in it have ranges of their own, and after each comes a range for what follows.
+    /// For a changed prefix, the ranges are the final numbers of all addresses in it: each longer
+    /// prefix inside has its own range, followed by a range for the addresses after it.
     ///
     /// # Errors
-    /// If the tail has too few free blocks. Nothing has changed then.
+    /// If the tail has too few free blocks. In this case nothing has changed.
     ///
     /// # Panics
     /// If `ranges` is not of this form, or a number is above [`MAX_NUMBER`].
@@ -73,8 +73,8 @@ impl Dir24Writer {
         Ok(())
     }
 
-    /// Frees the retired blocks. The caller knows that since the last [`Self::set`], every reader
-    /// has ended the lookup that it was in.
+    /// Frees the retired blocks. The caller must know that every lookup that had begun by the last
+    /// [`Self::set`] has ended.
     pub fn reclaim(&mut self) {
         self.free.append(&mut self.retired);
     }
@@ -114,13 +114,13 @@ impl Dir24Writer {
             let block = self.free.pop().expect("free blocks were counted");
             let cells = (0..BLOCK_CELLS as u32).map(|at| tail_cell(block, at));
             cells.zip(after).for_each(|(at, number)| table.tail.set(at, number));
-            // From here on, readers find the block.
+            // This store makes the block visible to readers.
             table.root.set(slot, BLOCK_FLAG | block);
         }
     }
 }
 
-/// Checks what [`Dir24Writer::set`] requires of its arguments.
+/// Panics if the arguments do not satisfy the requirements of [`Dir24Writer::set`].
 fn check(start: u32, end: u32, ranges: &[(u32, u16)]) {
     assert!(
         ranges.first().is_some_and(|first| first.0 == start),
@@ -131,7 +131,7 @@ fn check(start: u32, end: u32, ranges: &[(u32, u16)]) {
     assert!(ranges.iter().all(|range| range.1 <= MAX_NUMBER), "a number above {MAX_NUMBER}");
 }
 
-/// The numbers of the addresses of a slot, whose root cell is given.
+/// Returns the numbers of a slot's addresses. `cell` is the root cell of the slot.
 fn slot_numbers(table: &Dir24<impl Cells>, cell: u16) -> [u16; BLOCK_CELLS] {
     core::array::from_fn(|at| table.resolve(cell, at as u32))
 }
@@ -149,7 +149,7 @@ enum RangePart<'r> {
 }
 
 impl RangePart<'_> {
-    /// Whether this part turns one number of a slot into several, so that it needs a block.
+    /// Returns whether this part turns one number of a slot into several, so that it needs a block.
     fn needs_block(&self, table: &Dir24<impl Cells>) -> bool {
         let Self::Within(addresses) = self else { return false };
         let cell = table.root.get(slot_of(addresses.first));
@@ -168,7 +168,7 @@ struct SlotAddresses<'r> {
 impl SlotAddresses<'_> {
     /// Returns the numbers of the slot's addresses after the change.
     fn applied_to(&self, mut numbers: [u16; BLOCK_CELLS]) -> [u16; BLOCK_CELLS] {
-        // Each range overwrites the rest; the next one overwrites what follows this range.
+        // Each range is written up to the end of the slot; the next range then overwrites its part.
         for &(start, number) in self.ranges.iter().take_while(|range| range.0 <= self.last) {
             numbers[low(start.max(self.first))..=low(self.last)].fill(number);
         }
@@ -186,7 +186,7 @@ struct RangeParts<'r> {
 }
 
 impl RangeParts<'_> {
-    /// Moves on to an address.
+    /// Advances to the address `at`.
     fn advance(&mut self, at: u64) {
         self.at = at;
         while let [_, rest @ ..] = self.ranges

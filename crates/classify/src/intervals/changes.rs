@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Checks that ranges ascend from `first`, at most to `last`, and that numbers are no entries of
-/// nodes.
+/// Checks that ranges ascend from `first`, at most to `last`, and that the numbers do not have the
+/// bit that marks references to nodes.
 pub(super) fn check<K: Copy + Into<u128>>(starts: &[(K, u32)], first: u128, last: u128) {
     assert!(starts.first().is_some_and(|start| start.0.into() == first), "starts begin elsewhere");
     assert!(starts.last().is_some_and(|start| start.0.into() <= last), "starts after the end");
@@ -13,12 +13,12 @@ pub(super) fn check<K: Copy + Into<u128>>(starts: &[(K, u32)], first: u128, last
 
 impl IntervalTree {
     /// Sets the numbers of the values from `start` to `end`, both included, which are the first and
-    /// the last value of a prefix. Each of `ranges` is the first value of a range and the number of
-    /// all values up to the next range, or up to `end`. The first range is at `start`; the others
-    /// ascend.
+    /// the last value of a prefix. Each element of `ranges` has the first value of a range, and the
+    /// number of all values up to the next range or up to `end`. The first range begins at `start`,
+    /// and the ranges ascend.
     ///
-    /// The cost is in proportion to the ranges, before and after the change, and the depth of the
-    /// tree.
+    /// The cost is proportional to the number of ranges before and after the change, and to the
+    /// depth of the tree.
     ///
     /// # Panics
     /// If `ranges` is not of this form, or a number is not below 2³¹.
@@ -50,7 +50,7 @@ impl IntervalTree {
         let leaf = self.leaf((self.root, self.levels), key);
         let before = self.step(leaf, key);
         if before & NODE_FLAG == 0 {
-            // All values with this upper half have had one number.
+            // Until now, all values with this upper half had the number `before`.
             if range.0 > 0 {
                 entries.insert(0, (0, before));
             }
@@ -78,8 +78,8 @@ impl IntervalTree {
         }
     }
 
-    /// Adds the entry for the values after `last`, which keep their number, if they do not have an
-    /// entry of their own.
+    /// The values after `last` keep their number. If they have no entry of their own, adds one to
+    /// `entries`.
     fn keep_after(&self, tree: (u32, u32), last: u64, entries: &mut Vec<(u64, u32)>) {
         if let Some(next) = last.checked_add(1) {
             let all = self.node(self.leaf(tree, next)).pairs();
@@ -134,8 +134,8 @@ impl IntervalTree {
         self.lower_root(entries)
     }
 
-    /// Makes a tree of lower halves; returns the entry of its root, or the number that all of them
-    /// have.
+    /// Makes a tree of lower halves; returns the entry of its root, or the number, if all entries
+    /// have the same one.
     fn lower_root(&mut self, mut entries: Vec<(u64, u32)>) -> u32 {
         entries.dedup_by_key(|entry| entry.1);
         if let [(_, number)] = *entries { number } else { self.rooted(&entries).0 }
@@ -186,8 +186,8 @@ impl IntervalTree {
     }
 
     /// Replaces the entries whose keys are in `range` (both ends included), below the node at
-    /// `entry`, by `new`. Returns the entries of the nodes that replace this node; none if it
-    /// became empty.
+    /// `entry`, by `new`. Returns the entries of the nodes that replace this node; returns no
+    /// entries if it became empty.
     fn spliced(
         &mut self,
         entry: u32,
@@ -203,7 +203,7 @@ impl IntervalTree {
             old.iter().for_each(|&(_, entry)| self.release(entry));
             all.dedup_by_key(|entry| entry.1);
         } else {
-            // Values of the range may be in the child whose key is before the range.
+            // The child whose key is before the range may also contain values of the range.
             let from = all.partition_point(|entry| entry.0 <= range.0).saturating_sub(1);
             let mut below = Vec::new();
             for (at, child) in all[from..end].iter().enumerate() {

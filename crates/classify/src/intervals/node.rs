@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 pub const FANOUT: usize = 16;
 /// Set in entries that refer to nodes; the other bits are the node's index.
 pub const NODE_FLAG: u32 = 1 << 31;
-/// The length of a node in memory.
+/// The size of a node in memory, in bytes.
 pub const NODE_BYTES: usize = size_of::<TreeNode>();
 
 /// Keys, and the entries below them.
@@ -28,7 +28,7 @@ impl TreeNode {
         node
     }
 
-    /// The keys, ascending; the last ones may be unused.
+    /// The keys, ascending; the last keys may be unused.
     #[inline(always)]
     #[must_use]
     pub const fn keys(&self) -> &[u64; FANOUT] {
@@ -56,20 +56,22 @@ impl TreeNode {
         bytes
     }
 
-    /// Returns the keys with their entries, without keys whose entry is that of the key before.
+    /// Returns the keys with their entries, without keys whose entry equals that of the previous
+    /// key.
     pub(super) fn pairs(&self) -> Vec<(u64, u32)> {
         let mut all: Vec<_> = self.keys.into_iter().zip(self.below).collect();
         all.dedup_by_key(|pair| pair.1);
         all
     }
 
-    /// The entry below the last of `rank` keys that are not above a value: at least one.
+    /// Returns the entry for a value. `rank`, at least 1, is the number of keys that are not above
+    /// the value.
     #[inline(always)]
     pub(super) const fn below(&self, rank: usize) -> u32 {
         self.below[rank.wrapping_sub(1) % FANOUT]
     }
 
-    /// Puts another entry in all places of an entry.
+    /// Replaces all occurrences of entry `old` by `new`.
     pub(super) fn substitute(&mut self, old: u32, new: u32) {
         self.below.iter_mut().filter(|below| **below == old).for_each(|below| *below = new);
     }

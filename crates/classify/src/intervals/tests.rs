@@ -31,7 +31,7 @@ impl ListModel {
         around.max_by_key(|one| one.1).map_or(NONE, |one| one.2)
     }
 
-    /// The values at which the number may change, within a prefix.
+    /// Returns the values within a prefix at which the number may change.
     fn starts(&self, first: u128, len: u32) -> Vec<(u128, u32)> {
         let last = first.last_of(len);
         let ends = self.0.iter().filter_map(|one| one.0.last_of(one.1).after());
@@ -201,9 +201,10 @@ fn the_hosts_of_a_network_share_one_tree() {
     let all: Vec<_> = (0..HOSTS).flat_map(|at| [(host(at), 9), (host(at) + 1, 4)]).collect();
     let starts = [&[(0, 4)], &all[..]].concat();
     let tree = IntervalTree::build(&starts, Simd::detect());
-    // Two starts each, of 12 bytes, in nodes that are 14/16 full, and the levels above.
+    // Each host needs two starts of 12 bytes. The nodes are 14/16 full, and there are further
+    // levels above.
     assert!(tree.size_bytes() / (HOSTS as usize) < 32, "{}", tree.size_bytes());
-    // One by one, in an order that jumps.
+    // Adds the hosts one by one, not in the order of their addresses.
     let mut grown = IntervalTree::build(&[(0_u128, 4)], Simd::detect());
     for at in 0..HOSTS {
         set_host(&mut grown, at * 7919 % HOSTS, 9);
@@ -251,7 +252,7 @@ fn a_network_that_loses_most_hosts_keeps_its_depth_and_the_others() {
         let host = half + at * 2;
         tree.replace(host, host, &[(host, at as u32 + 5)]);
     }
-    // All hosts in one change, so that one leaf is left below the root of the network.
+    // One change of all hosts leaves a single leaf below the root of the network.
     tree.replace(half, half.last_of(65), &[(half, 4), (half + 7, 9), (half + 8, 4)]);
     let found = [half - 1, half, half + 6, half + 7, half + 8, half.last_of(65)];
     assert_eq!(found.map(|value| tree.get(value)), [4, 4, 4, 9, 4, 4]);
@@ -273,7 +274,7 @@ fn hosts_that_are_alone_in_their_networks_take_a_node_each() {
     }
 }
 
-/// The walk of other programs, from the bytes of the nodes.
+/// Searches as another program would, with only the bytes of the nodes.
 fn walked(tree: &IntervalTree, value: u128) -> u32 {
     let memory: Vec<u8> = tree.nodes().iter().flat_map(|node| node.to_bytes()).collect();
     let node = |entry: u32| &memory[(entry & 0x7fff_ffff) as usize * 192..][..192];
@@ -325,7 +326,8 @@ fn a_tree_is_built_again_when_it_has_more_than_twice_its_nodes() {
     let mut alone = (0..).map(|at: u128| at << 70 | 1);
     while tree.nodes.len() <= 2 + MIN_NODES {
         assert!(!tree.needs_rebuild());
-        // A node for the lower halves, and sometimes one more in the tree.
+        // This adds a node for the lower halves, and sometimes another node to the tree of upper
+        // halves.
         let host = alone.next().unwrap();
         tree.replace(host, host, &[(host, 7)]);
         assert_eq!(tree.counted(tree.root, tree.levels) + tree.free.len(), tree.nodes.len());

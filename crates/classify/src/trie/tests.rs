@@ -71,8 +71,8 @@ fn more_starts_make_a_wider_root() {
     assert_eq!(bits, [6, 6, 12, 12, 16, 16, 18]);
 }
 
-/// A trie where each 16th value from 10.0.0.0 to 10.0.255.240 has another number: a node with 64
-/// nodes below one entry of the root.
+/// Makes a trie in which the number changes at every 16th value from 10.0.0.0 to 10.0.255.240.
+/// Below one entry of the root is a node with 64 child nodes.
 fn two_levels() -> Trie<u32> {
     let start = |number: u32| (0x0a00_0000 + number * 16, number + 1);
     let starts: Vec<_> = [(0, 0)].into_iter().chain((0..4096).map(start)).collect();
@@ -81,7 +81,7 @@ fn two_levels() -> Trie<u32> {
 
 #[test]
 fn a_patch_copies_the_path_to_what_has_changed_and_nothing_else() {
-    // A patch copies both nodes on the path, and adds a guard or a node for the value.
+    // A patch copies the two nodes on the path, and may add a guard or a node for the value.
     for (key, len, most) in [(0x0a00_8000, 28, 2 * 66), (0x0a00_8003, 32, 2 * 66 + 5)] {
         let mut trie = two_levels();
         let before = trie.words.len();

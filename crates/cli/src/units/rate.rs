@@ -22,8 +22,8 @@ pub enum RateUnit {
     Bits,
 }
 
-/// Spelling, unit, and how many of that unit the spelling means (`B/s` is 8 bit/s). A spelling that
-/// ends in another one comes before it.
+/// Spelling, unit, and how many of that unit the spelling means (`B/s` is 8 bit/s). If a spelling
+/// ends with another spelling, it comes first.
 const RATE_UNITS: [(&str, RateUnit, u128); 6] = [
     ("pps", RateUnit::Packets, 1),
     ("bit/s", RateUnit::Bits, 1),

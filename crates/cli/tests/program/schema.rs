@@ -15,7 +15,7 @@ const CASES: [(&str, &str); 6] = [
     ("slipring explain --json", "explain-1.json"),
 ];
 
-/// Parses an object, without what the program of these tests reports beyond every command's keys.
+/// Parses an object, and removes the keys that only the program of these tests reports.
 fn parse(object: &str) -> Value {
     let mut value: Value = serde_json::from_str(object).unwrap();
     for key in ["rate_pps", "lost"] {

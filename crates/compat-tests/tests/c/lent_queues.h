@@ -40,20 +40,20 @@ struct nm_lent_queue {
 
 struct nm_lent_queues {
 	uint32_t version;     /* 1 */
-	uint32_t who;         /* number of this program among all that sync */
+	uint32_t who;         /* number that identifies this program among all that sync */
 	uint32_t stamps;      /* whether each rx sync writes its time */
 	uint32_t count;
-	uint64_t token;       /* in exchange for which the daemon returns the sockets */
+	uint64_t token;       /* the daemon returns the sockets in exchange for this token */
 	struct nm_lent_queue queues[NM_LENT_QUEUES];
 };
 
 #define NIOCLENDQ _IOWR('i', 162, struct nm_lent_queues)
 
-/* The words of one direction. */
+/* The shared state of one direction. */
 struct nm_nic_half {
 	uint64_t owner;       /* the party that is syncing, or 0 */
 	uint64_t by_host;     /* whether only the device may sync */
-	uint64_t in, out;     /* slots of index 0 of the fill or TX ring, and of the other ring */
+	uint64_t in, out;     /* slots of entry 0: of the fill or TX ring, and of the other */
 	uint64_t packets, bytes, refused;
 	uint64_t holder;      /* number of the program to which the queue is lent */
 	uint64_t pad[8];

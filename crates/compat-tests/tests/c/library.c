@@ -615,7 +615,7 @@ nmport_brings_memory_of_its_own(void)
 
 /* ---- syncs in the program ---- */
 
-/* Queues so many frames without a sync. */
+/* Queues this number of frames without a sync. */
 static void
 queue_frames(struct nm_desc *d, int count)
 {

@@ -1,6 +1,6 @@
 /*
- * Tests of monitors: what they see, and every error of theirs. The tests' shell has created the
- * cable left-right.
+ * Tests of monitors: which frames they see, and every error that they return. The tests' shell has
+ * created the cable left-right.
  */
 #include "client.h"
 

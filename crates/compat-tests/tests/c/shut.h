@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-/* If this is not 0, time() always returns it, because one sync per second goes to the device. */
+/* If this is not 0, time() returns it. So no sync goes to the device because a second has passed. */
 static time_t stands;
 
 time_t

@@ -1,4 +1,4 @@
-/* Tests of NIOCTXSYNC, NIOCRXSYNC, poll and mmap, and of every error of theirs. */
+/* Tests of NIOCTXSYNC, NIOCRXSYNC, poll and mmap, and of every error that they return. */
 #include "client.h"
 
 #define ALL { .nr_mode = NR_REG_ALL_NIC }

@@ -62,7 +62,8 @@ impl Drop for Running {
     }
 }
 
-/// The generator of netmap_rs sends on one port, and its sink counts on the other.
+/// Starts the generator of netmap_rs on one port and its sink on the other, and checks that the
+/// sink counts the frames.
 fn generate(stage: &Stage, programs: &Path, from: &str, to: &str) {
     let sink = ["-i", to, "-f", "rx"];
     let mut sink = Running::start(stage, programs.join("pkt-gen"), &sink, "draining");

@@ -14,8 +14,7 @@ use super::exchange::{answer, is_complete};
 use crate::peer_table::{ConnectionPeer, PeerTable};
 use crate::socket_owner;
 
-/// Maximum time in which a client must send its request. It has the same time again to read the
-/// answer.
+/// Maximum time for a client to send its request. It has the same time again to read the answer.
 pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the server accepts no connections after the process ran out of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -34,9 +33,8 @@ pub(super) struct MetricsServer {
     listener: MetricsListener,
     stop: Arc<OwnedFd>,
     metrics: Metrics,
-    /// All connections stay half-open in the sense of [`PeerTable`]: their requests are never
-    /// admitted. The reason is that a client that reads its answer slowly costs an attacker as
-    /// little effort as a silent one.
+    /// All connections stay half-open in the sense of [`PeerTable`], because their requests are
+    /// never admitted: reading answers slowly costs an attacker as little as staying silent.
     clients: PeerTable<MetricsConnection>,
     /// If set, the server accepts no connection before this time.
     accept_after: Option<Instant>,

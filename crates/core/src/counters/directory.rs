@@ -18,7 +18,7 @@ const FILE_SUFFIX: &str = "stats";
 pub struct PublishedCounters {
     /// Process id of the program, from the file's name.
     pub pid: u32,
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
 }
 

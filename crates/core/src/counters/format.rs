@@ -8,7 +8,7 @@ pub(super) const VERSION: u64 = 1;
 pub(super) const HEADER_WORDS: usize = 9;
 /// Size of a word in bytes.
 pub(super) const WORD_BYTES: usize = 8;
-/// Maximum file size in bytes: some ten thousand objects.
+/// Maximum file size in bytes. This is space for the counters of some ten thousand objects.
 pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Index of each header word.
@@ -66,7 +66,7 @@ impl CountersLayout {
     }
 }
 
-/// Splits the bytes of a file into words, ignoring an incomplete last one.
+/// Splits the bytes of a file into words, ignoring an incomplete word at the end.
 pub(super) fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let (words, _) = bytes.as_chunks::<WORD_BYTES>();
     words.iter().map(|word| u64::from_ne_bytes(*word))

@@ -13,15 +13,15 @@ use slipring_test_support::models::{explore, fails};
 use super::seqlock::{SeqlockSource, SeqlockWord, seqlock_read, seqlock_write};
 
 const RIGHT: u8 = 0;
-/// The publisher has no fence after the odd sequence number.
+/// The mistake: the publisher has no fence after the odd sequence number.
 const NO_RELEASE_FENCE: u8 = 1;
-/// The even sequence number is stored without ordering.
+/// The mistake: the even sequence number is stored without ordering.
 const WEAK_END: u8 = 2;
-/// The reader has no fence before it checks again.
+/// The mistake: the reader has no fence before it reads the sequence number again.
 const NO_ACQUIRE_FENCE: u8 = 3;
-/// The first sequence number is loaded without ordering.
+/// The mistake: the sequence number is first loaded without ordering.
 const WEAK_START: u8 = 4;
-/// The sequence number stays even while words are written.
+/// The mistake: the sequence number stays even while words are written.
 const NEVER_ODD: u8 = 5;
 
 /// A word of the model. `KIND` is 0 for correct code, or one of the mistakes above.

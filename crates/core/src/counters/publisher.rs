@@ -36,8 +36,8 @@ impl Publisher {
     /// created, for this user only.
     ///
     /// # Errors
-    /// The directory or the file cannot be created or trusted, this process already publishes in
-    /// the directory, or the counters exceed the maximum file size.
+    /// An error if the directory or the file cannot be created or trusted, if this process already
+    /// publishes in the directory, or if the counters exceed the maximum file size.
     pub fn open(dir: &Path, text: &str, words: usize) -> io::Result<Self> {
         trust::make_dir(dir, 0o700)?;
         directory::remove_dead(dir);
@@ -56,7 +56,7 @@ impl Publisher {
         Ok(Self { memory, first: shape.first_word(), sequence: 0, path, _file: file })
     }
 
-    /// Publishes values as of `at_ns` (CLOCK_MONOTONIC), the first one in word 0 and so on. Words
+    /// Publishes values with the timestamp `at_ns` (CLOCK_MONOTONIC), starting at word 0. Words
     /// after the last value keep their contents; values after the last word are ignored.
     pub fn publish(&mut self, at_ns: u64, values: impl IntoIterator<Item = u64>) {
         let words = self.memory.words();
@@ -68,7 +68,8 @@ impl Publisher {
     /// Returns a descriptor that becomes readable when a reader opens or reads the file.
     ///
     /// # Errors
-    /// The limit of inotify instances is reached (`fs.inotify.max_user_instances`).
+    /// The kernel's error if the limit of inotify instances is reached
+    /// (`fs.inotify.max_user_instances`).
     pub fn readers(&self) -> io::Result<ReaderEvents> {
         ReaderEvents::watch(&self.path)
     }

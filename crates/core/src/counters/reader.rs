@@ -66,7 +66,7 @@ impl CountersReader {
     /// Opens a file, whose contents are untrusted.
     ///
     /// # Errors
-    /// The file cannot be read, or does not contain counters of this version.
+    /// An error if the file cannot be read, or does not contain counters of this version.
     pub fn open(path: &Path) -> Result<Self, CountersReadError> {
         let file = directory::open(path)?;
         let metadata = file.metadata()?;
@@ -125,7 +125,7 @@ impl CountersReader {
     /// Reads the values of all counters after one update.
     ///
     /// # Errors
-    /// The file was truncated, or its writer stopped during an update.
+    /// An error if the file was truncated, or its writer stopped during an update.
     pub fn read(&mut self) -> Result<CountersSnapshot, CountersReadError> {
         for _ in 0..MAX_READ_ATTEMPTS {
             if let Some(snapshot) = self.try_read()? {

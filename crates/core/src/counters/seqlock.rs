@@ -35,14 +35,15 @@ impl SeqlockWord for AtomicU64 {
     }
 }
 
-/// Publishes values together. `sequence` is the last even sequence number, which grows by two.
+/// Publishes values together. `sequence` is the last even sequence number; this call increases it
+/// by two.
 pub(super) fn seqlock_write<'w, W: SeqlockWord + 'w>(
     sequence_word: &W,
     sequence: &mut u64,
     values: impl IntoIterator<Item = (&'w W, u64)>,
 ) {
     sequence_word.store_relaxed(*sequence + 1);
-    // A reader that sees a word of this publication also sees the odd number, or a later one.
+    // A reader that sees a word of this publication also sees the odd number, or a later number.
     W::release_fence();
     for (word, value) in values {
         word.store_relaxed(value);
@@ -77,7 +78,7 @@ pub(super) fn seqlock_read<S: SeqlockSource>(source: &mut S) -> Result<Option<S:
     }
     source.read_words()?;
     // Pairs with the release fence in `seqlock_write`: if a word read above is of a later
-    // publication, the sequence number that is read now is a later one, too.
+    // publication, the sequence number that is read now is also later.
     S::acquire_fence();
     let after = source.head()?;
     Ok((S::sequence_of(&before) == S::sequence_of(&after)).then_some(before))

@@ -14,7 +14,7 @@ pub struct PortKindInfo {
     /// What happens to a port served by the daemon when the daemon is restarted.
     pub restart: AfterRestart,
     /// Whether ports only read the buffers of a tx ring, so that a sent frame is still in its
-    /// buffer when the slot is free again. Not so if a peer gets the buffer, or may write to it.
+    /// buffer when the slot is free again. False if a peer gets the buffer, or may write to it.
     pub only_reads_tx: bool,
 }
 

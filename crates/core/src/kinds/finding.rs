@@ -7,7 +7,7 @@ use serde::Serialize;
 use slipring_abi::name::PortName;
 use slipring_port::OpenError;
 
-/// The check name of findings about a port.
+/// The name of the check in findings about a port.
 const PORT_CHECK: &str = "port";
 /// The code of [`slipring_port::OpenCause::File`]: a file cannot be opened, or created.
 pub(super) const FILE_CODE: &str = "SR0201";
@@ -126,6 +126,7 @@ pub struct DoctorContext<'d> {
     pub run_dir: &'d Path,
     /// Whether this process may make and configure network devices.
     pub may_make_devices: bool,
-    /// Describes an interface and its driver; fails if there is no such interface.
+    /// Returns the findings about an interface and its driver. They include a failure if the
+    /// interface does not exist.
     pub interface: &'d dyn Fn(&PortName) -> Vec<Finding>,
 }

@@ -79,7 +79,7 @@ impl<'r> PortRequest<'r> {
         self.options.buf_size.unwrap_or(BUF_SIZE_FOR_DEVICES)
     }
 
-    /// The requested ring pair, if it is a single one.
+    /// The number of the requested ring pair; `None` unless the name selects a single ring pair.
     #[must_use]
     pub fn queue(&self) -> Option<u32> {
         match self.name.rings {
@@ -111,7 +111,8 @@ impl<'r> PortRequest<'r> {
     }
 
     /// Returns the options for AF_XDP. With host rings, generic mode is excluded, because XDP in
-    /// the stack would redirect the frames that the port sends to the host back to the port.
+    /// the stack would see the frames that the port sends to the host, and would redirect them back
+    /// to the port.
     ///
     /// # Errors
     /// [`OpenError`] if generic mode is requested with host rings.

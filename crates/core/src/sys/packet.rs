@@ -13,7 +13,7 @@ const SOCKET_BUFFER_BYTES: c_int = 8 << 20;
 pub(crate) struct FrameInfo {
     /// The frame's length in bytes, which may exceed the buffer's.
     pub(crate) len: usize,
-    /// Nanoseconds since 1970.
+    /// The kernel's timestamp, in nanoseconds since 1970.
     pub(crate) ts_ns: u64,
     pub(crate) outgoing: bool,
     /// The tag that the kernel has stripped.

@@ -104,7 +104,7 @@ fn kill_many(site: &Sandbox, extra: u32) {
     }
 }
 
-/// Returns how many buffers can be allocated, and which names cannot be bound.
+/// Returns the number of buffers that can be allocated, and the names that cannot be bound.
 fn whole(site: &Sandbox) -> String {
     start(site, &format!("whole {PIPES}")).finish().well().stdout
 }

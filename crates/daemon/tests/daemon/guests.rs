@@ -54,8 +54,8 @@ pub(crate) fn boot(site: &Sandbox, kit: &Path, socket: &Path, host: u8, peers: &
     qemu.args(["-object", "memory-backend-memfd,id=memory,size=128M,share=on"]);
     qemu.arg("-chardev").arg(format!("socket,id=port,path={},reconnect=1", socket.display()));
     qemu.args(["-netdev", "vhost-user,id=net,chardev=port"]);
-    // There must be no vectors. With vectors, QEMU 7.2 crashes if it has neither KVM nor its own
-    // virtqueues.
+    // The device must have no MSI-X vectors. With them, QEMU 7.2 crashes if it has neither KVM nor
+    // its own virtqueues.
     let device = format!("virtio-net-pci,netdev=net,mac=52:54:00:00:00:{host:02x}");
     qemu.arg("-device").arg(format!("{device},romfile=,vectors=0"));
     qemu.arg("-kernel").arg(kit.join("kernel")).arg("-initrd").arg(kit.join("initrd"));
@@ -65,7 +65,8 @@ pub(crate) fn boot(site: &Sandbox, kit: &Path, socket: &Path, host: u8, peers: &
     Program::launch(&site.inside, qemu)
 }
 
-/// Returns whether a virtual machine answers a ping within a second. A busy one may take longer.
+/// Returns whether a virtual machine answers a ping within a second. A busy machine may take
+/// longer.
 fn answers(from: &Namespace, host: u8) -> bool {
     from.attempt("ping", &format!("-q -c 1 -W 1 10.9.8.{host}")).0
 }

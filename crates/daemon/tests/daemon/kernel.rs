@@ -11,7 +11,7 @@ use slipring_test_support::{Sandbox, eventually};
 use crate::SLIPRING;
 use crate::numbered;
 
-/// Number of frames for a pipe. It is several times the number of slots in its rings.
+/// A number of frames that is several times the number of slots in a pipe's rings.
 const MANY: u64 = 5000;
 
 /// Returns `kernel:NAME` for the device of the test's own daemon.
@@ -217,7 +217,7 @@ fn dump_captures_from_the_device() {
         assert!(sender.queues[0].rings().tx.push(&vec![0xff; length]));
     }
     sender.tx_sync().unwrap();
-    // In these words, a single `@` would stand for a file of the test.
+    // In these arguments, a single `@` would stand for a file of the test.
     let port = named(&site, "x}1").replace('@', "@@");
     let args = format!("-i {port} -c 3 --json");
     let outcome = site.inside.run(move || {

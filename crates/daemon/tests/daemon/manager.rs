@@ -30,8 +30,8 @@ impl Manager {
         Program::launch(&site.inside, command)
     }
 
-    /// Receives a message, even if signals arrive: with a timeout, the kernel does not restart the
-    /// call.
+    /// Receives a message, even if signals arrive. With a timeout set, the kernel does not restart
+    /// the interrupted call.
     fn recv(&self, message: &mut [u8]) -> usize {
         loop {
             match self.socket.recv(message) {
@@ -151,8 +151,8 @@ fn the_units_are_what_systemd_takes() {
 
 #[test]
 fn the_service_is_exposed_no_more_than_a_daemon_that_mounts_has_to_be() {
-    // The maximum exposure level of `systemd-analyze security` is 5.5. The flag takes ten times the
-    // level.
+    // The maximum exposure level of `systemd-analyze security` is 5.5. The flag takes ten times
+    // this level.
     const MOST: &str = "--threshold=55";
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
     let dir = tempfile::tempdir().unwrap();

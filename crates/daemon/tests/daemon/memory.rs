@@ -10,7 +10,7 @@ use slipring_test_support::{Program, Sandbox, eventually};
 use crate::SLIPRING;
 use crate::settings::vale;
 
-/// How many MiB a hostile program uses.
+/// How much memory a hostile program uses, in MiB.
 const MIB: u64 = 64;
 
 /// Returns the line about a user's memory; `None` if the user has no memory.

@@ -18,7 +18,7 @@ use slipring_test_support::{Sandbox, TIMEOUT, eventually};
 use crate::SLIPRING;
 use crate::numbered;
 
-/// Number of frames for a pipe. It is several times the number of slots in its rings.
+/// A number of frames that is several times the number of slots in a pipe's rings.
 const MANY: u64 = 5000;
 
 fn door(site: &Sandbox) -> PathBuf {
@@ -121,7 +121,7 @@ fn an_unmodified_program_at_the_other_end_sleeps_and_is_woken() {
     receiver.wait_for_text("received");
     drop(sender.join().unwrap());
     receiver.finish().well();
-    // The same is tested in the other direction.
+    // Now the other direction.
     let receiver = asleep(open(&site, "x{1"), false);
     site.client(&format!("send x}}1 {MANY}")).finish().well();
     assert_eq!(receiver.join().unwrap().stats().rx.packets, MANY);
@@ -219,7 +219,7 @@ fn who_may_not_open_the_device_is_not_let_in_and_users_do_not_meet() {
 
 const ASK: &str = "SLIPRING_NATIVE_TEST_DOOR";
 
-/// This is not a test. It is what this program does when a test runs it as another user.
+/// This is not a test of its own. A test runs it as another user, in a process of its own.
 #[test]
 fn ask_as_somebody() {
     let Some(socket) = std::env::var_os(ASK) else { return };

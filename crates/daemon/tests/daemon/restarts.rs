@@ -62,7 +62,7 @@ impl Supervised {
     }
 }
 
-/// A stopped worker answers no request, like a worker that hangs.
+/// A stopped worker stands for a worker that hangs: neither answers requests.
 #[test]
 fn a_worker_that_does_not_answer_is_replaced_and_programs_go_on() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
@@ -107,8 +107,8 @@ fn a_supervisor_that_was_stopped_itself_blames_no_worker() {
         eventually("the worker to be long alive", || (wakes(worker) >= before + 8).then_some(()));
         site.exchange("x{1", "x}1", 500);
         daemon.supervisor.signal(Signal::CONT);
-        // Messages of the worker wait in a queue of ten. If it is full, the worker blocks. But a
-        // supervisor that sleeps has read all of them.
+        // At most ten messages of the worker wait in the socket. If there were more, the worker
+        // would block. A supervisor that sleeps has read all of them.
         let before = wakes(supervisor);
         eventually("the supervisor to sleep", || (wakes(supervisor) > before).then_some(()));
     }
@@ -119,7 +119,8 @@ fn a_supervisor_that_was_stopped_itself_blames_no_worker() {
     site.is_clean();
 }
 
-/// Waits for a pseudo-random time. So the worker is killed at different moments of the traffic.
+/// Waits for a pseudo-random time, so that the worker is killed at different moments of the
+/// traffic.
 fn some_time(random: &mut u64) {
     *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     std::thread::sleep(Duration::from_micros((*random >> 33) % 30_000));
@@ -432,7 +433,7 @@ fn what_happens_while_there_is_no_worker_is_caught_up_on() {
     eventually("the name", || (site.bind(&format!("x{{1 1 {EXCLUSIVE}")) == "bound").then_some(()));
 }
 
-/// Returns that descriptor of the supervisor whose file has `name` in its name.
+/// Returns the descriptor of the supervisor whose file has `name` in its name.
 fn kept(daemon: &Supervised, name: &str) -> PathBuf {
     let fds = fs::read_dir(format!("/proc/{}/fd", daemon.supervisor.pid())).unwrap();
     let mut fds = fds.map(|fd| fd.unwrap().path());

@@ -40,7 +40,7 @@ const fn libc_poll() -> u32 {
     if cfg!(target_arch = "x86_64") { 7 } else { 73 }
 }
 
-/// Sends all frames from number `sent` on. The program syncs the ring itself.
+/// Sends all frames from number `sent` on. This program itself syncs the ring.
 fn send(port: &mut Port, sent: &mut u64, count: u64) {
     until(port, Interest::TX, |port| {
         fill(port, sent, count);
@@ -48,7 +48,7 @@ fn send(port: &mut Port, sent: &mut u64, count: u64) {
     });
 }
 
-/// Receives all frames. The program syncs the ring itself.
+/// Receives all frames. This program itself syncs the ring.
 fn read(port: &mut Port, count: u64) {
     let (mut seen, mut scratch) = (0, Vec::new());
     until(port, Interest::RX, |port| {
@@ -108,7 +108,7 @@ fn hostile_orders_of_sleeping_and_sharing_leave_nobody_asleep() {
     assert_eq!(daemon.so_far().stderr, "");
 }
 
-/// A program that uses the device is on one end of a new pipe. On the other end, there are programs
+/// A program that uses the device opens one end of a new pipe. The other end is used by programs
 /// that sync themselves. They start at any moment, and the first program may end abruptly.
 fn round(site: &Sandbox, number: u32, random: u64) {
     let (name, sends, comes_twice) =

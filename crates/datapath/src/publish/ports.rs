@@ -3,8 +3,8 @@
 use slipring_port::{DropCause, QueueSnapshot};
 use slipring_top::schema::MetricCounter;
 
-/// Describes the counters. `between` are the causes for which packets are lost between a port and
-/// the links.
+/// Describes the counters. `between` contains the causes for which packets are lost between a port
+/// and the links.
 pub(super) fn counters(between: &[&'static str]) -> Vec<MetricCounter> {
     let traffic = [
         ("rx.packets", "packets"),

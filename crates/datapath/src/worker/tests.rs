@@ -5,7 +5,7 @@ use crate::virtual_time::{SharedTraffic, VirtualPort, VirtualTime, VirtualTraffi
 
 const MS: Nanos = 1_000_000;
 
-/// Forwards the frames of all other queues to the first one. Each is held for some time.
+/// Forwards the frames of all other queues to the first queue. It holds each frame for some time.
 #[derive(Default)]
 struct HoldingProcessor {
     hold: Nanos,
@@ -127,8 +127,8 @@ fn a_frame_is_forwarded_when_it_arrives_and_the_run_ends_with_its_inputs() {
     run.arrive(1, 3000 * MS, 2);
     run.end();
     assert_eq!(run.run(), [(5 * MS, 1), (3000 * MS, 2)]);
-    // The longest sleep is half a second. There are six sleeps until the second frame comes, and
-    // one for each frame.
+    // The longest sleep is half a second. So there are six sleeps before the second frame comes,
+    // and one sleep for each frame.
     assert!(run.time.waits() <= 8, "{} waits", run.time.waits());
 }
 
@@ -201,7 +201,7 @@ fn an_output_that_never_takes_frames_delays_the_end_for_a_bounded_time() {
     assert!((10 * MS + DRAIN_TIMEOUT_NS..=11 * MS + DRAIN_TIMEOUT_NS).contains(&ended), "{ended}");
 }
 
-/// The processor that docs/design/commands.md has as an example.
+/// The example of a processor in docs/design/commands.md.
 struct DropShort {
     least: usize,
     dropped: u64,

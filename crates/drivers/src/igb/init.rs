@@ -15,10 +15,12 @@ const MAX_FRAME_WITH_CRC: u32 = 9728;
 
 /// Bytes of a frame's checksum.
 const CRC_BYTES: u32 = 4;
-/// Interrupts at most every 50 us, so 20,000 per second; in 1 us, from bit 2 on.
+/// At most one interrupt every 50 us, that is 20,000 per second. The register counts in us, from
+/// bit 2 on.
 const EITR_50_US: u32 = 50 << 2;
 
-/// How often to look whether the settings were read: for 20 ms at least, twice what it takes.
+/// How often to check whether the device has read its settings. With `SETTINGS_POLL_INTERVAL`,
+/// this takes at least 20 ms, twice as long as the device needs.
 const SETTINGS_POLLS: u32 = 20;
 /// The time between two such checks.
 const SETTINGS_POLL_INTERVAL: Duration = Duration::from_millis(1);
@@ -57,7 +59,8 @@ pub(super) fn set_max_packet(bar: &Bar, bytes: u32) {
     bar.write32(RLPML, (bytes + CRC_BYTES).min(MAX_FRAME_WITH_CRC));
 }
 
-/// Starts both directions, and then enables the queues. A tail that is written before that is lost.
+/// Starts both directions, and then enables the queues. If a tail register is written before its
+/// queue is enabled, the value is lost.
 pub(super) fn start(bar: &Bar, accepts_all: bool) {
     bar.write32(TCTL, TCTL_EN | TCTL_PSP | TCTL_COLLISIONS | TCTL_RTLC);
     bar.write32(RCTL, RCTL_EN | RCTL_LPE | RCTL_SECRC | mac::accepted(accepts_all));

@@ -49,7 +49,7 @@ const TX_RS: u64 = 1 << 27;
 const TX_DEXT: u64 = 1 << 29;
 /// Status: completed.
 const TX_DD: u64 = 1 << 32;
-/// Where the length of the frame begins.
+/// Lowest bit of the field with the frame's length.
 const TX_PAYLEN_SHIFT: u32 = 46;
 
 impl TxFormat for AdvancedTx {

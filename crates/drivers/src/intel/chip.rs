@@ -24,9 +24,9 @@ pub(super) struct IntelChip<F: IntelFamily> {
     pub(super) is_started: bool,
     /// The longest frame in bytes, without CRC.
     pub(super) max_packet: u32,
-    /// What the link was set to.
+    /// The settings of the link that were made last; `None` if the driver has made none.
     pub(super) plan: Option<LinkPlan>,
-    /// Whether the link was up at the last look.
+    /// Whether the link was up when it was last read.
     pub(super) was_up: bool,
     pub(super) device: Box<dyn PciDevice>,
     /// The memory that the device accesses. It is dropped after the device.
@@ -109,7 +109,8 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
     }
 }
 
-/// Whether a link that was down is up now. Remembers the link that is observed.
+/// Returns whether the link has come up since the previous call, and stores its state for the next
+/// call.
 fn comes_up(was_up: &mut bool, is_up: bool) -> bool {
     let was_up = std::mem::replace(was_up, is_up);
     is_up && !was_up

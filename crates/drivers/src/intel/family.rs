@@ -24,13 +24,13 @@ const MAX_SLOTS: u32 = 4088;
 /// All chips have these speeds, in Mbit/s.
 static SPEEDS_MBIT: [u32; 3] = [10, 100, 1000];
 
-/// What a family of chips has of its own.
+/// What differs between the families of chips.
 pub(crate) trait IntelFamily: Send + Sync + 'static {
-    /// See [`NicDriver::name`].
+    /// The name of the driver ([`NicDriver::name`]).
     const NAME: &'static str;
-    /// See [`NicDriver::chips`].
+    /// The chips that the driver supports ([`NicDriver::chips`]).
     const CHIPS: &'static [ChipId];
-    /// Longest frame without CRC.
+    /// Longest frame in bytes, without CRC.
     const MAX_PACKET: u32;
     /// Kinds of interrupts that work, in order of preference.
     const INTERRUPTS: &'static [InterruptKind];
@@ -58,7 +58,8 @@ pub(crate) trait IntelFamily: Send + Sync + 'static {
     fn start(bar: &Bar, accepts_all: bool);
 
     /// Sets the longest frame that is received, in bytes without CRC, while the device runs. Most
-    /// families know two: that of an MTU of 1500 bytes, and the longest one.
+    /// families support only two limits: that of an MTU of 1500 bytes, and the longest frame of the
+    /// chip.
     fn set_max_packet(bar: &Bar, bytes: u32) {
         mac::set_long_frames(bar, bytes);
     }

@@ -71,14 +71,15 @@ pub(crate) fn reset_filters(bar: &Bar, mac: [u8; 6]) {
     }
 }
 
-/// Receives long frames if the longest one of a port is beyond those of an MTU of 1500 bytes.
+/// Makes the device receive long frames if `bytes` is more than the longest frame of an MTU of 1500
+/// bytes.
 pub(crate) fn set_long_frames(bar: &Bar, bytes: u32) {
     let control = bar.read32(RCTL) & !RCTL_LPE;
     bar.write32(RCTL, control | if bytes > MAX_SHORT_PACKET { RCTL_LPE } else { 0 });
 }
 
-/// Accepts all frames or not, while the device runs. Receiving goes on, as the 82574 must not be told to
-/// stop and start it again.
+/// Sets whether a running device accepts all frames. Receiving continues meanwhile, because it must
+/// not be stopped and started again on the 82574.
 pub(crate) fn set_accepted(bar: &Bar, all: bool) {
     let control = bar.read32(RCTL) & !RCTL_UPE;
     bar.write32(RCTL, control | accepted(all));

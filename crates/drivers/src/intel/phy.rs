@@ -1,7 +1,8 @@
-//! The PHY of Intel's chips, and what the MAC must be told of the link.
+//! The PHY of Intel's chips, and the settings of the MAC that depend on the link.
 //!
-//! With negotiation the MAC takes speed and duplex from the PHY, but not pause: the driver reads what
-//! the partner offers once there is a link. Without negotiation the MAC is told all of it.
+//! With negotiation the MAC takes speed and duplex from the PHY, but not pause: the driver reads
+//! what the partner offers once there is a link. Without negotiation, the driver sets all three in
+//! the MAC.
 
 use slipring_pci::Bar;
 use slipring_port::OpenCause;
@@ -13,19 +14,20 @@ use crate::settings::{Duplex, LinkMode, LinkOffers, LinkPlan};
 
 /// The address of the chip's own PHY on its MDIO bus.
 const PHY_ADDRESS: u32 = 1;
-/// Registers of the PHY (IEEE 802.3, 22.2.4): basic control, what is offered up to 100 Mbit/s, what
-/// the partner offers, and what is offered of 1 Gbit/s.
+/// Registers of the PHY (IEEE 802.3, 22.2.4): basic control, the modes that this end offers up to
+/// 100 Mbit/s, the modes that the partner offers, and the modes that this end offers for 1 Gbit/s.
 const PHY_CONTROL: u32 = 0;
 const PHY_OFFER: u32 = 4;
 const PHY_PARTNER: u32 = 5;
 const PHY_OFFER_1000: u32 = 9;
-/// Control: takes over speed and duplex, and starts again.
+/// Bits of the control register. `PHY_RESET` makes the PHY take over speed and duplex, and start
+/// again.
 const PHY_RESET: u32 = 1 << 15;
 const PHY_100_MBIT: u32 = 1 << 13;
 const PHY_NEGOTIATES: u32 = 1 << 12;
 const PHY_RESTART_NEGOTIATION: u32 = 1 << 9;
 const PHY_FULL_DUPLEX: u32 = 1 << 8;
-/// Offers: the kind of message, and modes.
+/// Bits of the offer registers: the kind of message, and the modes.
 const OFFER_IEEE_802_3: u32 = 1;
 const OFFER_MODES: [(u32, Duplex, u32); 4] = [
     (10, Duplex::Half, 1 << 5),
@@ -33,7 +35,7 @@ const OFFER_MODES: [(u32, Duplex, u32); 4] = [
     (100, Duplex::Half, 1 << 7),
     (100, Duplex::Full, 1 << 8),
 ];
-/// Offers, and the partner's: pause in both directions.
+/// Bit of this end's and the partner's offer: pause in both directions.
 const OFFER_PAUSE: u32 = 1 << 10;
 const OFFER_1000_HALF: u32 = 1 << 8;
 const OFFER_1000_FULL: u32 = 1 << 9;
@@ -42,10 +44,11 @@ const OFFER_1000_FULL: u32 = 1 << 9;
 /// receiver's memory (82574: 20 KiB), and one long frame less.
 const PAUSE_AT: u32 = 10 * 1024;
 const RESUME_AT: u32 = 8 * 1024;
-/// The type and the destination of pause frames (IEEE 802.3, 31B), as the registers have them.
+/// The type and the destination of pause frames (IEEE 802.3, 31B), in the form in which the
+/// registers contain them.
 const PAUSE_TYPE: u32 = 0x8808;
 const PAUSE_ADDRESS: [u32; 2] = [0x00c2_8001, 0x0100];
-/// How long a pause lasts that is not ended, in 512 bit times: the longest one.
+/// How long a pause lasts unless it is ended earlier, in units of 512 bit times: the maximum.
 const PAUSE_TIME: u32 = 0xffff;
 
 /// Sets PHY and MAC. Also wakes the PHY, which the kernel's driver powers down when it leaves the
@@ -83,8 +86,8 @@ fn negotiate(bar: &Bar, offers: LinkOffers, pause: bool) -> Result<(), OpenCause
     write(bar, PHY_CONTROL, PHY_NEGOTIATES | PHY_RESTART_NEGOTIATION)
 }
 
-/// Sets what is the same for every link with pauses. Nothing pauses before the control register
-/// says so.
+/// Sets the registers that are the same for all links with pause frames. They have no effect before
+/// the control register enables pause frames.
 fn set_pause_levels(bar: &Bar) {
     bar.write32(FCAL, PAUSE_ADDRESS[0]);
     bar.write32(FCAH, PAUSE_ADDRESS[1]);
@@ -94,9 +97,9 @@ fn set_pause_levels(bar: &Bar) {
     bar.write32(FCRTH, PAUSE_AT);
 }
 
-/// Pauses if the partner offers that, too. For a link that has just come up.
+/// For a link that has just come up: enables pause frames if the partner offers them, too.
 pub(crate) fn resolve_pause(bar: &Bar) {
-    // Without an answer, nothing pauses.
+    // If the PHY does not answer, pause frames stay off.
     let offered = read(bar, PHY_PARTNER).is_ok_and(|partner| partner & OFFER_PAUSE != 0);
     let control = bar.read32(CTRL) & !(CTRL_RFCE | CTRL_TFCE);
     bar.write32(CTRL, control | if offered { CTRL_RFCE | CTRL_TFCE } else { 0 });

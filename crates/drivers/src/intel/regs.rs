@@ -5,17 +5,17 @@
 pub(crate) const CTRL: u64 = 0x0000;
 /// Forbids the device to start new accesses to memory (PCI Express only).
 pub(crate) const CTRL_MASTER_DISABLE: u32 = 1 << 2;
-/// Full duplex, if the driver says so.
+/// Full duplex, if the driver sets the duplex mode.
 pub(crate) const CTRL_FD: u32 = 1 << 0;
 /// Detects the speed of the PHY.
 pub(crate) const CTRL_ASDE: u32 = 1 << 5;
 /// Brings the link up.
 pub(crate) const CTRL_SLU: u32 = 1 << 6;
-/// Speed, if the driver says so: 10 Mbit/s without a bit.
+/// The bits with the speed, if the driver sets the speed. The value 0 means 10 Mbit/s.
 pub(crate) const CTRL_SPEED: u32 = 3 << 8;
-/// Speed, if the driver says so: 100 Mbit/s.
+/// Speed of 100 Mbit/s, if the driver sets the speed.
 pub(crate) const CTRL_SPEED_100: u32 = 1 << 8;
-/// Speed by the driver instead of the PHY.
+/// The driver sets the speed, instead of the PHY.
 pub(crate) const CTRL_FRCSPD: u32 = 1 << 11;
 /// The driver sets the duplex mode, instead of the PHY.
 pub(crate) const CTRL_FRCDPX: u32 = 1 << 12;
@@ -25,7 +25,7 @@ pub(crate) const CTRL_RST: u32 = 1 << 26;
 pub(crate) const CTRL_RFCE: u32 = 1 << 27;
 /// Sends pause frames.
 pub(crate) const CTRL_TFCE: u32 = 1 << 28;
-/// All that says how speed and duplex come about.
+/// All bits that determine speed and duplex mode.
 pub(crate) const CTRL_LINK_MODE: u32 = CTRL_FD | CTRL_ASDE | CTRL_SPEED | CTRL_FRCSPD | CTRL_FRCDPX;
 /// Removes VLAN tags from received frames.
 pub(crate) const CTRL_VME: u32 = 1 << 30;
@@ -55,13 +55,13 @@ pub(crate) const MDIC_READY: u32 = 1 << 28;
 /// The PHY did not answer.
 pub(crate) const MDIC_ERROR: u32 = 1 << 30;
 
-/// Pause frames: destination, low and high word; type; length of a pause.
+/// Destination address of pause frames, low word.
 pub(crate) const FCAL: u64 = 0x0028;
-/// See [`FCAL`].
+/// Destination address of pause frames, high word.
 pub(crate) const FCAH: u64 = 0x002c;
-/// See [`FCAL`].
+/// Type of pause frames.
 pub(crate) const FCT: u64 = 0x0030;
-/// See [`FCAL`].
+/// Length of a pause.
 pub(crate) const FCTTV: u64 = 0x0170;
 /// Fill level of the receiver below which a pause is ended.
 pub(crate) const FCRTL: u64 = 0x2160;
@@ -117,7 +117,7 @@ pub(crate) const TCTL_RTLC: u32 = 1 << 24;
 
 /// Gaps between frames.
 pub(crate) const TIPG: u64 = 0x0410;
-/// The values for copper: 8, 8 and 6.
+/// `TIPG` for copper: the gaps 8, 8 and 6.
 pub(crate) const TIPG_COPPER: u32 = 8 | 8 << 10 | 6 << 20;
 
 /// Receive ring 0: base address, low and high word.
@@ -130,7 +130,7 @@ pub(crate) const RDH: u64 = 0x2810;
 pub(crate) const RDT: u64 = 0x2818;
 /// Delay of interrupts for received frames.
 pub(crate) const RDTR: u64 = 0x2820;
-/// Absolute limit of that delay.
+/// Absolute limit of the delay of interrupts for received frames.
 pub(crate) const RADV: u64 = 0x282c;
 
 /// Transmit ring 0: base address, low and high word.
@@ -165,9 +165,9 @@ pub(crate) const ROC: u64 = 0x40ac;
 pub(crate) const MTA: u64 = 0x5200;
 /// Number of words in the table.
 pub(crate) const MTA_WORDS: u64 = 128;
-/// The first address that the device accepts: low and high word.
+/// The first address that the device accepts: low word.
 pub(crate) const RAL0: u64 = 0x5400;
-/// See [`RAL0`].
+/// The first address that the device accepts: high word.
 pub(crate) const RAH0: u64 = 0x5404;
 /// The address is valid.
 pub(crate) const RAH_VALID: u32 = 1 << 31;

@@ -9,7 +9,7 @@ use crate::descriptors::{FilledRx, RingParts, RxFormat, TxFormat, TxPart};
 
 /// Bytes of a descriptor.
 const DESCRIPTOR_BYTES: u32 = 16;
-/// The device fetches descriptors in groups of eight, so the ring's size is a multiple.
+/// The device fetches descriptors in groups of eight, so the ring's size is a multiple of eight.
 const GROUP: u32 = 8;
 /// Number of bytes of a buffer that the device fills, as set in the receive control register. A
 /// longer frame continues in the next buffer.
@@ -17,12 +17,13 @@ pub(crate) const RX_PART: u32 = 2048;
 const _: () = assert!(RX_PART <= BUF_SIZE_FOR_DEVICES, "every buffer has room for it");
 
 /// Bytes at the end of a buffer that lie in the next chunk, which may be on another page. A
-/// descriptor for a frame to send does not cover both sides: QEMU's models of the 82574L and 82576
-/// lose a frame, and report it as sent, if a descriptor's bytes lie on two pages behind an IOMMU.
+/// transmit descriptor never covers bytes of both chunks, because QEMU's models of the 82574L and
+/// 82576 lose a frame, and report it as sent, if a descriptor's bytes lie on two pages behind an
+/// IOMMU.
 const BYTES_IN_NEXT_CHUNK: u32 = 256;
 
-/// Returns how many descriptors the ring for `slots` slots has. The device never owns one of them,
-/// because equal head and tail mean an empty ring.
+/// Returns how many descriptors the ring for `slots` slots has. One of them never belongs to the
+/// device, because equal head and tail mean an empty ring.
 pub(crate) const fn ring_size(slots: u32) -> u32 {
     (slots + 1).next_multiple_of(GROUP)
 }

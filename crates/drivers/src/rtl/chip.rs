@@ -19,7 +19,8 @@ const ACCEPT_ALL: u32 = 0x0f;
 const RX_EVENTS: u32 =
     event::RX_OK | event::RX_ERROR | event::RX_NO_DESCRIPTOR | event::RX_FIFO_OVERFLOW;
 const TX_EVENTS: u32 = event::TX_OK | event::TX_ERROR;
-/// Maximum delay of frames by a lost doorbell.
+/// Maximum time, in ns, by which a lost doorbell delays frames. Then a probe rings the doorbell
+/// again.
 const TX_PROBE_AFTER: Nanos = 5_000_000;
 
 /// A running chip.
@@ -30,9 +31,9 @@ pub(super) struct RtlChip {
     pub(super) tally: TallyReader,
     pub(super) interrupt: Interrupt,
     pub(super) rx_mode: u32,
-    /// Whether the chip takes modes of its receiver: not before both engines run.
+    /// Whether both engines run. Before that, the chip ignores the mode of its receiver.
     pub(super) is_started: bool,
-    /// What the device can access; `None` once it is stopped.
+    /// The memory that the device can access; `None` once the device is stopped.
     pub(super) memory: Option<DeviceMemory>,
     pub(super) device: Box<dyn PciDevice>,
 }

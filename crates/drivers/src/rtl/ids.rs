@@ -101,7 +101,7 @@ impl RtlChipId {
         matches!(self, Self::Rtl8125a | Self::Rtl8125b)
     }
 
-    /// What the chip can be set to. Its MAC pauses as the PHY has negotiated, and only then.
+    /// What the chip can be set to. Its MAC uses pause frames only if the PHY has negotiated them.
     pub(super) fn abilities(self) -> LinkAbilities {
         let speeds: &'static [u32] =
             if self.is_8125() { &[10, 100, 1000, 2500] } else { &[10, 100, 1000] };

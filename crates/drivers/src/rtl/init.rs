@@ -6,8 +6,9 @@
 //!   configure    what the chip forgets at a reset; rings
 //!   start        opens the gate, starts both engines
 //! ```
-//! A chip may come to us running: the process that drove it was killed. So it is stopped before it
-//! becomes a bus master, and its ring addresses are written while its engines are off.
+//! A chip may still be running when a port is opened, because the process that drove it was killed.
+//! So it is stopped before it becomes a bus master, and its ring addresses are written while its
+//! engines are off.
 //!
 //! The tables are those of Realtek's driver in DPDK, `drivers/net/r8169` (BSD-3-Clause, Copyright
 //! (c) 2024 Realtek Corporation), as far as they are not about offloads, wake on LAN and energy
@@ -43,7 +44,7 @@ const OCP_8125: &[OcpChange] = &[
     (0xd3e2, 0x0fff, 0x03a9),
     (0xd3e4, 0x00ff, 0),
     (0xe860, 0, 0x0080),
-    // The format of transmit descriptors that all chips support.
+    // Selects the format of transmit descriptors that all chips support.
     (0xeb58, 0x0001, 0),
 ];
 
@@ -70,7 +71,7 @@ const OCP_8125_REST: &[OcpChange] = &[
     (0xeb54, 0x0001, 0),
 ];
 
-/// The longest frame that the chip can be told to receive, with its checksum.
+/// The longest frame that the chip can be configured to receive, in bytes with its checksum.
 const MAX_RX_SIZE: u16 = 0x3fff;
 
 /// The step at which a chip did not answer in time.
@@ -142,8 +143,8 @@ pub(super) fn configure(
     moderation: u16,
 ) -> Result<(), TimedOut> {
     registers.bar.write8(at::LOCK, regs::UNLOCKED);
-    // Switches ASPM off, because frames are lost while the link wakes up, and the clock request
-    // that would wake it.
+    // Switches off ASPM, because frames are lost while the link wakes up. Also switches off the
+    // clock request by which the link would wake up.
     registers.modify8(at::CONFIG5, 1, 0);
     registers.modify8(at::CONFIG2, 0x80, 0);
     // No offload: neither checksums nor VLAN tags.
@@ -155,7 +156,8 @@ pub(super) fn configure(
         }
         RtlChipId::Rtl8125a | RtlChipId::Rtl8125b => configure_8125(registers, moderation),
     };
-    // Longer frames would be reported, and no buffer is too short: frames take several.
+    // The chip reports longer frames as errors. No buffer is too short, because a frame may take
+    // several buffers.
     registers.bar.write16(at::RX_MAX_SIZE, MAX_RX_SIZE);
     write_address(registers, at::TX_RING_LOW, at::TX_RING_HIGH, rings.tx);
     write_address(registers, at::RX_RING_LOW, at::RX_RING_HIGH, rings.rx);

@@ -13,7 +13,8 @@ const CONTROL_AUTONEGOTIATE: u16 = 0x1000;
 const CONTROL_RESTART: u16 = 0x0200;
 const CONTROL_100_MBIT: u16 = 0x2000;
 const CONTROL_FULL_DUPLEX: u16 = 0x0100;
-/// What is offered, up to 100 Mbit/s: the kind of message, modes, and pause in both directions.
+/// The register of what this end offers up to 100 Mbit/s, and its bits: the kind of message, modes,
+/// and pause in both directions.
 const OFFER: u16 = 0xa408;
 const OFFER_IEEE_802_3: u16 = 0x0001;
 const OFFER_MODES: [(u32, Duplex, u16); 4] = [
@@ -23,7 +24,7 @@ const OFFER_MODES: [(u32, Duplex, u16); 4] = [
     (100, Duplex::Full, 0x0100),
 ];
 const OFFER_PAUSE: u16 = 0x0400;
-/// What is offered of 1 Gbit/s: half and full duplex.
+/// The register of what this end offers of 1 Gbit/s, and its bits: half and full duplex.
 const OFFER_1000: u16 = 0xa412;
 const OFFER_1000_HALF: u16 = 0x0100;
 const OFFER_1000_FULL: u16 = 0x0200;
@@ -31,10 +32,11 @@ const OFFER_1000_FULL: u16 = 0x0200;
 const OFFER_2500: u16 = 0xa5d4;
 const OFFER_2500_FULL: u16 = 0x0080;
 
-/// Wakes the PHY and sets it. The kernel's driver powers the PHY down when it lets go of the card.
+/// Wakes the PHY and sets it. The kernel's driver powers the PHY down when it releases the card.
 pub(super) fn set_link(registers: &Registers, plan: &LinkPlan) {
     if registers.chip == RtlChipId::Rtl8168g {
-        // The interrupts of the PHY's controller are off while it is powered down.
+        // Turns the interrupts of the PHY's controller on. They are off while the PHY is powered
+        // down.
         registers.eri_modify(0x1a8, 0, 0xfc00_0000);
     }
     match plan.mode {

@@ -189,7 +189,7 @@ impl Registers {
         }
     }
 
-    /// Makes the chip look at the transmit ring. It fetches descriptors until it finds one that it
+    /// Makes the chip check the transmit ring. It fetches descriptors until it finds one that it
     /// does not own.
     #[inline]
     pub(super) fn ring_doorbell(&self) {

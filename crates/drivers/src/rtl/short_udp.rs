@@ -1,13 +1,14 @@
 //! UDP packets at which an RTL8125A or B may stop sending, and how long they must be made.
 //!
-//! The chip looks for the messages of PTP (IEEE 1588) in frames that it sends: UDP to the ports 319 and
-//! 320. It reads 47 bytes from the UDP header on, whether they are there or not; and the whole header
-//! of each UDP packet. Realtek's driver and the kernel's lengthen such frames by zeros after the
-//! packet, which receivers ignore, because the IP header has its length.
+//! The chip looks for the messages of PTP (IEEE 1588) in frames that it sends: UDP to the ports 319
+//! and 320. It reads 47 bytes from the UDP header on, even if the packet has fewer, and the whole
+//! header of each UDP packet. Realtek's driver and the kernel's lengthen such frames by zeros after
+//! the packet, which receivers ignore, because the IP header contains the length of the packet.
 
-/// Frames of this length and more are long enough, whatever headers they have.
+/// Frames with at least this number of bytes are long enough for the chip, whatever headers they
+/// have.
 pub(super) const LONG_ENOUGH: u32 = 128 + PTP_BYTES as u32;
-/// Bytes from the UDP header on that the chip reads of a message of PTP.
+/// Number of bytes of a PTP message that the chip reads, counted from the UDP header.
 const PTP_BYTES: usize = 47;
 const UDP_HEADER_BYTES: usize = 8;
 const PTP_PORTS: [u16; 2] = [319, 320];
@@ -19,8 +20,8 @@ const TYPES_OF_TAGS: [u16; 2] = [0x8100, 0x88a8];
 const PROTOCOL_UDP: u8 = 17;
 const IPV6_HEADER_BYTES: usize = 40;
 
-/// Returns how long a frame must be made for the chip, in bytes; its own length if it is no such
-/// packet.
+/// Returns the length, in bytes, to which a frame must be extended for the chip; the frame's own
+/// length if it need not be extended.
 pub(super) fn safe_len(frame: &[u8]) -> usize {
     let Some(start) = udp_start(frame) else { return frame.len() };
     let there = frame.len() - start;

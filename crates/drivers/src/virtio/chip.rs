@@ -21,7 +21,7 @@ pub(super) struct VirtioChip {
     pub(super) is_started: bool,
     /// The largest MTU in bytes.
     pub(super) max_mtu: u32,
-    /// Whether the device tells the state of its link.
+    /// Whether the device reports the state of its link.
     pub(super) has_status: bool,
     pub(super) interrupt: Interrupt,
     pub(super) device: Box<dyn PciDevice>,
@@ -58,7 +58,7 @@ impl NicChip for VirtioChip {
         }
     }
 
-    /// A word in memory enables interrupts; no register is written.
+    /// Enables interrupts by a word in memory, without a write to a register.
     fn unmask(&mut self, interest: Interest) -> ChipEvents {
         self.rx.queue.set_interrupts(interest.rx);
         self.tx.queue.set_interrupts(interest.tx);
@@ -102,12 +102,13 @@ impl NicChip for VirtioChip {
         LinkAbilities { has_filter: self.control.is_some(), max_mtu: self.max_mtu, ..ABILITIES }
     }
 
-    /// The link is the host's, so the abilities have no speeds, and no plan is made.
+    /// Does nothing, because the host controls the link. The abilities have no speeds, so this is
+    /// never called.
     fn set_link(&mut self, _plan: &LinkPlan) -> Result<(), OpenCause> {
         Ok(())
     }
 
-    /// A virtio device receives what its host lets through.
+    /// Does nothing, because the host decides which frames the device receives.
     fn set_max_packet(&mut self, _bytes: u32) {}
 
     fn stop(&mut self) {

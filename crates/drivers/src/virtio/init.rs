@@ -16,7 +16,7 @@ use crate::open::{NicSetup, memory_cause, unresponsive};
 const RX_QUEUE: u16 = 0;
 const TX_QUEUE: u16 = 1;
 const CONTROL_QUEUE: u16 = 2;
-/// The smallest MTU that a device may say (virtio 1.2, 5.1.4.1).
+/// The smallest MTU that a device may report (virtio 1.2, 5.1.4.1).
 const MIN_MTU: u32 = 68;
 /// Maximum number of descriptors of a queue.
 const MAX_QUEUE_SIZE: u16 = 32_768;
@@ -66,7 +66,8 @@ pub(super) fn set_up(
     Ok((chip, mac, slots))
 }
 
-/// Returns the largest MTU: what the device says, within what buffers take.
+/// Returns the largest MTU in bytes: the one that the device reports, but at most what the buffers
+/// can hold.
 fn max_mtu(registers: &VirtioRegisters, features: u64) -> u32 {
     let has = |feature| features & feature != 0;
     let limit = match has(FEATURE_MERGEABLE_BUFFERS) {
@@ -76,7 +77,7 @@ fn max_mtu(registers: &VirtioRegisters, features: u64) -> u32 {
     if !has(FEATURE_MTU) {
         return limit;
     }
-    // A device that is gone, or says nonsense, has the MTU of Ethernet.
+    // If the device is gone, or reports an impossible MTU, the MTU of Ethernet is used.
     let said = registers.net.read16(NET_MTU).into();
     if (MIN_MTU..=u32::from(u16::MAX) - 1).contains(&said) {
         limit.min(said)
@@ -85,7 +86,8 @@ fn max_mtu(registers: &VirtioRegisters, features: u64) -> u32 {
     }
 }
 
-/// Returns the number of descriptors that the slots of the port need: two each.
+/// Returns the number of descriptors that the slots of the port need: two each, rounded up to a
+/// power of two.
 fn queue_limit(setup: &NicSetup<'_>) -> u16 {
     let wanted = (2 * setup.options.slots).next_power_of_two();
     u16::try_from(wanted).unwrap_or(MAX_QUEUE_SIZE)
@@ -132,8 +134,8 @@ fn negotiate(registers: &VirtioRegisters) -> Result<u64, OpenCause> {
     Ok(features)
 }
 
-/// The error if the device does not offer the feature. Without it, the device uses addresses as
-/// physical addresses and bypasses any IOMMU.
+/// Returns the error for a device that does not offer `FEATURE_ACCESS_PLATFORM`. Without this
+/// feature, the device uses addresses as physical addresses and bypasses any IOMMU.
 fn bypasses_iommu() -> OpenCause {
     OpenCause::Card {
         reason: "the virtio device does not obey the IOMMU".into(),
@@ -168,7 +170,7 @@ impl QueueMaker<'_> {
         self.memory.alloc(len).map_err(|error| memory_cause(error, len as u64))
     }
 
-    /// Makes a queue and turns it on.
+    /// Creates queue number `index`, and turns it on.
     fn make(&mut self, index: u16) -> Result<Virtqueue, OpenCause> {
         let common = &self.registers.common;
         common.write16(QUEUE_SELECT, index);

@@ -34,14 +34,13 @@ pub(super) const STATUS_DRIVER: u8 = 2;
 pub(super) const STATUS_DRIVER_OK: u8 = 4;
 pub(super) const STATUS_FEATURES_OK: u8 = 8;
 
-// Features.
-/// The device has an address.
+// Features. `FEATURE_MAC`: the device has a hardware address.
 pub(super) const FEATURE_MAC: u64 = 1 << 5;
 /// The device has a largest MTU.
 pub(super) const FEATURE_MTU: u64 = 1 << 3;
 /// Received frames may take several buffers.
 pub(super) const FEATURE_MERGEABLE_BUFFERS: u64 = 1 << 15;
-/// The device tells the state of its link.
+/// The device reports the state of its link.
 pub(super) const FEATURE_STATUS: u64 = 1 << 16;
 /// The device has a control queue.
 pub(super) const FEATURE_CTRL_VQ: u64 = 1 << 17;
@@ -52,8 +51,8 @@ pub(super) const FEATURE_VERSION_1: u64 = 1 << 32;
 /// Addresses are translated by the IOMMU.
 pub(super) const FEATURE_ACCESS_PLATFORM: u64 = 1 << 33;
 
-// Device configuration of a network device.
-/// The hardware address, six bytes.
+// Offsets in the device configuration of a network device. `NET_MAC`: the hardware address, six
+// bytes.
 pub(super) const NET_MAC: u64 = 0;
 /// The state of the link.
 pub(super) const NET_STATUS: u64 = 6;

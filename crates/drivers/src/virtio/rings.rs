@@ -4,8 +4,8 @@
 //!   slot i:  descriptor 2i    the header of 12 bytes, in memory of its own
 //!            descriptor 2i+1  the buffer; of a frame in several parts, the next part's buffer follows
 //! ```
-//! The header lies apart, because a port's buffers have no room before their first byte. So a queue
-//! of n descriptors has n/2 slots. The receiving side is in [`rx`].
+//! The header is in separate memory, because a port's buffers have no room before their first byte.
+//! So a queue of n descriptors has n/2 slots. The receiving side is in [`rx`].
 //!
 //! # Invariants
 //! 1. The number that the device returns is checked: it must be the head of a chain that the device
@@ -70,7 +70,7 @@ pub(super) struct Virtqueue {
     pub(super) index: u16,
     /// Index of the next element of the available ring. It counts on beyond the ring's size.
     next_avail: u16,
-    /// The next element of the used ring.
+    /// Index of the next element of the used ring. It counts on beyond the ring's size.
     next_used: u16,
     has_unpublished: bool,
 }
@@ -165,7 +165,7 @@ struct SlotTable {
     bufs: Box<[BufIdx]>,
     /// For each slot, the slot of the next part of the frame.
     next: Box<[u16]>,
-    /// Whether the device has the chain that begins with the slot.
+    /// For each slot, whether the device has a chain that begins with it.
     is_head: Box<[bool]>,
     free: Vec<u16>,
 }
@@ -215,7 +215,8 @@ pub(super) struct VirtioTx {
     addresses: BufferAddresses,
     slots: SlotTable,
     completed: VecDeque<BufIdx>,
-    /// First and last slot of the frame whose end has not been queued.
+    /// First and last slot of the frame whose last part has not been queued; `None` if there is no
+    /// such frame.
     unfinished: Option<[u16; 2]>,
 }
 
@@ -255,7 +256,7 @@ impl TxDescriptorRings for VirtioTx {
         }
         self.queue.set(2 * slot + 1, address + u64::from(at), len, 0, 0);
         if first != slot {
-            // Links the previous part to this one, which is known only now.
+            // Links the previous part to this part, whose slot was not known before.
             self.queue.continue_at(2 * last + 1, 2 * slot + 1);
         }
         if more {

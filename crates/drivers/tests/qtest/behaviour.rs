@@ -129,7 +129,7 @@ pub(crate) fn a_closed_port_gives_all_buffers_back_and_the_card_opens_again(mode
     card.sync(Interest::BOTH).unwrap();
     card.reopen();
     let sent = frames(MANY, OTHER_MAC);
-    // The frame that was sent through the first opening may have left, or not.
+    // The frame that was sent before the port was opened again may have left, or not.
     let seen = card.send_and_watch_until(&sent, sent.last().unwrap());
     assert!(seen.ends_with(&sent), "{} frames", seen.len());
 }
@@ -146,7 +146,7 @@ pub(crate) fn a_card_in_use_is_set_to_100_mbit_without_negotiation_or_refuses_by
     } else {
         let status = result.unwrap();
         assert_eq!(status.settings.to_string(), "speed=100 autoneg=off");
-        // QEMU's e1000 always says 1000.
+        // QEMU's e1000 always reports a speed of 1000 Mbit/s.
         let said = if model.driver == "e1000" { 1000 } else { 100 };
         assert_eq!((status.link.mbit_per_s, status.link.is_full_duplex), (said, true));
         card.wait_for_link(true);

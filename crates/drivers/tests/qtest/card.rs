@@ -26,7 +26,7 @@ pub(crate) const BROADCAST: [u8; 6] = [0xff; 6];
 /// A card, its port, and the other end of its cable.
 pub(crate) struct Card {
     pub(crate) port: Port,
-    /// Datagrams, each a frame.
+    /// The other end of the cable: a socket on which each datagram is a frame.
     wire: UnixDatagram,
     peer: PathBuf,
     monitor: UnixStream,
@@ -224,7 +224,8 @@ impl Card {
         let start = std::time::Instant::now();
         while self.port.queues[0].is_link_down() == up {
             assert!(start.elapsed() < TIMEOUT, "the link is up: {}", !up);
-            // A change of the link ends the sleep, but the caller does not wait for it.
+            // A change of the link ends the sleep, but not the wait, because the caller waits for
+            // frames. So the wait has a time limit.
             let short = Some(Duration::from_millis(50));
             waiter.wait_ports(&mut [&mut self.port], Interest::RX, short).unwrap();
         }

@@ -138,7 +138,8 @@ fn a_batch_costs_one_register_write_to_send_and_none_to_receive() {
     }
 }
 
-/// The chips of 2.5 Gbit/s stop at such a packet; its IP header still says where it ends.
+/// The chips of 2.5 Gbit/s stop at a short PTP message, so the driver lengthens the frame. The
+/// length in the IP header stays as it was.
 #[test]
 fn a_short_message_of_ptp_is_lengthened_where_the_chip_would_stop() {
     for chip in Chip::ALL {

@@ -51,7 +51,8 @@ fn the_next_program_takes_over_a_card_whose_program_was_killed_in_mid_traffic() 
     }
 }
 
-/// What the daemon does with its ports: rings and buffers outlive it, the card's descriptors do not.
+/// This is how a daemon restarts: the rings and buffers of its ports outlive it, but the card's
+/// descriptors do not.
 #[test]
 fn the_next_daemon_opens_the_card_again_over_the_same_rings_and_loses_no_buffer() {
     for chip in Chip::ALL {
@@ -67,7 +68,8 @@ fn the_next_daemon_opens_the_card_again_over_the_same_rings_and_loses_no_buffer(
         let free_bufs = region.free_bufs();
         let mut rig = Rig { model: model.clone(), cable, port };
         for round in 0..5 {
-            // Frames that the program has not read yet, and one whose slot it has not got back.
+            // Two received frames that the program has not read, and a sent frame whose slot has
+            // not come back.
             rig.deliver(&frame(60, round));
             rig.deliver(&frame(4000, round));
             rig.queue().rx_sync().unwrap();
@@ -77,7 +79,7 @@ fn the_next_daemon_opens_the_card_again_over_the_same_rings_and_loses_no_buffer(
             let rings = vec![[tx.view(), rx.view()]];
             std::mem::forget(std::mem::take(&mut rig.port.queues));
             locked(&model).detach();
-            // Meanwhile the card can reach nothing, although no process has stopped it.
+            // Meanwhile the card can access no memory, although no process has stopped it.
             assert!(locked(&model).dma().is_empty());
             rig.deliver(&frame(61, round));
             rig.port = open(&OpenOptions { rings, ..options.clone() });
@@ -96,7 +98,7 @@ fn the_next_daemon_opens_the_card_again_over_the_same_rings_and_loses_no_buffer(
     }
 }
 
-/// Names the socket for a process of its own.
+/// The environment variable with the path of the socket, for a separate process.
 const SOCKET: &str = "SLIPRING_TEST_MODEL";
 /// The environment variable with the number of frames that the process sends. Without it, the
 /// process sends until it is killed.
@@ -150,8 +152,8 @@ fn program(
     (child, lines)
 }
 
-/// Two processes and a socket: the model survives a program that is killed, and the next program
-/// can use it.
+/// The model and the programs run in different processes. The model survives a program that is
+/// killed, and the next program can use it.
 #[test]
 fn a_model_in_another_process_outlives_a_killed_program() {
     for chip in [Chip::Rtl8168h, Chip::Rtl8125b] {

@@ -36,7 +36,7 @@ pub(crate) fn open_on(
     open_port(device, &NicSetup::new("vfio:03:00.0", &region, &options))
 }
 
-/// Opens a port with these settings, which `control` changes.
+/// Opens a port with these settings. `control` can change them while the port is in use.
 pub(crate) fn open_set(
     model: &SharedModel,
     settings: CardSettings,

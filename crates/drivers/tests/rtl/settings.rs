@@ -1,5 +1,5 @@
-//! What `slipring nic set` does: speed, duplex, negotiation, pause, MTU and filter, of a port that is
-//! opened and of one that is in use.
+//! Tests of the settings that `slipring nic set` changes: speed, duplex, negotiation, pause, MTU
+//! and filter. The port is opened with the settings, or is already in use.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use slipring_rtl_model::{Chip, MemoryWire, PhyLink, Speed};
 use crate::model::locked;
 use crate::rig::{Rig, frame, model, open_set};
 
-/// A port that other threads set.
+/// A port whose settings other threads change.
 struct SetRig {
     rig: Rig,
     control: Arc<CardControl>,
@@ -56,7 +56,7 @@ fn link(speed: Speed, is_full_duplex: bool, pauses: bool) -> PhyLink {
     PhyLink { speed, is_full_duplex, pauses }
 }
 
-/// The original's own case.
+/// A port in use accepts `speed=100 autoneg=off`, and further changes after that.
 #[test]
 fn a_port_in_use_goes_to_100_mbit_without_negotiation_and_back() {
     for chip in Chip::ALL {
@@ -161,7 +161,7 @@ fn a_request_wakes_a_program_that_sleeps() {
     rig.rig.check();
 }
 
-/// The other process is this one: the socket's name has its number.
+/// This process is also the other process: the socket's name contains the ID of this process.
 #[test]
 fn another_process_sets_a_card_by_the_socket_of_the_program_that_has_it() {
     let mut rig = SetRig::new(Chip::Rtl8125b, "");

@@ -67,7 +67,8 @@ fn a_sleep_for_free_slots_ends_when_frames_are_sent() {
     rig.check();
 }
 
-/// A line is masked when it has fired, and fires no more until the driver unmasks it.
+/// An interrupt line is masked once it has fired, and does not fire again until the driver unmasks
+/// it.
 #[test]
 fn a_port_with_a_line_or_msi_sleeps_as_often_as_it_likes() {
     for kind in [InterruptKind::IntX, InterruptKind::Msi] {

@@ -17,12 +17,12 @@ use super::counters::ShaperDropCause;
 use super::pool::PooledPacket;
 use crate::spec::{AqmSpec, PolicySpec, QueueLimit, ShaperLoss, ShaperRedSpec};
 
-/// The packet sizes that RED assumes. Each is given with the name of its sysctl and its default. As
-/// in dummynet, a queue keeps the sizes that were set when it was configured.
+/// The packet sizes that RED assumes. Each description begins with the name of the sysctl. As in
+/// dummynet, a queue keeps the sizes that were set when it was configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedSizes {
     /// `net.inet.ip.dummynet.red_avg_pkt_size`, default 512. While a queue is idle, its average
-    /// length decreases as if packets of this many bytes left.
+    /// length decreases as if packets of this size were leaving it.
     pub mean_len: u32,
     /// `net.inet.ip.dummynet.red_max_pkt_size`, default 1500. In a queue that is limited in bytes,
     /// a packet of this length is dropped with the full probability. The probability is lower for
@@ -36,10 +36,10 @@ impl Default for RedSizes {
     }
 }
 
-/// The length of a packet in bytes that PIE's `onoff` assumes in a queue that is limited in slots.
+/// The packet length in bytes that PIE's `onoff` assumes if the queue's limit is in slots.
 const PIE_MEAN_LEN: u64 = 1000;
 
-/// What all queues of a flowset have in common for the decision about packets.
+/// The admission parameters that all queues of a flowset share.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuePolicy {
     pub(crate) spec: PolicySpec,
@@ -49,8 +49,8 @@ pub(crate) struct QueuePolicy {
     aqm_draws: Stream,
 }
 
-/// What a single queue needs for the decision about packets. A queue that has neither AQM nor the
-/// Gilbert-Elliott model does not need this state.
+/// The admission state of a single queue. A queue with neither AQM nor the Gilbert-Elliott model
+/// needs no such state.
 #[derive(Clone, Debug)]
 pub(crate) struct AdmissionState {
     aqm: FifoAqm,
@@ -95,8 +95,8 @@ impl QueuePolicy {
         Ok((!bare).then(|| Box::new(AdmissionState { aqm, loss_chain: chain })))
     }
 
-    /// Changes the admission state of a queue as this policy requires. If the AQM algorithm stays
-    /// the same, it keeps its state.
+    /// Changes the admission state of a queue as this policy requires. The AQM algorithm keeps its
+    /// state if the policy still uses the same algorithm.
     pub(crate) fn update_admission(
         &self,
         gate: &mut Option<Box<AdmissionState>>,
@@ -139,8 +139,8 @@ impl QueuePolicy {
         }
     }
 
-    /// Decides whether an arriving packet enters its queue. `queue` has the contents of the queue
-    /// before that.
+    /// Decides whether an arriving packet enters its queue. `queue` is the queue's content before
+    /// the packet arrives.
     #[inline]
     pub(crate) fn admit<H>(
         &mut self,
@@ -238,8 +238,8 @@ fn red_model(
     let scale = |value: u32| f64::from(value) / f64::from(ShaperRedSpec::SCALE);
     let in_bytes = matches!(limit, QueueLimit::Bytes(_));
     let min = f64::from(red.min);
-    // With `ecn`, every packet is marked or dropped while the average is above `min`. This is the
-    // same as a `max` that is just above `min`.
+    // With `ecn`, every packet is marked or dropped while the average is above `min`. This has the
+    // same effect as a `max` just above `min`.
     let max = if red.ecn { min + 1e-6 } else { f64::from(red.max) };
     RedModel {
         unit: if in_bytes { RedUnit::Bytes } else { RedUnit::Packets },

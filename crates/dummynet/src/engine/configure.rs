@@ -35,8 +35,8 @@ pub enum ShaperConfig {
 
 impl ShaperConfig {
     /// Splits the configuration into commands that can be printed. All words after a parameter of
-    /// CoDel or PIE belong to this parameter. So an object that has CoDel or PIE both for its flows
-    /// and for its queue needs two commands.
+    /// CoDel or PIE belong to this parameter. So an object with CoDel or PIE parameters both for
+    /// its flows and for its queue needs two commands.
     #[must_use]
     pub fn into_commands(self) -> Vec<Self> {
         let (kind, policy) = match &self {
@@ -62,7 +62,7 @@ impl ShaperConfig {
     }
 }
 
-/// The kinds of objects. Each is named by the command that configures it.
+/// The kinds of objects. Each kind is named after the command that configures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
     /// A pipe, by the command `pipe`.
@@ -92,13 +92,13 @@ pub enum ShaperConfigError {
     /// The number of an object is not in 1 to 65535.
     #[error("0 is no number of a pipe, queue or scheduler: they are 1 to 65535")]
     NumberZero,
-    /// A new queue must name its pipe or scheduler, but this queue, given here, does not.
+    /// A new queue must name its pipe or scheduler. Contains the number of the queue that does not.
     #[error("queue {0} is new and names no `pipe N` or `sched N`")]
     NoParent(ObjectNumber),
     /// A parameter is out of range.
     #[error("{0}")]
     Parameter(#[from] ParameterError),
-    /// The object to delete does not exist.
+    /// The command deletes objects, but none of them exists.
     #[error("there is no {} {number}", kind.name())]
     NotFound {
         /// The kind of the object in the command.
@@ -224,8 +224,8 @@ impl<H: Copy> Dummynet<H> {
                 sweep_position: 0,
                 counters: ShaperCounters::default(),
             };
-            // The packets in the delay have the index of their scheduler. So an index is reused
-            // only if no packet in the delay has it.
+            // Packets in the delay refer to their scheduler by its index. So an index is reused
+            // only when no packet in the delay refers to it.
             let delayed = &self.delay_lines;
             return self.objects.add_sched(sched, |index| delayed.is_clear(index));
         };
@@ -276,7 +276,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Changes the queues of a scheduler as the policies of their flowsets require.
+    /// Changes the queues of a scheduler to match the policies of their flowsets.
     fn apply_policies(&mut self, index: u32) {
         let sched = self.objects.sched(index);
         let bits_per_sec = sched.link.spec.bits_per_sec;
@@ -424,8 +424,8 @@ impl<H: Copy> Dummynet<H> {
         Ok(())
     }
 
-    /// Deletes all objects, as `pipe flush`, `queue flush` and `sched flush` do. The three are
-    /// equivalent.
+    /// Deletes all objects, as `pipe flush`, `queue flush` and `sched flush` do. The three commands
+    /// are equivalent.
     pub fn flush(&mut self, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);

@@ -4,8 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ShaperDropCause {
-    /// The rule names a pipe or queue that does not exist, or a queue whose scheduler does not
-    /// exist.
+    /// The rule names a pipe or queue that does not exist, or a queue without a scheduler.
     NoObject,
     /// The packet was lost at random, as configured by `plr`.
     Loss,
@@ -13,7 +12,7 @@ pub enum ShaperDropCause {
     Full,
     /// Active queue management dropped the packet.
     Aqm,
-    /// The profile of the link lost the packet, at the end of its delay.
+    /// The profile of the link discarded the packet, at the end of its delay.
     Profile,
     /// There was no space for another dynamic queue or scheduler instance.
     NoRoom,

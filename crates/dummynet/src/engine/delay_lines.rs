@@ -2,15 +2,15 @@
 //! together in the order of their times.
 //!
 //! All instances of a scheduler have the same delay. Without a mask, a scheduler has one instance.
-//! Its packets never overtake each other then, and the line is a FIFO queue. With a mask, there are
-//! several links with different load. Their packets can overtake each other, and the line is a
-//! timing wheel.
+//! In this case its packets never overtake each other, and the line is a FIFO queue. With a mask,
+//! there are several links with different loads. Their packets can overtake each other, and the
+//! line is a timing wheel.
 //!
 //! # Invariants
 //! 1. Each line with packets has an entry with its `head_ns`, the time at which its first packet is
 //!    due. All other entries of a line are outdated and are skipped.
-//! 2. The earliest entry is in `first`, and all others are in `heads`. So with a single pipe, the
-//!    heap is empty.
+//! 2. The earliest entry is in `first`, and all other entries are in `heads`. So with a single
+//!    pipe, `heads` is empty.
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -122,8 +122,8 @@ impl<T: Copy> DelayLines<T> {
             return;
         }
         let first = core::mem::replace(&mut self.first, entry);
-        // If the replaced entry belongs to the same line, it is later than the new one. So it is
-        // outdated and is dropped.
+        // If the replaced entry belongs to the same line, it is later than the new entry. So the
+        // replaced entry is outdated and is dropped.
         if first.0 != NEVER_NS && first.1 != entry.1 {
             self.heads.push(Reverse(first));
         }
@@ -191,8 +191,8 @@ mod tests {
             let mut now_ns = 0;
             for (number, (step, sched, ns)) in steps.into_iter().enumerate() {
                 if step > 0 {
-                    // Packets may overtake others only in the lines 0 and 1. The times are relative
-                    // to now.
+                    // Packets may overtake each other only in the lines 0 and 1. `ns` is relative
+                    // to the current time.
                     delays.push(sched, now_ns + ns, (sched, number), sched < 2);
                     list.push((now_ns + ns, sched, number));
                 } else {

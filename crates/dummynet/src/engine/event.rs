@@ -14,13 +14,13 @@ pub enum ShaperTarget {
     Queue(ObjectNumber),
 }
 
-/// What the engine knows about a packet; it does not need the packet's bytes.
+/// The properties of a packet that the engine needs. It does not need the packet's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaperPacket<H> {
     /// The caller's handle for the packet.
     pub handle: H,
-    /// Number of the rule that sent the packet. The caller chooses it; it is returned in
-    /// [`ReleaseAction::After`].
+    /// Number of the rule that sent the packet. The caller chooses this number, which is returned
+    /// in [`ReleaseAction::After`].
     pub rule: u32,
     /// Length of the packet in bytes. It counts for bandwidth, limits and counters.
     pub len: u32,
@@ -60,9 +60,9 @@ pub enum ShaperEvent<H> {
 /// What the caller must do with a released packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseAction {
-    /// Accept the packet. This is so if `one_pass` is on.
+    /// Accept the packet. Used if `one_pass` is on.
     Accept,
-    /// Check the packet with the rules that come after the rule with this number.
+    /// Continue with the rules after the rule with this number.
     After(u32),
 }
 

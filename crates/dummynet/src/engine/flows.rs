@@ -44,8 +44,8 @@ pub(crate) enum FlowQueueState {
 pub(crate) struct FlowQueues {
     pub(crate) scheduler: FlowScheduler,
     flows: Vec<FlowQueue>,
-    /// The masked flow and the hash of each queue. They are rarely read, so they are not in
-    /// `flows`.
+    /// The masked flow and the hash of each queue. Separate from `flows`, because they are rarely
+    /// read.
     names: Vec<(ShaperFlowId, u64)>,
     index: HashTable<u32>,
     free: Vec<u32>,
@@ -176,7 +176,7 @@ impl FlowQueues {
     }
 
     /// Checks two queues, and removes those that have had no packet for `idle_ns`. This must be
-    /// called before each creation of a queue. So the number of queues is at most twice the number
+    /// called before each creation of a queue. This bounds the number of queues to twice the number
     /// of queues in use.
     pub(crate) fn expire_some(&mut self, now_ns: u64, idle_ns: u64) {
         for _ in 0..2 {
@@ -203,8 +203,8 @@ impl FlowQueues {
         }
     }
 
-    /// Takes the queues of a flowset out of use. Their packets still leave, but new packets get new
-    /// queues.
+    /// Takes the queues of a flowset out of use: their packets still leave, but new packets go to
+    /// new queues.
     pub(crate) fn retire(&mut self, flowset: u32) {
         for at in 0..self.flows.len() as u32 {
             let flow = &mut self.flows[at as usize];
@@ -253,7 +253,7 @@ impl FlowQueues {
         }
     }
 
-    /// Sets the share of the scheduler's link that all queues of a flowset get.
+    /// Sets the share of the link that each queue of a flowset gets.
     pub(crate) fn share(&mut self, flowset: u32, share: QueueShare) {
         for at in 0..self.flows.len() as u32 {
             let flow = &self.flows[at as usize];

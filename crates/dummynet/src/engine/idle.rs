@@ -10,14 +10,15 @@ use super::instance::{InstanceQueues, NEVER_NS};
 const NO_SCHED: u32 = u32::MAX;
 
 impl<H: Copy> Dummynet<H> {
-    /// Returns the indexes of all instances of a scheduler, even of those that get no new packets.
+    /// Returns the indexes of all instances of a scheduler, including those that get no new
+    /// packets.
     pub(super) fn instances_of(&self, sched: u32) -> Vec<u32> {
         let numbered = (0u32..).zip(&self.instances);
         numbered.filter(|(_, one)| one.sched == sched).map(|(at, _)| at).collect()
     }
 
-    /// Makes all instances of a scheduler invisible to new packets, which create new instances. The
-    /// packets in the old instances still leave.
+    /// Hides all instances of a scheduler from new packets, for which new instances are created.
+    /// The packets in the old instances still leave.
     pub(super) fn unlist_all(&mut self, sched: u32) {
         for at in self.instances_of(sched) {
             self.unlist(at);
@@ -46,8 +47,8 @@ impl<H: Copy> Dummynet<H> {
     }
 
     /// Checks two slots of the instance table, and removes the instances in them that are idle.
-    /// This must be called before each creation of an instance. So the number of instances is at
-    /// most twice the number of instances in use.
+    /// This must be called before each creation of an instance. This bounds the number of instances
+    /// to twice the number of instances in use.
     pub(super) fn expire_some_instances(&mut self, sched: u32) {
         let number = self.instances.len() as u32;
         for _ in 0..2.min(number) {

@@ -34,7 +34,8 @@ pub(crate) struct SchedInstance<H> {
     /// Time at which the instance's last packet arrived, in ns.
     pub(crate) last_ns: u64,
     pub(crate) totals: FlowTotals,
-    /// Packets that were waiting when the scheduler was changed. They leave before all others.
+    /// Packets that were waiting when the scheduler was changed. They leave before all other
+    /// packets.
     pub(crate) leftover: PacketChain,
     pub(crate) queues: InstanceQueues<H>,
     /// Whether new packets can use the instance. If not, only its waiting packets leave.
@@ -54,9 +55,10 @@ pub(crate) enum InstanceQueues<H> {
 
 #[derive(Clone, Debug)]
 pub(crate) struct FairQueues<H> {
-    /// The queues. The handle of an entry consists of the packet's handle and its rule.
+    /// The queues. The handle of a stored packet consists of the caller's handle and the packet's
+    /// rule.
     pub(crate) multi: MultiQueue<(H, u32)>,
-    /// The state of the flowset's random losses (`plr`); `None` if they need none.
+    /// The state of the flowset's random losses (`plr`); `None` if they need no state.
     pub(crate) admission: Option<Box<super::admission::AdmissionState>>,
 }
 
@@ -88,7 +90,7 @@ impl<H: Copy> SchedInstance<H> {
         is_empty && self.leftover.is_empty()
     }
 
-    /// Sends waiting packets for as long as the link becomes free by `now_ns`. Each is sent at the
+    /// Sends waiting packets until the link is busy beyond `now_ns`. Each packet is sent at the
     /// time at which the link becomes free.
     pub(crate) fn serve(
         &mut self,
@@ -156,8 +158,8 @@ impl<H: Copy> SchedInstance<H> {
                 all.extend(core::iter::from_fn(|| pool.pop(&mut flow.chain)))
             }
             InstanceQueues::Flows(flows) => {
-                // AQM that drops packets when they are removed is turned off first, because these
-                // packets do not leave yet.
+                // Some AQM algorithms drop packets when they are taken from a queue. AQM is turned
+                // off here, because these packets do not leave yet.
                 flows.iter_mut().for_each(|flow| flow.admission = None);
                 all.extend(core::iter::from_fn(|| flows.pop(now_ns, pool, sink)));
             }
@@ -185,8 +187,8 @@ impl<H: Copy> FairQueues<H> {
     }
 }
 
-/// Returns the packet that flow queueing has taken from its queue. Reports a mark if the packet
-/// must be marked.
+/// Converts a packet that flow queueing has taken from its queue. Reports a mark if the packet must
+/// be marked.
 #[inline]
 fn pooled_packet<H: Copy>(
     departure: &DequeuedPacket<(H, u32)>,

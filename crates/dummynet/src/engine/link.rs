@@ -1,5 +1,5 @@
 //! A link: bandwidth, burst, profile and delay. All instances of a scheduler have the same
-//! parameters, but each has its own line.
+//! parameters, but each instance has its own line, which is the state of its link.
 
 use core::num::NonZeroU64;
 
@@ -20,13 +20,14 @@ pub(crate) struct PipeLink {
 pub(crate) struct PipeLinkState {
     /// The time at which the line becomes free; `None` if the bandwidth is unlimited.
     clock: Option<LineClock>,
-    /// Time at which the last packet leaves the delay, in ns. Later packets do not leave before it.
+    /// Time at which the latest packet leaves the delay, in ns. Packets that follow do not leave
+    /// earlier.
     last_out_ns: u64,
-    /// The random stream with which the profile is used; `None` if there is no profile.
+    /// The random stream for draws from the profile; `None` if there is no profile.
     draws: Option<Stream>,
 }
 
-/// What happens to a packet that was put on the line.
+/// The fate of a packet that was put on the line.
 pub(crate) struct LinkTransmission {
     /// Time at which the packet leaves the delay, in ns.
     pub(crate) out_ns: u64,
@@ -48,8 +49,9 @@ impl PipeLink {
         PipeLinkState { clock, last_out_ns: 0, draws: self.spec.profile.as_ref().map(|_| stream()) }
     }
 
-    /// Adapts the state of a line to this link's parameters at `now_ns`. A packet that is on the
-    /// line leaves it at the time that was computed before. Later packets use the new bandwidth.
+    /// Adapts the state of a line to this link's parameters at `now_ns`. A packet that is already
+    /// on the line leaves at the time computed before the change. Later packets use the new
+    /// bandwidth.
     pub(crate) fn relink(
         &self,
         line: &mut PipeLinkState,
@@ -81,8 +83,8 @@ impl PipeLink {
         let sent_ns = match &mut line.clock {
             Some(clock) => {
                 let rested_ns = now_ns.saturating_sub(self.burst_ns);
-                // A line that became free within the burst time keeps its exact time, which
-                // includes a fraction of a nanosecond.
+                // If the line became free within the burst time, its clock keeps the exact time,
+                // with fractions of a nanosecond.
                 if clock.free_ns() < rested_ns {
                     clock.wait_for(rested_ns);
                 }

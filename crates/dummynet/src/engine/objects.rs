@@ -1,7 +1,8 @@
 //! All pipes, queues and schedulers, by number.
 //!
-//! The numbering is dummynet's. For queues, scheduler N has the number N; for `pipe N` rules, it
-//! has the number N + 65536. Queue N is the flowset N. The flowset of a pipe's FIFO is N + 131072.
+//! The numbering is dummynet's. The scheduler for queues of pipe or scheduler N has the number N;
+//! the FIFO for `pipe N` rules has the number N + 65536. Queue N is the flowset N. The flowset of a
+//! pipe's FIFO is N + 131072.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -46,11 +47,11 @@ pub(crate) struct Sched {
     pub(crate) policy: Option<QueuePolicy>,
     pub(crate) mask: FlowMask,
     pub(crate) buckets: Option<u32>,
-    /// Index of the only instance; `None` if there is a mask, or no packet has come yet.
+    /// Index of the only instance; `None` if there is a mask, or no packet has arrived yet.
     pub(crate) single: Option<u32>,
     /// Indexes of the instances, by the hash of their masked flow.
     pub(crate) index: HashTable<u32>,
-    /// Index of the instance at which the search for idle ones continues.
+    /// Index at which the search for idle instances continues.
     pub(crate) sweep_position: u32,
     /// Counters of the packets that arrived at this scheduler.
     pub(crate) counters: ShaperCounters,
@@ -61,8 +62,8 @@ pub(crate) struct Sched {
 pub(crate) struct ShaperObjectTable {
     flowsets: Vec<Option<Flowset>>,
     scheds: Vec<Option<Sched>>,
-    /// `pipes[N]` is the index of the flowset for `pipe N` rules. `queues[N]` is that for `queue N`
-    /// rules.
+    /// `pipes[N]` is the index of the flowset for `pipe N` rules. `queues[N]` is the index of the
+    /// flowset for `queue N` rules.
     pipes: Vec<u32>,
     queues: Vec<u32>,
     pub(crate) sched_indices: BTreeMap<u32, u32>,
@@ -77,8 +78,8 @@ impl Flowset {
 }
 
 impl ShaperObjectTable {
-    /// Returns the index of the flowset for the pipe or queue that a rule names; `None` if it does
-    /// not exist.
+    /// Returns the index of the flowset for the pipe or queue that a rule names; `None` if the pipe
+    /// or queue does not exist.
     #[inline]
     pub(crate) fn find(&self, object: ShaperTarget) -> Option<u32> {
         let (indices, number) = match object {
@@ -137,8 +138,8 @@ impl ShaperObjectTable {
     /// Adds a scheduler, and attaches the flowsets that name its number as their parent. Returns
     /// its index.
     ///
-    /// `is_clear` must return whether an index may be reused. This is so if no packet in the delay
-    /// has this index.
+    /// `is_clear` must return whether an index may be reused. An index may be reused if no packet
+    /// in the delay refers to it.
     pub(crate) fn add_sched(&mut self, sched: Sched, is_clear: impl Fn(u32) -> bool) -> u32 {
         let number = sched.number;
         let index = put(&mut self.scheds, self.sched_indices.len(), sched, is_clear);
@@ -175,7 +176,7 @@ impl ShaperObjectTable {
         self.flowsets[index as usize].take()
     }
 
-    /// Makes flowset `number`, which is at `index`, known to rules.
+    /// Makes the flowset with this number, stored at `index`, available to rules.
     fn bind_number(&mut self, number: u32, index: u32) {
         let indices = if number > FIFO_FLOWSET { &mut self.pipes } else { &mut self.queues };
         let at = (number % FIFO_SCHED) as usize;

@@ -5,7 +5,7 @@
 //! 1. Each slot is in exactly one chain or in the free list.
 //! 2. A chain's `packets` and `bytes` are the totals of the packets in it.
 //!
-//! The slots that were freed last are used first, so that the memory in use stays small and in the
+//! The most recently freed slots are reused first, so that the memory in use stays small and in the
 //! CPU cache.
 
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ pub(crate) struct PooledPacket<H> {
 
 #[derive(Clone, Debug)]
 struct PoolSlot<H> {
-    /// The packet; meaningless while the slot is in the free list.
+    /// The packet; stale while the slot is in the free list.
     packet: PooledPacket<H>,
     next: u32,
 }

@@ -1,4 +1,4 @@
-//! Reports what happens to packets, and counts it for the engine and for the packet's scheduler.
+//! Reports what happens to packets. Counts this for the engine and for the packet's scheduler.
 
 use super::counters::{ShaperCounters, ShaperDropCause};
 use super::event::ShaperEvent;
@@ -20,7 +20,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         Self { total, own, emit, handles: core::marker::PhantomData }
     }
 
-    /// Counts an arriving packet, as waiting.
+    /// Counts an arriving packet. It then counts as waiting.
     #[inline]
     pub(crate) fn arrived(&mut self) {
         self.each(|counters| {
@@ -72,7 +72,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         (self.emit)(ShaperEvent::Dropped { handle, at_ns, cause });
     }
 
-    /// Returns the number of packets that AQM has dropped so far, in the whole engine.
+    /// Returns the number of packets that AQM has dropped so far in the whole engine.
     pub(crate) const fn hits(&self) -> u64 {
         self.total.drops.of(ShaperDropCause::Aqm)
     }

@@ -21,8 +21,8 @@ const HAVE_MASK: u32 = 1;
 
 impl<H: Copy> Dummynet<H> {
     /// Returns the listing of `pipe show`, `queue show` or `sched show`. It contains the objects
-    /// whose numbers are in `ranges`, or all objects if `ranges` is empty. Queues are listed as
-    /// they were after the last call of [`Self::release`] or [`Self::submit`].
+    /// whose numbers are in `ranges`, or all objects if `ranges` is empty. The packet counts are
+    /// those after the last call of [`Self::release`] or [`Self::submit`].
     pub fn show(
         &mut self,
         now_ns: u64,
@@ -110,8 +110,8 @@ impl<H: Copy> Dummynet<H> {
         let fifo = self.objects.sched(flowset.sched?);
         let Sched { link, mask, buckets, .. } = fifo;
         let (link, policy) = (link.spec.clone(), flowset.policy.spec);
-        // If the scheduler was configured by `sched N config`, that command is returned separately.
-        // The pipe's command does not name the kind then.
+        // If the scheduler was configured by `sched N config`, that command is returned separately,
+        // and the pipe's command does not name the scheduler type.
         let is_own = sched.policy.is_none() && sched.kind != SchedKind::default();
         let kind = is_own.then_some(sched.kind);
         let spec = PipeSpec { link, policy, mask: *mask, buckets: *buckets, kind };

@@ -22,9 +22,9 @@ use crate::sched::FlowScheduler;
 use crate::spec::SchedKind;
 
 impl<H: Copy> Dummynet<H> {
-    /// Takes a packet that a rule sends to `object`. This packet may be lost, or other packets may
-    /// be lost in its place. Losses and marks are reported to `tell`. If `now_ns` is before the
-    /// time of a previous call, that time is used.
+    /// Takes a packet that a rule sends to `object`. This packet may be dropped, or other packets
+    /// may be dropped in its place. Losses and marks are reported to `tell`. If `now_ns` is before
+    /// the time of a previous call, that time is used.
     ///
     /// With flow queueing, the result is always [`SubmitResult::Accepted`], even if the packet is
     /// lost.
@@ -120,8 +120,8 @@ impl<H: Copy> Dummynet<H> {
         };
         let at = match self.free.pop() {
             Some(at) => {
-                // There may be a pending event of the instance that had this index before. It does
-                // no harm.
+                // An event of the instance that had this index before may still be pending. It is
+                // harmless: an event only makes the instance be checked.
                 self.instances[at as usize] = instance;
                 at
             }
@@ -277,8 +277,8 @@ impl QueueAdmitter<'_> {
 }
 
 impl<H: Copy> FairQueues<H> {
-    /// Adds a packet to its flow's queue, unless `plr` drops it. The limits may then drop this
-    /// packet or others.
+    /// Adds a packet to its flow's queue, unless `plr` drops it. Flow queueing may then drop this
+    /// packet or other packets to keep its limits.
     fn admit(
         &mut self,
         flow: u32,

@@ -47,7 +47,7 @@ pub enum ShaperSysctlError {
     Value {
         /// The name of the sysctl.
         name: String,
-        /// Why the sysctl cannot be set.
+        /// Why the sysctl cannot be set to this value.
         reason: String,
     },
 }
@@ -68,7 +68,7 @@ impl<H: Copy> Dummynet<H> {
     /// sysctls. The text has the format of sysctl(8).
     ///
     /// # Errors
-    /// [`ShaperSysctlError`] if the name or the value is invalid. Nothing changes then.
+    /// [`ShaperSysctlError`] if the name or the value is invalid. In this case nothing changes.
     pub fn sysctl(&mut self, name: &str, value: Option<u32>) -> Result<String, ShaperSysctlError> {
         if name.is_empty() {
             let names = SETTABLE.iter().map(|entry| entry.0).chain(READ_ONLY.iter().copied());
@@ -109,8 +109,8 @@ impl<H: Copy> Dummynet<H> {
             "red_max_pkt_size" => red.max_len.into(),
             "io_pkt" => self.counters.received,
             "io_pkt_drop" => self.counters.drops.total(),
-            // Counters of events that cannot happen in this implementation are 0. For example, a
-            // clock in nanoseconds misses no tick.
+            // Counters of events that cannot happen in this implementation are 0. For example,
+            // there are no ticks, so none is missed.
             name => return READ_ONLY.contains(&name).then_some(0),
         })
     }

@@ -27,7 +27,7 @@ use super::queue_share::{MAX_PACKET_LEN, QueueShare, grown};
 /// Binary logarithm of the virtual time that a byte takes at weight 1. It is chosen so that a byte
 /// takes an integer time at any weight.
 const FRACTION_BITS: u32 = 28;
-/// When the virtual time V exceeds this, all virtual times are reduced by the same amount.
+/// When the virtual time V exceeds this value, all virtual times are reduced by the same amount.
 const REBASE_THRESHOLD: u64 = 1 << 62;
 /// Number of slots per group. `LAST_SLOT` is the last slot that gets queues, counted from the
 /// group's start.
@@ -95,7 +95,7 @@ impl QfqQueue {
         (u64::from(len.min(MAX_PACKET_LEN)) << FRACTION_BITS) / u64::from(self.weight)
     }
 
-    /// Returns the number of the group to which the queue belongs, by its weight and `lmax`.
+    /// Returns the number of the queue's group, which follows from its weight and `lmax`.
     fn home(&self) -> u32 {
         let longest = self.span(self.lmax.max(1));
         64 - longest.saturating_sub(1).leading_zeros()
@@ -171,9 +171,9 @@ impl Qfq {
         }
     }
 
-    /// Takes a queue from the head of its group's first slot and puts it into the slot of its next
-    /// packet, which has `next` bytes, if this slot is in the same group. Returns false if the
-    /// queue stays where it is, because its slot is the same.
+    /// Moves the queue at the head of its group's first slot to the slot of its next packet, which
+    /// has `next` bytes, if that slot is in the same group. Returns false if the queue stays where
+    /// it is because its slot is the same.
     fn move_to_next_slot(&mut self, index: u32, number: u32, next: Option<u32>) -> bool {
         let queue = &mut self.queues[index as usize];
         let Some(group) = &mut self.groups[number as usize] else { return false };
@@ -235,8 +235,7 @@ impl Qfq {
         self.sets[set] |= 1 << number;
     }
 
-    /// Unblocks the groups that only group `number` blocked, as long as its finish was
-    /// `old_finish`.
+    /// Unblocks the groups that only group `number` blocked, while its finish was `old_finish`.
     fn unblock(&mut self, number: u32, old_finish: u64) {
         let above = self.lowest(bits_from(self.sets[READY], number + 1));
         if above.is_some_and(|next| next.finish <= old_finish) {
@@ -247,7 +246,7 @@ impl Qfq {
         self.move_groups(below, BLOCKED_INELIGIBLE, INELIGIBLE);
     }
 
-    /// Updates the sets after V has moved from `before`. The groups whose start V has reached
+    /// Updates the sets after V has advanced from `before`. The groups whose start V has reached
     /// become eligible. If no group is ready, V first jumps to the earliest start.
     fn catch_up(&mut self, before: u64) {
         let later = self.sets[INELIGIBLE] | self.sets[BLOCKED_INELIGIBLE];
@@ -316,8 +315,8 @@ impl Qfq {
     }
 
     /// Returns the virtual start of a queue whose previous packet finished at `finish`. This is
-    /// `finish`, unless `finish` is in the past or too far ahead. In these cases it is V, or the
-    /// time that the order of the sets requires.
+    /// `finish`, unless `finish` is in the past or too far ahead. In those cases, the start is V or
+    /// the time that the order of the sets requires.
     fn fresh_start(&self, number: u32, finish: u64) -> u64 {
         let limit = round_down(self.now, number) + (1 << number);
         let rounded = round_down(finish, number);
@@ -331,8 +330,8 @@ impl Qfq {
         }
     }
 
-    /// Rebuilds all sets and groups after a rare change, for which they cannot be updated step by
-    /// step.
+    /// Rebuilds all sets and groups after one of the rare changes for which they cannot be updated
+    /// step by step.
     #[cold]
     fn rebuild(&mut self) {
         self.sets = [0; 4];

@@ -1,5 +1,5 @@
-//! Tests that each queue gets from a scheduler the share that an ideal link, which can send single
-//! bits, would give it. Progress is measured in bytes sent, not in time.
+//! Tests that a scheduler gives each queue the share that it would get from an ideal link, which
+//! can send single bits. Progress is measured in bytes sent, not in time.
 
 use std::collections::VecDeque;
 use std::vec;
@@ -67,8 +67,8 @@ fn shares_of_backlogged_queues_are_within_two_percent_of_their_weights() {
     for kind in WEIGHTED {
         let all = [1, 2, 7, 30, 60];
         let mut bench = Bench::new(&kind, &weights(&all));
-        // The queues with large weights send short packets, because the shares are of bytes, not of
-        // packets.
+        // The larger the weight of a queue, the shorter its packets. So a scheduler that shares
+        // packets instead of bytes fails this test.
         let len = |index| [1500, 1000, 700, 300, 64][index as usize];
         bench.backlog(60_000, len);
         let mut sent = [0u64; 5];
@@ -88,8 +88,8 @@ fn shares_of_backlogged_queues_are_within_two_percent_of_their_weights() {
     }
 }
 
-/// One queue with weight 50 and fifty queues with weight 1 send packets of equal length. Returns at
-/// which positions of the output the packets of the first queue are.
+/// One queue with weight 50 and fifty queues with weight 1 send packets of equal length. Returns
+/// the positions of the first queue's packets in the output.
 fn turns_of_the_heavy(kind: SchedKind) -> Vec<usize> {
     let mut all = vec![50];
     all.extend([1; 50]);
@@ -110,8 +110,8 @@ fn wf2q_interleaves_as_its_authors_show() {
 
 #[test]
 fn qfq_interleaves_within_a_slot() {
-    // A slot of the heavy queue can hold two packets of its maximum length. These are as long as
-    // three of the packets that are sent here.
+    // A slot of the heavy queue can hold two packets of its maximum length. Together these are as
+    // long as three of the packets sent here.
     let turns = turns_of_the_heavy(SchedKind::Qfq);
     assert!((45..=55).contains(&turns.len()), "{turns:?}");
     let runs = turns.chunk_by(|a, b| a + 1 == *b).map(<[_]>::len);
@@ -164,8 +164,8 @@ fn weights_out_of_range_are_clamped_as_dummynet_does() {
     assert_eq!(share(SchedKind::Prio, 1).priority, 63);
 }
 
-/// Returns, for each queue that always had packets, the largest number of bytes by which it was
-/// behind its ideal share (negative), and by which it was ahead.
+/// Returns two numbers for each queue that always had packets: the largest number of bytes by which
+/// it was behind its ideal share (negative), and the largest by which it was ahead.
 fn lag(kind: &SchedKind, all: &[u32], lens: &[u32], seed: u64) -> Vec<(f64, f64)> {
     let mut stream = Stream::new(seed, "test/lag");
     let mut bench = Bench::new(kind, &weights(all));
@@ -207,8 +207,8 @@ proptest! {
         }
     }
 
-    /// Checconi, Rizzo and Valente, section IV: a queue may be behind by a packet, and by what its
-    /// share is in three slots of virtual time (B-WFI). A slot is shorter than twice lmax / weight.
+    /// Checconi, Rizzo and Valente, section IV: a queue may be behind by one packet plus its share
+    /// of three slots of virtual time (B-WFI). A slot is shorter than twice lmax / weight.
     #[test]
     fn qfq_is_within_its_bounds(
         queues in prop::collection::vec((1u32..=1000, 64u32..=1500), 2..12), seed: u64,
@@ -255,7 +255,7 @@ proptest! {
                     bench.turns.set(index, QueueShare::new(&kind, &weight(1 + len % 100)));
                 }
                 6 => if let Some(index) = bench.turns.next() {
-                    // All packets that wait in the queue are dropped, as AQM may do.
+                    // Drops all packets in the queue, as AQM may do.
                     bench.queues[index as usize].clear();
                     bench.turns.sent(index, 0, None);
                 }

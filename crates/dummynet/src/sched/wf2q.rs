@@ -33,7 +33,7 @@ pub(crate) struct Wf2q {
     /// The latest virtual finish of all packets that were sent.
     latest: u64,
     weights: u64,
-    /// By how much V advances per byte sent: 2^40 / `weights`.
+    /// Amount by which V advances per byte sent: 2^40 / `weights`.
     per_byte: u64,
 }
 
@@ -42,15 +42,16 @@ struct Wf2qQueue {
     /// The virtual time that a byte of the queue takes: 2^40 / `weight`.
     per_byte: u64,
     start: u64,
-    /// Virtual finish of the packet at the head. If the queue is empty, that of its last packet.
+    /// Virtual finish of the packet at the head. If the queue is empty, the virtual finish of its
+    /// last packet.
     finish: u64,
     weight: u32,
     has_packets: bool,
 }
 
 const SCALE_BITS: u32 = 40;
-/// When V exceeds this, all virtual times are reduced by the same amount. The value is lower in
-/// tests, so that they reach it.
+/// When V exceeds this value, all virtual times are reduced by the same amount. The value is lower
+/// in tests, so that they exceed it.
 const REBASE_THRESHOLD: u64 = if cfg!(test) { 1 << 52 } else { 1 << 62 };
 
 /// Returns the virtual time that `len` bytes take. `per_byte` must be 2^40 / weight.
@@ -118,8 +119,8 @@ impl Wf2q {
         self.now += span(len, self.per_byte) + 1;
         let now = self.now;
         let queue = &mut self.queues[index as usize];
-        // `len` is the length of the packet that was sent. If the packet at the head was dropped
-        // before, this is not the length of that packet.
+        // `len` is the length of the packet that was sent. If AQM dropped the packet that was at
+        // the head, a later packet was sent, with another length.
         let finish = queue.start + span(len, queue.per_byte);
         self.latest = self.latest.max(finish);
         queue.finish = finish;

@@ -15,13 +15,13 @@ pub(super) fn rate(bits_per_sec: u64) -> String {
     format!("{:7.3} {unit}", bits_per_sec as f64 / scale)
 }
 
-/// Formats a time in ms. A fraction, which dummynet cannot have, is shown with all its digits.
+/// Formats a time in ms. A fraction is shown with all its digits; dummynet itself has only whole
+/// ms.
 pub(super) fn milliseconds(ns: u64) -> String {
     (ns as f64 / 1e6).to_string()
 }
 
-/// Formats a number with at most nine digits, followed by a blank and K, M, G, … for powers of
-/// 1024.
+/// Formats a number in at most nine digits, followed by a blank and K, M, G, … for powers of 1024.
 pub(super) fn humanized(number: u64) -> String {
     const MAX_SHOWN: u64 = 1_000_000_000;
     let (mut value, mut rest, mut prefix) = (number, 0, 0);

@@ -9,8 +9,8 @@ use super::cursor::{ShaperCursor, ShaperWord};
 use super::error::ShaperTextError;
 use super::number;
 
-/// Maximum of parameters that are times, in ns: 10 s. `GAIN_SCALE` is the precision with which
-/// PIE's gains are stored.
+/// Maximum value of time parameters, in ns: 10 s. `GAIN_SCALE` is the precision with which PIE's
+/// gains are stored.
 const MAX_TIME_NS: u64 = 10_000_000_000;
 const GAIN_SCALE: f64 = 8192.0;
 

@@ -1,11 +1,11 @@
 //! The maximum values in commands.
 
-/// The maximum sizes of queues. Each is given with the name of its sysctl and its default.
+/// The maximum sizes of queues. Each description begins with the name of the sysctl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueCaps {
-    /// `net.inet.ip.dummynet.pipe_slot_limit`: maximum of a size in slots. Default: 100.
+    /// `net.inet.ip.dummynet.pipe_slot_limit`: maximum queue size in slots. Default: 100.
     pub slots: u32,
-    /// `net.inet.ip.dummynet.pipe_byte_limit`: maximum of a size in bytes. Default: 1 MiB.
+    /// `net.inet.ip.dummynet.pipe_byte_limit`: maximum queue size in bytes. Default: 1 MiB.
     pub bytes: u32,
 }
 
@@ -16,10 +16,10 @@ impl Default for QueueCaps {
 }
 
 impl QueueCaps {
-    /// No limits. For commands whose values another program checks.
+    /// No limits, for commands whose values another program checks.
     pub const NONE: Self = Self { slots: u32::MAX, bytes: u32::MAX };
 
-    /// Returns these limits, changed as the sysctl `name` would do if it was set to `value`. The
+    /// Returns these limits, changed as setting the sysctl `name` to `value` would change them. The
     /// name may be given with or without its prefix. Other sysctls change nothing.
     #[must_use]
     pub fn with_sysctl(mut self, name: &str, value: u32) -> Self {

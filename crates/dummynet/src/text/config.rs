@@ -23,7 +23,7 @@ const PARAMETERS: &str = "a parameter: bw, delay, burst, profile, profile-values
                           mask, buckets, red, gred, codel, pie, ecn, droptail, noerror, weight, \
                           lmax, pri, pipe, sched or type";
 
-/// Collects the parameters of a command for any kind of object.
+/// Collects the parameters of a `config` command, for any kind of object.
 #[derive(Default)]
 struct ParameterReader {
     link: PipeLinkSpec,
@@ -39,7 +39,7 @@ struct ParameterReader {
 }
 
 /// RED's parameters as they were written. Their meaning depends on whether the queue is limited in
-/// bytes and whether packets are marked. Both may come later in the command.
+/// bytes and whether packets are marked. The words for both may come later in the command.
 struct UnresolvedRed {
     spec: ShaperRedSpec,
     column: usize,

@@ -1,5 +1,5 @@
-//! Prints configurations as the commands that create them. Numbers are printed as people type them:
-//! each is the shortest text that is parsed to the same value.
+//! Prints configurations as the commands that create them. Each number is printed as the shortest
+//! text that parses to the same value, as people would type it.
 
 use alloc::format;
 use alloc::string::String;
@@ -116,8 +116,8 @@ fn mask(f: &mut Formatter<'_>, mask: &FlowMask, buckets: Option<u32>) -> fmt::Re
         ("dst-ip6", v6(mask.dst6), "/"),
         ("flow-id", mask.flow_label.into(), ""),
     ];
-    // A listing shows the address family that the command named last. So the order in which the
-    // families are printed matters.
+    // Listings show the address family that comes last in the command, so the order of the families
+    // matters.
     let (first, last) = (&of_v4[..], &of_v6[..]);
     let (first, last) = if mask.shown_as_v6 { (first, last) } else { (last, first) };
     for (name, value, prefix) in fields.iter().chain(first).chain(last) {

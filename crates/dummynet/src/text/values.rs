@@ -1,5 +1,5 @@
-//! `profile-values`: the contents of a profile file as one word of a command. A command with it
-//! does not need the file.
+//! `profile-values`: the contents of a profile file as one word of a command. A command with this
+//! word does not need the file.
 //!
 //! ```text
 //! bad_wireless/8/200x8,300x2      NAME/FIRST_LOST/MS[xTIMES],…

@@ -7,9 +7,9 @@ use std::fmt::Write;
 
 use crate::listing::DumpInterface;
 
-/// The interface whose port the user names in the dialog.
+/// The name of the interface for which the user enters a port name in the dialog.
 pub(super) const ANY_PORT_INTERFACE: &str = "slipring-port";
-/// Prefix of all other names.
+/// Prefix of the names of all other interfaces.
 const INTERFACE_PREFIX: &str = "slipring:";
 
 /// Returns the version of the plug-in, and a line for each interface.
@@ -32,8 +32,8 @@ pub(super) fn link_types() -> String {
     "dlt {number=1}{name=EN10MB}{display=Ethernet}\n".to_owned()
 }
 
-/// Returns the settings of the dialog; `any` is set for the interface whose port the user names in
-/// the dialog.
+/// Returns the settings of the dialog. `any` is true for the interface for which the user enters a
+/// port name.
 pub(super) fn settings(any: bool) -> String {
     let first = match any {
         true => {
@@ -59,12 +59,13 @@ fn encoded(port: &str) -> String {
     format!("{INTERFACE_PREFIX}{}", port.replace('{', "%7B").replace('}', "%7D"))
 }
 
-/// Decodes a name.
+/// Returns the port name that an encoded interface name stands for; `None` if the prefix is
+/// missing.
 pub(super) fn decoded(value: &str) -> Option<String> {
     Some(value.strip_prefix(INTERFACE_PREFIX)?.replace("%7B", "{").replace("%7D", "}"))
 }
 
-/// Makes a text safe within braces.
+/// Replaces braces in a text, so that the text can be put in braces.
 fn shown(text: &str) -> String {
     text.replace(['{', '}'], "|")
 }

@@ -11,13 +11,13 @@ use slipring_cli::{Diagnostic, Failure};
 /// When the next file begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileRotation {
-    /// A new file is begun after this many bytes.
+    /// A new file is begun after this many bytes; `None` for no limit.
     pub size: Option<u64>,
     /// A new file is begun when the timestamps of frames have advanced by this much. The file name
-    /// is then a pattern for strftime(3).
+    /// is then a pattern for strftime(3). `None` for no limit.
     pub period: Option<Duration>,
-    /// Maximum number of files. If files have a size, the oldest file is overwritten after this
-    /// number. If they have only a period, the capture ends.
+    /// Maximum number of files; `None` for no limit. If a size is set, the oldest file is
+    /// overwritten after this number of files. If only a period is set, the capture ends.
     pub files: Option<u64>,
 }
 

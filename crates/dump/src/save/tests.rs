@@ -22,8 +22,8 @@ fn saving(path: &str, rotation: FileRotation) -> SaveOptions {
     SaveOptions { path: path.to_owned(), pcapng, rotation, ..SaveOptions::default() }
 }
 
-/// Saves one frame at each of these times, in seconds; returns name and number of frames of each
-/// resulting file.
+/// Saves one frame at each of these times, in seconds. Returns the name of each file and the
+/// number of its frames.
 fn saved(name: &str, rotation: FileRotation, seconds: &[u64]) -> Vec<(String, usize)> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
@@ -58,7 +58,7 @@ fn names_and_sizes(files: &[(&str, usize)]) -> Vec<(String, usize)> {
 
 #[test]
 fn a_file_beyond_its_size_is_followed_by_a_numbered_one() {
-    // 24 bytes of head and 76 of each frame: the second frame passes the limit.
+    // The file header has 24 bytes and each frame takes 76, so the second frame exceeds the limit.
     let rotation = FileRotation { size: Some(150), ..FileRotation::default() };
     let files = saved("a.pcap", rotation, &[0, 1, 2, 3, 4]);
     assert_eq!(files, names_and_sizes(&[("a.pcap", 2), ("a.pcap1", 2), ("a.pcap2", 1)]));

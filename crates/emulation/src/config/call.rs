@@ -60,7 +60,8 @@ impl<'t> LocatedText<'t> {
         Ok(pieces)
     }
 
-    /// Splits `key=value`. A `=` after the first bracket does not count.
+    /// Splits `key=value`; the key is `None` if there is none. A `=` after the first bracket does
+    /// not count.
     fn key(self) -> (Option<&'t str>, Self) {
         let end = self.text.find(['=', '(']).filter(|end| self.text[*end..].starts_with('='));
         match end {
@@ -81,8 +82,8 @@ impl<'t> LocatedText<'t> {
     }
 }
 
-/// Parses a part of a link that is written in one line. Returns `None` for `none`, which means that
-/// the link does not have the part.
+/// Parses a part of a link that is written in one line. Returns `None` for `none`, which means
+/// that the link lacks this part.
 pub(crate) fn part(
     part: &LinkPart,
     path: &str,

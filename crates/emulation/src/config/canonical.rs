@@ -89,7 +89,7 @@ fn write_link(link: &mut ConfigTable) {
     }
 }
 
-/// Removes a rate of 0. In a flag it means an unlimited rate, but in a file it is an error.
+/// Removes a rate of 0. In a flag, 0 means an unlimited rate, but in a file it is an error.
 fn write_no_rate(link: &mut ConfigTable) {
     let Some(ConfigNode { value: ConfigValue::Table(rate), location }) = link.get_mut("rate")
     else {
@@ -100,7 +100,7 @@ fn write_no_rate(link: &mut ConfigTable) {
     if rate.get("bps").filter(none).is_none() {
         return;
     }
-    // The overhead of a frame is kept, because it matters if a profile sets a rate.
+    // The overhead of a frame is kept, because it still matters if a profile sets a rate.
     if rate.word("model") == Some("ether") && rate.get("overhead").is_none() {
         let value = ConfigValue::Number(Framing::ETHER.overhead_bytes.to_string());
         rate.put("overhead", ConfigNode { location: location.clone(), value });

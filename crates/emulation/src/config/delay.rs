@@ -64,8 +64,8 @@ pub(super) const ORDER_POLICIES: [(&str, OrderPolicy); 5] = [
 const TRACE_ENDS: [(&str, TraceEnd); 3] =
     [("loop", TraceEnd::Loop), ("hold", TraceEnd::Hold), ("once", TraceEnd::Once)];
 
-/// Reads a delay and its order policy. If the delay has a half-life, the policy is `Correlated` by
-/// default; otherwise the default is `None`, which lets the link decide.
+/// Reads a delay and its order policy. If no policy is given, a delay with a half-life has the
+/// policy `Correlated`. For other delays, `None` is returned, and the link chooses the policy.
 pub(super) fn read(
     path: &str,
     node: &ConfigNode,
@@ -163,7 +163,8 @@ pub(crate) struct MeanMismatch {
 }
 
 impl MeanMismatch {
-    /// Returns the two means of a distribution; `None` if the user did not request a mean.
+    /// Returns the requested and the actual mean of a distribution; `None` if the user did not
+    /// request a mean.
     pub(crate) fn of(dist: &Dist) -> Option<Self> {
         dist.requested_mean_ns().map(|asked_ns| Self { asked_ns, drawn_ns: dist.mean_ns() })
     }
@@ -213,8 +214,7 @@ fn within(section: &mut ConfigSection<'_>, dist: Dist) -> Result<Dist, Emulation
     dist.within(min.unwrap_or(0) as f64, max).map_err(|error| refused(section, &error))
 }
 
-/// Applies `max` to an exponential distribution. It alone truncates the distribution; `min` is an
-/// offset.
+/// Applies `max` to an exponential distribution, which only `max` truncates; `min` is an offset.
 fn upper(
     section: &mut ConfigSection<'_>,
     dist: Dist,

@@ -12,9 +12,8 @@ use slipring_model::ParameterError;
 use super::error::EmulationConfigError;
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// For each part of a link and each field of the engine: the name of the setting in errors. The
-/// fourth element is the setting to name instead if the user has not given the first one; empty if
-/// there is none.
+/// For each part of a link and each field of the engine: the setting to name in errors. If the
+/// user has not given this setting, the fourth element is named instead, unless it is empty.
 const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("hold", "hold_ns", "time", ""),
     ("police", "committed_bps", "cir", ""),
@@ -154,7 +153,7 @@ pub(super) fn mismatch(error: &ParameterError, table: &ConfigTable) -> String {
         true => time(error.value as u64),
         false => error.value.to_string(),
     };
-    // If the limit is `min`, adds its value, as in `at least min, 5ms,`.
+    // If the limit is `min`, the message contains its value, as in `at least min, 5ms,`.
     let must_be = match table.get("min") {
         Some(min) if error.must_be.ends_with(" min") => {
             format!("{}, {},", error.must_be, min.shown())

@@ -186,7 +186,7 @@ fn rate(link: &LinkSpec) -> ExplainedFigure {
     figure("rate", text, value)
 }
 
-/// Describes the bytes that are added to each frame before it is split into cells.
+/// Describes the bytes that are added to each frame before the frame is split into cells.
 fn overhead(framing: &Framing) -> String {
     match framing.overhead_bytes {
         0 => String::new(),
@@ -262,7 +262,7 @@ fn delay(link: &LinkSpec) -> ExplainedFigure {
 fn memory(link: &LinkSpec) -> ExplainedFigure {
     let limits = &link.queue;
     let bounded = limits.bytes.or(limits.packets).or(limits.delay_ns).is_some();
-    // Only a limit in bytes bounds the memory of a queue; other limits do not.
+    // Only a limit in bytes bounds the memory of a queue.
     let (bytes, beside) = match bytes_when_full(link) {
         Some(bytes) if !bounded => (None, Some((bytes, "the queue has no bound"))),
         Some(bytes) if limits.bytes.is_none() => (None, Some((bytes, "what the queue holds"))),

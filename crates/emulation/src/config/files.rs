@@ -28,7 +28,8 @@ pub struct ConfigFiles {
 
 /// Maximum size of a file that a setting names, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 30;
-/// Maximum size of a configuration, in bytes: 10,000 links take less than a tenth of it.
+/// Maximum size of a configuration file, in bytes. A file with 10,000 links takes less than a
+/// tenth of it.
 const MAX_CONFIG_BYTES: u64 = 1 << 24;
 
 /// Reads the text of a configuration.
@@ -37,7 +38,8 @@ const MAX_CONFIG_BYTES: u64 = 1 << 24;
 /// [`EmulationConfigError`] if the file cannot be read, is longer than 16 MiB or is not UTF-8.
 pub(super) fn configuration(path: &Path) -> Result<String, EmulationConfigError> {
     let shown = path.display().to_string();
-    // A pipe is allowed: the configuration is read before the run, so a wait delays only the start.
+    // A pipe is allowed. The configuration is read before the run, so waiting for the writer of
+    // the pipe delays only the start.
     let read = File::open(path).and_then(|file| read(file, MAX_CONFIG_BYTES));
     let bytes = read.map_err(|error| {
         let error = EmulationConfigError::unreadable(&shown, error.to_string());

@@ -8,7 +8,7 @@ use super::section::{self, ConfigSection};
 use super::tree::{ConfigEntry, ConfigNode, ConfigTable, ConfigValue};
 use super::{delay, engine_errors, loss, mangle, queue, rate};
 
-/// Keys that place a link in the network; they do not affect its behaviour.
+/// Keys that determine where a link is in the network and what it inherits, not how it behaves.
 pub(super) const WIRING_KEYS: [&str; 3] = ["from", "to", "like"];
 
 /// Reads the behaviour of a link, whose parts must already be expanded to tables.

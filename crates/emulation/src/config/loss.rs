@@ -175,7 +175,7 @@ fn window(
         until_ns: section.required("until", quantity::time_ns)?,
         chance: section.chance("p")?.unwrap_or(Chance::ALWAYS),
     };
-    // If the window is a separate table, it must have no other keys. If it is part of the loss, the
-    // remaining keys belong to the loss.
+    // If the window is a separate table, it must have no other keys. Otherwise it shares its table
+    // with the loss, which reads the remaining keys.
     if alone { section.finish().map(|()| window) } else { Ok(window) }
 }

@@ -140,8 +140,8 @@ fn with_location(error: SpecError, root: &ConfigTable) -> EmulationConfigError {
             let from = end(entry, field.rsplit('.').next().unwrap_or_default());
             from.map_or_else(|| entry.location.clone(), |node| node.location.clone())
         }),
-        // In a loop, names the last link that leads to the node, since the first may come from
-        // outside the loop.
+        // In a loop of links, this names the last link that leads to the node, because the first
+        // one may come from outside the loop.
         ["node"] => links().rev().find_map(|entry| {
             let to = end(entry, "to")?;
             (to.shown() == *value).then(|| to.location.clone())

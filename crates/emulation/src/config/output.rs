@@ -12,14 +12,16 @@ use super::tree::ConfigNode;
 /// The outputs of a run in addition to its report, and how it treats late frames.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunOutputs {
-    /// Path of the pcapng log of every frame's arrival, departure and loss.
+    /// Path of the pcapng log of every frame's arrival, departure and loss; `None` if there is
+    /// none.
     pub log: Option<PathBuf>,
     /// Path prefix of the logs in mahimahi's format; a dot and the name of the direction's first
-    /// link are appended.
+    /// link are appended. `None` if there are none.
     pub mahimahi: Option<PathBuf>,
-    /// Where counters are served as OpenMetrics: an address and port, or a socket path.
+    /// Where counters are served as OpenMetrics: an address and port, or a socket path. `None` if
+    /// they are not served.
     pub metrics: Option<String>,
-    /// Lateness in ns above which frames are counted as late.
+    /// Lateness in ns above which frames are counted as late; `None` for the default.
     pub late_warn_ns: Option<u64>,
     /// Lateness in ns above which frames are dropped; `None` if late frames are never dropped.
     pub late_drop_ns: Option<u64>,

@@ -37,7 +37,8 @@ impl UnitKind {
         }
     }
 
-    /// Returns the full name of a unit. If `classic` is true, it is the unit that TLEM means.
+    /// Returns the full name of an abbreviated unit. If `classic` is true, the abbreviation has
+    /// the meaning that it has in TLEM.
     fn full(self, unit: &str, classic: bool) -> &str {
         match (self, unit) {
             (Self::Size, "k" | "K" | "m" | "M" | "g" | "G") if !classic => unit,
@@ -54,8 +55,8 @@ impl UnitKind {
         }
     }
 
-    /// Returns the possible meanings of a number without a unit, for the error; `None` if it is
-    /// unambiguous.
+    /// Returns the possible meanings of a number without a unit, for the error message; `None` if
+    /// the number is unambiguous.
     fn readings(self, number: &str) -> Option<String> {
         match self {
             Self::Time => Some(format!("{number}s or {number}ms")),
@@ -133,7 +134,7 @@ fn read<T>(
         kind.refuse_bare(setting, text, &node.location)?;
     }
     let unit = kind.full(unit, node.location.is_classic());
-    // Otherwise `1 2` would be joined to `12`.
+    // Without this check, `1 2` would be read as `12`.
     if unit.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return Err(bad(&format!("unknown unit `{unit}`"), unit_at));
     }
@@ -177,7 +178,7 @@ pub(super) fn clear_share(
     Err(ambiguous(setting, text, &format!("{whole}% or {}%", shortest(&percent)), location))
 }
 
-/// Removes redundant zeros from a plain number.
+/// Removes redundant zeros from a number without an exponent.
 fn shortest(number: &str) -> &str {
     let number = match number.contains('.') {
         true => number.trim_end_matches('0').trim_end_matches('.'),
@@ -323,7 +324,8 @@ fn number(
     let at = text.chars().count() - unit.chars().count();
     let scale = units.iter().find(|(name, _)| *name == unit);
     let (_, scale) = scale.ok_or_else(|| bad(format!("unknown unit `{unit}`"), at))?;
-    // Dividing by a power of ten rounds once; multiplying by its inverse would round twice.
+    // A division by a power of ten is rounded once. A multiplication by its inverse would be
+    // rounded twice.
     let value = number.parse::<f64>().map(|value| value / (1.0 / scale).round());
     value.ok().filter(|value| value.is_finite()).ok_or_else(|| bad("too large".into(), 0))
 }
@@ -346,7 +348,7 @@ pub(crate) fn signed(setting: &str, node: &ConfigNode) -> Result<i128, Emulation
             return Err(wrong_kind(setting, other, &node.location).help("write a whole number"));
         }
     };
-    // Accepts the range of both i64 and u64.
+    // The range of both i64 and u64 is accepted.
     let value = text.parse::<i128>().ok().filter(|value| value.unsigned_abs() <= u64::MAX.into());
     value.ok_or_else(|| {
         let error = EmulationConfigError::value(setting, text, "it is no whole number");

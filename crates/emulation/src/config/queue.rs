@@ -39,11 +39,11 @@ const QUEUE_KINDS: [(&str, QueueSetting); 10] = [
 const ADMIT_MODES: [(&str, AdmitPolicy); 2] =
     [("strict", AdmitPolicy::Strict), ("tlem", AdmitPolicy::Tlem)];
 
-/// Default queue limit of a line with a constant rate, in bytes: TLEM's.
+/// Default queue limit of a line with a constant rate, in bytes. TLEM has the same default.
 pub(crate) const DEFAULT_QUEUE_BYTES: u64 = 50_000;
 
-/// Returns the default limit in bytes. It applies if the user gives neither a kind of queue nor a
-/// limit, and the rate is constant; otherwise `None`.
+/// Returns the default limit in bytes; `None` if the user gives a kind of queue or a limit, or the
+/// rate is not constant.
 pub(super) fn usual_bytes(queue: Option<&ConfigNode>, rate: &RateSpec) -> Option<u64> {
     let says = |table: &ConfigTable| {
         ["kind", "bytes", "packets", "time", "trace"].iter().any(|key| table.get(key).is_some())
@@ -98,8 +98,8 @@ fn limit(path: &str, node: &ConfigNode, admit: AdmitPolicy) -> Result<u64, Emula
 /// Bytes of the shortest frame.
 const MIN_FRAME_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
 
-/// Returns Linux's default limit in packets for disciplines that need one: those that do not bound
-/// the queue if senders do not slow down.
+/// Returns Linux's default limit in packets for the disciplines that need one, because they cannot
+/// bound the queue if senders do not slow down. `None` for other disciplines.
 fn usual_packets(kind: QueueSetting) -> Option<u64> {
     match kind {
         QueueSetting::CoDel | QueueSetting::Pie => Some(1000),
@@ -125,7 +125,7 @@ fn discipline(
     })
 }
 
-/// Reads thresholds in bytes or in packets.
+/// Reads the settings of RED, whose thresholds are in bytes or in packets.
 fn read_red(section: &mut ConfigSection<'_>) -> Result<RedSpec, EmulationConfigError> {
     let usual = RedSpec::default();
     let sizes = (section.size("min")?, section.size("max")?);

@@ -11,10 +11,11 @@ use super::theaterq::TheaterqTrace;
 use super::tree::{ConfigNode, ConfigValue};
 use super::wasm;
 
-/// Bytes per opportunity of a mahimahi trace, as in mahimahi's code.
+/// Bytes per opportunity of a mahimahi trace. mahimahi's code has the same value.
 const MAHIMAHI_MTU: u32 = 1504;
 
-/// Default time step of a rate model in ns. It is longer if this step would make too many steps.
+/// Default time step of a rate model in ns. A longer step is used if this one would make too many
+/// steps.
 const DEFAULT_STEP_NS: u64 = 1_000_000;
 
 const TRACE_ENDS: [(&str, TraceEnd); 3] =
@@ -351,7 +352,8 @@ fn framing(section: &mut ConfigSection<'_>, ether: bool) -> Result<Framing, Emul
     })
 }
 
-/// Minimum overhead per frame in bytes. A lower value would leave no byte of a full-size frame.
+/// Minimum overhead per frame in bytes. With a lower value, not even a full-size frame would
+/// occupy a byte on the line.
 const MIN_OVERHEAD_BYTES: i32 = -1513;
 /// Maximum overhead per frame in bytes: the length of the longest IP packet.
 const MAX_OVERHEAD_BYTES: i32 = 65_535;

@@ -9,7 +9,7 @@ use super::tree::{ConfigLocation, ConfigNode, ConfigValue};
 /// Router settings of a file or of `-r`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RouteSetting {
-    /// The gateway on the network of each port, if one is set.
+    /// The gateway on the network of each port; `None` if the port has none.
     pub(crate) gateways: [Option<RouteGateway>; 2],
     /// Whether TTL and hop limit are decremented.
     pub(crate) decrement_ttl: bool,

@@ -7,7 +7,7 @@ use super::parts::LinkPart;
 use super::quantity;
 use super::tree::{ConfigLocation, ConfigNode, ConfigTable, ConfigValue};
 
-/// A table that is being read. Every key that was asked for counts as known.
+/// A table that is being read. Every key that a reader has requested counts as known.
 pub(crate) struct ConfigSection<'n> {
     /// The table's path, such as `link.up.rate`.
     pub path: String,
@@ -55,7 +55,7 @@ impl<'n> ConfigSection<'n> {
         self.table.get(key).is_some()
     }
 
-    /// Reads a value with `reader`, if the key is present.
+    /// Reads a value with `reader`; `None` if the key is absent.
     pub(crate) fn read<T>(
         &mut self,
         key: &'static str,
@@ -152,7 +152,7 @@ impl<'n> ConfigSection<'n> {
         self.table.get(key).map_or(self.location, |node| &node.location)
     }
 
-    /// Returns an error for the first key that was not requested, if there is one.
+    /// Returns an error for the first key that no reader has requested, if there is one.
     pub(crate) fn finish(&self) -> Result<(), EmulationConfigError> {
         let strange = |key: &str| !self.known_keys.contains(&key);
         let Some(entry) = self.table.entries.iter().find(|entry| strange(&entry.key)) else {

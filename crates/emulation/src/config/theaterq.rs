@@ -22,7 +22,7 @@ use super::files::ConfigFiles;
 use super::section::{self, ConfigSection};
 use super::tree::ConfigNode;
 
-/// The rate in rows without a rate limit, in bits per second: 100 Tbit/s.
+/// The rate that is used for rows without a rate limit, in bits per second: 100 Tbit/s.
 const UNBOUNDED_BPS: u64 = 100_000_000_000_000;
 
 /// A trace, and the setting that names its file.

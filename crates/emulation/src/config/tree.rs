@@ -33,7 +33,7 @@ impl ConfigLocation {
         Self { origin: ConfigOrigin::Flag(name.into()), column: 1 }
     }
 
-    /// Marks a flag as a flag of `tlem` or `nmreplay`, if `classic`.
+    /// If `classic` is true, changes a flag's location to that of a flag of `tlem` or `nmreplay`.
     pub fn classic_if(self, classic: bool) -> Self {
         match self.origin {
             ConfigOrigin::Flag(name) if classic => {
@@ -156,7 +156,7 @@ impl ConfigTable {
         self.entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node)
     }
 
-    /// Returns the text under a key, if the value is a text.
+    /// Returns the text under a key; `None` if the key is absent or its value is not a text.
     pub fn word(&self, key: &str) -> Option<&str> {
         match &self.get(key)?.value {
             ConfigValue::Text(text) => Some(text),

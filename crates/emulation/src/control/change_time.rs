@@ -1,4 +1,4 @@
-//! Parses the time of a change: `+2s` is relative to now, `10s` to the start of the run.
+//! Parses the time of a change: `+2s` counts from now, `10s` from the start of the run.
 
 use serde_json::{Value, json};
 use slipring_port::Nanos;

@@ -16,7 +16,7 @@ use super::service::PROGRAM_NAME;
 use super::settings_history::flattened;
 use crate::config::tree::{ConfigLocation, ConfigNode};
 
-/// The request that `ctl` sends: a single one with its arguments, or a watch with its period.
+/// The request that `ctl` sends: a single request with its arguments, or a watch with its period.
 enum CtlRequest {
     Once(&'static str, Value),
     Watch(Duration),
@@ -120,8 +120,8 @@ fn watch(
         shown = session.reporter.raw(format!("{value}\n").as_bytes());
         shown.is_ok()
     });
-    // If the output cannot be written, the watch ended because of that. So this error is reported
-    // first.
+    // If the output could not be written, this also ended the watch. So the error of the output is
+    // reported first.
     shown?;
     watched.map_err(failure)?;
     Ok(Exit::Done)

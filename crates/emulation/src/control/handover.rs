@@ -19,9 +19,9 @@ use super::timeline::SettingsTimeline;
 use crate::config;
 use crate::realtime::{EmulatorChannel, PlanChange};
 
-/// Maximum time in which the thread that moves frames must answer. The thread may not have started
-/// yet: on a busy machine, the page faults of its memory take seconds. This time is shorter than
-/// the one for which the client waits for the reply.
+/// How long to wait for an answer of the thread that moves frames. That thread may not have
+/// started yet: on a busy machine, the page faults of its memory take seconds. The client waits
+/// longer than this for the reply.
 const HANDOVER_TIMEOUT: Duration =
     REPLY_TIMEOUT.checked_sub(Duration::from_secs(2)).expect("it is longer");
 
@@ -43,7 +43,7 @@ impl PlanHandover {
         &self.channel
     }
 
-    /// Submits all versions of a new timeline after the first one, without waiting for answers.
+    /// Submits all versions of a new timeline except the first one, without waiting for answers.
     pub(super) fn begin(&self, timeline: &SettingsTimeline) {
         let (answer, _) = mpsc::channel();
         for version in &timeline.versions()[1..] {
@@ -68,8 +68,8 @@ impl PlanHandover {
         let deadline = Instant::now() + self.reply_timeout;
         let submit = |at_ns, replaces, network: &_| self.submit(deadline, at_ns, replaces, network);
         let passed = (|| {
-            // The first changed version is submitted alone. The engine's answer holds for all
-            // versions, because they have the same ports and links.
+            // The first changed version is submitted alone. The engine's answer to it holds for
+            // all versions, because they have the same ports and links.
             if let Some(version) = versions.get(first) {
                 submit(version.at_ns, false, &version.network)?;
             }
@@ -200,7 +200,7 @@ mod tests {
             let taker = channel.clone();
             let taker = thread::spawn(move || {
                 accept(&taker, accepted);
-                // The next change gets no answer.
+                // This change is not answered.
                 while taker.take_changes().is_empty() {
                     thread::yield_now();
                 }

@@ -20,7 +20,7 @@ use crate::config::tree::{ConfigLocation, ConfigNode, ConfigOrigin};
 use crate::realtime::figures;
 use slipring_datapath::meter::PortMeter;
 
-/// Program name of a run, by which `ctl` recognises emulators.
+/// The program name in the answers of a run. `ctl` recognises emulators by it.
 pub(super) const PROGRAM_NAME: &str = "emulator";
 /// The name of every request, and the keys that it may have in addition to `id` and `do`.
 const REQUEST_KEYS: [(&str, &[&str]); 11] = [
@@ -198,7 +198,7 @@ fn unix_ns() -> u64 {
     since.map_or(0, |time| time.as_nanos() as u64)
 }
 
-/// Refuses a request with an unknown name or unknown arguments.
+/// Refuses a request that has an unknown name or an unknown argument.
 fn check(request: &ControlRequest) -> Result<(), ControlRefusal> {
     let Some((_, known)) = REQUEST_KEYS.iter().find(|(what, _)| *what == request.what) else {
         let all: Vec<_> = REQUEST_KEYS.iter().map(|(what, _)| *what).collect();

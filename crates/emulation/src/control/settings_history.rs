@@ -342,7 +342,7 @@ fn diagnostic_of(error: &EmulationConfigError) -> ChangeRefusal {
     Box::new(Diagnostic::of(error))
 }
 
-/// Explains why settings are invalid: the submitted ones, or later ones that build on them.
+/// Explains which settings are invalid: the submitted settings, or later ones that build on them.
 fn unbuildable(unfit: &UnbuildableSettings, time: Nanos) -> ChangeRefusal {
     if unfit.is_handed_in {
         return diagnostic_of(&unfit.error);
@@ -439,7 +439,7 @@ mod tests {
         let stop = over.clone();
         let thread = thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                // The submitter may already have ended.
+                // Sending fails if the submitter has already ended.
                 taker.take_changes().iter().for_each(|change| drop(change.answer.send(Ok(()))));
                 thread::yield_now();
             }
@@ -481,7 +481,7 @@ mod tests {
         let kept = [1, 2].map(|version| (Some(version), false));
         assert_eq!(listed, [kept, [3, 4].map(|version| (Some(version), true))].concat());
         assert_eq!(history[2]["changes"]["link.up.delay.mean"], "30ms");
-        // A set, a script and an undo: settings changed three times.
+        // Settings changed three times: by a set, a script and an undo.
         assert_eq!(versions.changes().times, 3);
     }
 
@@ -550,7 +550,7 @@ mod tests {
             }
         }
         // 900 changes remain. Each of the 300 undone changes counts twice: once when it was made,
-        // once when it was undone.
+        // and once when it was undone.
         assert_eq!(versions.changes().times, 900 + 2 * 300);
         for time in 0..300 {
             versions.set(0, delay(&format!("{time}ms"))).unwrap();

@@ -25,9 +25,9 @@ const MAX_PAST_VERSIONS: usize = 1000;
 /// The changes of a version.
 #[derive(Debug, Clone)]
 pub(super) enum SettingsEdit {
-    /// All settings: the new ones replace the old ones.
+    /// New values for all settings, which replace the old ones.
     Whole(EmulationConfig),
-    /// Values for single paths.
+    /// New values for single paths.
     Set(Vec<ConfigEntry>),
 }
 
@@ -51,12 +51,12 @@ pub(super) struct SettingsTimeline {
     batches: u64,
 }
 
-/// The result of a submitted edit.
+/// The result of submitting an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SettingsEditOutcome {
     /// The edit became the version with this number.
     NewVersion(u64),
-    /// The edit changed nothing. At its time, the version with this number applies.
+    /// The edit changed nothing, so the version with this number still applies at its time.
     Unchanged(u64),
 }
 

@@ -1,6 +1,6 @@
 //! Connects the thread that moves frames with the threads that observe or change it. Through a
-//! channel, it publishes states and receives plans. This has no cost per frame: the thread that
-//! moves frames reads two words per turn.
+//! channel, the former publishes states and receives plans. This has no cost per frame: the thread
+//! that moves frames reads two flags per turn.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,8 @@ use crate::account::EmulationState;
 
 /// How long to wait for a state. A thread that does not answer by then is assumed to have ended.
 const STATE_TIMEOUT: Duration = Duration::from_millis(500);
-/// If there are two threads: how long, in ns, a change is submitted before it applies, so that both
-/// threads apply it at the same time.
+/// How long before its time a change is submitted if there are two threads, in ns. So both threads
+/// have it when it applies, and apply it at the same time.
 const CHANGE_NOTICE_NS: Nanos = 2_000_000;
 
 /// A new plan, and the time from which it applies.
@@ -30,8 +30,8 @@ pub struct PlanChange {
     pub replaces: bool,
     /// The new plan of all links.
     pub plan: Box<NetworkSpec>,
-    /// Where the thread sends whether the engine accepts the plan. If not, the old plan stays in
-    /// effect.
+    /// Where the thread sends whether the engine accepts the plan. If the engine refuses it, the
+    /// old plan stays in effect.
     pub answer: mpsc::Sender<Result<(), ChangeError>>,
 }
 
@@ -45,7 +45,8 @@ pub struct EmulatorChannel {
     published: Mutex<PublishedState>,
     published_changed: Condvar,
     pending: Mutex<Vec<PlanChange>>,
-    /// The channels of the two threads of a pipeline, if this channel combines them.
+    /// The channels of the two threads of a pipeline; `None` if this channel does not combine two
+    /// channels.
     threads: Option<(LinkDirections, [Arc<EmulatorChannel>; 2])>,
 }
 

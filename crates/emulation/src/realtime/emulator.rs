@@ -42,12 +42,14 @@ const CATCH_UP_STEP_NS: Nanos = 16_000;
 /// One port: its queues, and its input and output in the network.
 pub(super) struct EmulatorPort {
     pub(super) queues: Vec<Box<dyn Queue>>,
-    /// The input; `None` if the network has no entry for this port.
+    /// The port's input; `None` if the network has no entry for this port.
     pub(super) inlet: Option<PortInlet>,
-    /// Index of the port's output in [`RealtimeCarrier::outlets`].
+    /// Index of the port's output in [`RealtimeCarrier::outlets`]; `None` if the network has no
+    /// exit for this port.
     pub(super) outlet: Option<usize>,
-    /// In a pipeline, the connection to the thread of the other port: the destination and the
-    /// source of frames. `None` otherwise. Boxed, since there may be thousands of ports.
+    /// In a pipeline, the connection to the thread of the other port: received frames go there,
+    /// and frames to be sent come from there. `None` otherwise. Boxed, since there may be
+    /// thousands of ports.
     pub(super) peer: Option<Box<PeerThread>>,
 }
 
@@ -72,7 +74,7 @@ pub struct Emulator<T> {
     is_lightly_loaded: bool,
 }
 
-/// The result of a turn.
+/// What a turn did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TurnResult {
     /// Number of frames that the turn received from the ports.
@@ -148,8 +150,8 @@ impl<T: FrameTap> Emulator<T> {
         self.carrier.store.set_time(at_ns);
         let first = if self.is_lightly_loaded { self.send_due(at_ns, &clock)? } else { 0 };
         let received = self.receive(at_ns);
-        // Under light load, the clock is read again, so that a frame that became due while others
-        // were received need not wait for the next turn.
+        // Under light load, the clock is read again. So a frame that became due while others were
+        // received can leave at once and need not wait for the next turn.
         let late_ns = if self.is_lightly_loaded && received > 0 { clock() } else { at_ns };
         self.release(late_ns, MIN_SEND_FRAMES.max(2 * received));
         let sent = first + self.send(late_ns, clock)?;
@@ -230,7 +232,7 @@ impl<T: FrameTap> Emulator<T> {
         self.carrier.outlets.iter().any(PortOutlet::is_waiting)
     }
 
-    /// Returns whether a port has ended and all received frames have left. Returns false after a
+    /// Returns whether a port has ended and all received frames have left. Returns `false` after a
     /// turn that moved frames.
     pub(super) fn is_done(&mut self, turn: TurnResult) -> bool {
         if turn.received + turn.sent > 0 && !self.peer().is_some_and(PeerThread::is_over) {
@@ -391,7 +393,8 @@ impl<T> WaitSet for Emulator<T> {
     fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError> {
         for side in &mut self.ports {
             let waiting = side.outlet.is_some_and(|i| self.carrier.outlets[i].is_waiting());
-            // If there is no memory for frames, arriving frames must not wake the thread.
+            // Without memory for frames, arriving frames must not wake the thread, because it
+            // could not take them.
             let starved = side.peer.as_deref().is_some_and(PeerThread::lacks_chunks);
             let rx = side.inlet.is_some() && !starved;
             for (i, queue) in side.queues.iter_mut().enumerate() {

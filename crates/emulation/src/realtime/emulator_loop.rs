@@ -91,8 +91,8 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         let failed = |error| RunError::system("emulate", "wait for frames", error);
         let queues = self.emulator.ports.iter().flat_map(|side| &side.queues);
         let peer = self.emulator.peer();
-        // With any other strategy, the waiter would spin on the queues only, and not notice frames
-        // from the other thread.
+        // With any other strategy, the waiter would spin on the queues only. It would not notice
+        // frames from the other thread.
         let patience = if peer.is_some() { WaitStrategy::Sleep } else { self.wait_policy };
         let mut waiter = Waiter::new(queues.map(AsRef::as_ref), patience).map_err(failed)?;
         peer.map_or(Ok(()), |peer| waiter.add_fd(peer.as_fd())).map_err(failed)?;
@@ -105,7 +105,7 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
     #[inline]
     fn handle_requests(&mut self, now: Nanos) {
         for change in self.channel.take_changes() {
-            // Sending fails if the requester has ended.
+            // Sending fails if the requesting thread has ended; this does not matter.
             let _ = change.answer.send(self.change(&change, now));
         }
         if self.channel.is_state_requested() {

@@ -8,7 +8,7 @@ use crate::store::EmulationStore;
 
 /// Observes frames in the thread that moves them; its methods must not block.
 pub trait FrameTap: Send + Sized {
-    /// Whether the tap's methods are called.
+    /// Whether the methods of this tap do anything. If false, they are not called.
     const IS_ENABLED: bool = true;
 
     /// Creates a second observer, for another thread.

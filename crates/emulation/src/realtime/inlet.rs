@@ -51,7 +51,8 @@ pub(super) struct PortInlet {
     received: PacketCounts,
     /// Buffer in which the parts of a frame of several slots are joined.
     scratch: Vec<u8>,
-    /// Frames that could not be stored. Boxed, because there hardly ever are any.
+    /// Frames that could not be stored. Boxed to keep this struct small, because there hardly ever
+    /// are such frames.
     refused: Box<LinkDrops>,
 }
 
@@ -154,7 +155,7 @@ impl PortInlet {
     }
 
     /// Takes the frame in the first slot, if it is complete and can be stored. This avoids the
-    /// setup cost of a batch; thousands of ports may have one frame each.
+    /// setup cost of a batch, which matters if thousands of ports have one frame each.
     #[inline]
     fn take_one(
         &mut self,

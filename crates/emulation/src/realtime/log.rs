@@ -33,8 +33,8 @@ pub struct LogTap {
     writer: Option<SyncSender<LogRecord>>,
     /// The frames inside the links, by handle: number in the log, entry, and arrival time.
     inside: HashMap<u32, ((u64, usize), Nanos)>,
-    /// The last frame number used, and the step to the next one. With two threads the step is 2:
-    /// one thread uses even numbers, and the other one odd numbers.
+    /// The last frame number used, and the step to the next one. The step is 2 if there are two
+    /// threads: one thread uses even numbers, and the other thread odd numbers.
     last_id: u64,
     step: u64,
     missed: Arc<AtomicU64>,
@@ -132,7 +132,7 @@ impl LogTap {
         self.send_record(id, frame, FrameFate::Arrived);
     }
 
-    /// Logs the loss of a frame, by a link if one is given.
+    /// Logs the loss of a frame; `None` for the link if no link lost the frame.
     pub fn log_loss(
         &mut self,
         frame: &ObservedFrame<'_>,
@@ -228,7 +228,8 @@ impl FrameTap for LogTap {
 
     fn sent(&mut self, frame: &Delivery, now: Nanos, store: &mut EmulationStore) {
         let &Delivery { handle, len, exit, release_ns, .. } = frame;
-        // The store knows when a frame arrived at its last link, which may not be the first one.
+        // The store knows only when the frame arrived at its last link, which may not be its first
+        // one.
         let StoredFrame { bytes, arrival_ns, .. } = store.get(handle);
         self.log_departure(
             &ObservedFrame { handle, at_ns: now, len, bytes },

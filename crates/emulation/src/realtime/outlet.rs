@@ -29,7 +29,7 @@ use submitted::SubmittedFrames;
 /// Default time that a refused frame waits for space, in ns.
 const REFUSED_TIMEOUT_NS: Nanos = 10_000_000;
 
-/// Fewest contiguous frames for which a separate copy loop is faster.
+/// Minimum number of contiguous frames for which a separate copy loop is faster.
 const MIN_CONTIGUOUS_FRAMES: u32 = 8;
 
 /// The output of one port.
@@ -41,11 +41,11 @@ pub(super) struct PortOutlet {
     prefetched: usize,
     /// Release times of the frames in bursts without a common delay, in order.
     releases: VecDeque<Nanos>,
-    /// Number of frames enqueued since the start. `total_done` counts how many of these were sent
-    /// or dropped.
+    /// Number of frames enqueued since the start. `total_done` is the number of these frames that
+    /// were sent or dropped.
     total_due: u64,
     total_done: u64,
-    /// When the port first refused the waiting frames, in the order of the frames.
+    /// For the waiting frames, in order: when the port first refused them.
     refused: VecDeque<RefusedFrames>,
     /// Frames submitted to the port since its last sync.
     submitted: SubmittedFrames,
@@ -65,7 +65,7 @@ struct DueBurst {
     delay_ns: Option<Nanos>,
     /// The link that delivered the frames.
     link: LinkId,
-    /// Handle that the next enqueued frame must have to extend this burst.
+    /// Handle that the next enqueued frame must have if it is to extend this burst.
     next: FrameHandle,
 }
 
@@ -130,8 +130,8 @@ impl PortOutlet {
         !self.due.is_empty()
     }
 
-    /// Sends due frames, as many as the port accepts; returns their number. The sent frames get, as
-    /// departure time, the time that `clock` returns after the sync.
+    /// Sends due frames, as many as the port accepts; returns their number. Their departure time
+    /// is the time that `clock` returns after the sync.
     pub(super) fn flush<T: FrameTap>(
         &mut self,
         queue: &mut dyn Queue,
@@ -144,7 +144,8 @@ impl PortOutlet {
         if let Some(most) = self.late_drop {
             self.drop_later_than(most, store, tap, now);
         }
-        // The sync also takes back completed slots, so there may be space again.
+        // The sync also takes back the slots of sent frames, so afterwards there may be space
+        // again.
         let mut sent = 0;
         loop {
             let tx = queue.rings().tx;
@@ -241,7 +242,7 @@ impl PortOutlet {
         }
     }
 
-    /// Takes at most `most` frames of the first burst. `releases` stays unchanged.
+    /// Takes at most `most` frames from the first burst. `releases` stays unchanged.
     #[inline]
     fn take_front(&mut self, most: u32, store: &EmulationStore) -> Option<DueBurst> {
         let first = self.due.front_mut()?;
@@ -348,7 +349,8 @@ impl PortOutlet {
         due.burst.packets
     }
 
-    /// Returns each frame of `due`, which was just taken off the front, with its release time.
+    /// Returns the deliveries of the frames of `due`, each with its release time. The caller has
+    /// just taken `due` off the front.
     fn deliveries(&self, due: &DueBurst, store: &EmulationStore) -> Vec<Delivery> {
         let (mut next, mut own) = (due.burst.handle, self.releases.iter());
         let frame = |_| {
@@ -381,7 +383,7 @@ fn copy(
 }
 
 impl DueBurst {
-    /// Returns whether `frame`, which has its own release time, can extend this burst.
+    /// Returns whether `frame`, which has its own release time, extends this burst.
     #[inline(always)]
     fn takes(&self, link: LinkId, frame: FrameHandle) -> bool {
         self.next == frame && self.link == link && self.delay_ns.is_none()

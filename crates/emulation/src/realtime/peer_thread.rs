@@ -41,8 +41,8 @@ use crate::store::{
 use termination::Termination;
 use wake_flag::{WakeFlag, WakeReason};
 
-/// Maximum number of frames that are taken over from the other thread at once. If one burst has
-/// more frames, it is taken over as a whole. Between two such batches, due frames are sent.
+/// Maximum number of frames that are taken over from the other thread at once, except that a
+/// single burst is never split. Between two such batches, due frames are sent.
 const MAX_TRANSFER_FRAMES: u64 = 256;
 /// Number of chunks for frames that the other thread has not taken, in addition to the chunks for
 /// one batch.
@@ -63,8 +63,7 @@ pub(super) struct PeerThread {
     termination: Arc<Termination>,
     /// Whether both threads have finished and this thread has noticed.
     is_over: bool,
-    /// Whether this thread has nothing to do but wait until its peer has taken all frames from the
-    /// ring.
+    /// Whether this thread has nothing to do until its peer has taken all frames from the ring.
     waits_for_peer: bool,
 }
 
@@ -79,16 +78,16 @@ struct Parker {
 /// The direction to the other thread.
 struct PeerTx {
     store: EmulationStore,
-    /// Chunks that the largest batch fills.
+    /// Number of chunks that the largest batch fills.
     batch_chunks: usize,
-    /// Frames in the chunk that is being filled.
+    /// Frames in the chunk that is being filled, as bursts.
     open: Vec<Burst>,
-    /// Empty lists, to be reused for `open`.
+    /// Empty lists that are reused for `open`.
     lists: Vec<Vec<Burst>>,
     outgoing: Producer<ChunkTransfer>,
     returned: Consumer<ChunkTransfer>,
     handed_over: PacketCounts,
-    /// Whether the other thread has no more frames to take.
+    /// Whether the other thread has taken all frames, so that it waits for more.
     peer_is_starved: Arc<SharedHint>,
 }
 
@@ -97,13 +96,13 @@ struct PeerRx {
     incoming: Consumer<ChunkTransfer>,
     returns: Producer<ChunkTransfer>,
     class: LifetimeClass,
-    /// A chunk that does not fit into the store yet.
+    /// A chunk for which the store had no space yet; `None` if there is none.
     waiting: Option<ChunkTransfer>,
     /// Bursts of the chunk that was adopted last. Bursts from index `next` on are not taken yet.
     bursts: Vec<Burst>,
     next: usize,
     taken_over: PacketCounts,
-    /// Whether this thread has no more frames to take.
+    /// Whether this thread has taken all frames, so that it waits for more.
     is_starved: Arc<SharedHint>,
 }
 
@@ -179,7 +178,7 @@ impl PeerThread {
         batch
     }
 
-    /// Returns whether no frames can be taken from the port, because too few chunks are free.
+    /// Returns whether too few chunks are free to take frames from the port.
     pub(super) fn lacks_chunks(&self) -> bool {
         self.tx.lacks_chunks()
     }
@@ -249,7 +248,7 @@ impl AsFd for PeerThread {
 
 /// Creates one direction, for batches of `batch_bytes` from port `index`.
 fn channel(batch_bytes: usize, index: usize) -> (PeerTx, PeerRx) {
-    // The end of a chunk that is left unused is shorter than the longest frame.
+    // At the end of a chunk, fewer bytes stay unused than the longest frame has.
     let batch_chunks = batch_bytes.div_ceil(CHUNK_BYTES - MAX_FRAME_BYTES - 8) + 1;
     let chunks = 2 * batch_chunks + SPARE_CHUNKS;
     let (there, from) = RingBuffer::new(chunks);
@@ -326,7 +325,7 @@ impl PeerTx {
 }
 
 impl PeerRx {
-    /// Takes over a chunk, if there is one and the store has room for it.
+    /// Takes over a chunk. Returns false if there is none or the store has no space for it.
     fn unpack(&mut self, store: &mut EmulationStore) -> bool {
         let Some(mut transfer) = self.waiting.take().or_else(|| self.incoming.pop().ok()) else {
             return false;

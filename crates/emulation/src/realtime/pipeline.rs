@@ -54,7 +54,7 @@ impl<T: FrameTap> Emulator<T> {
         });
         let peers = PeerThread::pair([ends[0].0, ends[1].0])?;
         ends.iter_mut().zip(peers).for_each(|((_, side), peer)| side.peer = Some(Box::new(peer)));
-        // The storage limit is for both threads together.
+        // The storage limit applies to both threads together, so each thread gets half.
         let options =
             RealtimeOptions { storage_bytes: options.storage_bytes / 2, ..options.clone() };
         let second = tap.split();

@@ -50,12 +50,12 @@ pub enum ThreadScheduling {
     Ordinary,
 }
 
-/// Priority among real-time threads: above ordinary ones, below the kernel's own.
+/// Priority among real-time threads: above ordinary threads, and below the kernel's own.
 const RT_PRIORITY: u8 = 10;
 /// The highest weight of ordinary threads.
 const MIN_NICE: i32 = -20;
 
-/// Binds the calling thread to `cpu`, if one is given, gives it the highest suitable scheduling
+/// Binds the calling thread to `cpu`, if one is given. Gives it the highest suitable scheduling
 /// class that the kernel permits, and makes its sleeps end on time.
 ///
 /// `threads` is the number of threads placed this way. If the machine has no more CPUs than that,
@@ -112,7 +112,7 @@ fn isolated_cpus() -> Vec<usize> {
     read.flat_map(|list| cpus_of(&list)).collect()
 }
 
-/// Parses a CPU list in the kernel's format: `2-3,7`.
+/// Parses a CPU list in the kernel's format, for example `2-3,7`.
 fn cpus_of(list: &str) -> Vec<usize> {
     let range = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -139,22 +139,22 @@ pub(crate) struct PausePacer {
     worked_ns: Nanos,
 }
 
-/// What [`PausePacer`] must do for a thread.
+/// What [`PausePacer`] does for a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PauseAction {
     Nothing,
-    /// Make the thread pause.
+    /// Makes the thread pause.
     Pauses,
-    /// Make the thread a real-time thread once other threads preempt it.
+    /// Makes the thread a real-time thread once another thread preempts it.
     Precedence,
 }
 
 impl PausePacer {
-    /// Interval between checks for a thread that sleeps between frames and hardly ever needs a
-    /// pause, in ns.
+    /// Interval in ns between checks for a thread that sleeps between frames. Such a thread hardly
+    /// ever needs a pause.
     const LONG_PERIOD_NS: Nanos = 10_000_000;
-    /// Interval between checks for a thread that spins and needs a short pause in each interval, in
-    /// ns.
+    /// Interval in ns between checks for a thread that spins. Such a thread needs a short pause in
+    /// each interval.
     const SHORT_PERIOD_NS: Nanos = 1_000_000;
     /// Maximum share of CPU time in the elapsed time, in permille. It is less than the kernel's
     /// limit of 950.
@@ -267,7 +267,7 @@ mod tests {
         for (period, most) in
             [(PausePacer::LONG_PERIOD_NS, 1_000_000), (PausePacer::SHORT_PERIOD_NS, 100_000)]
         {
-            // One second of periods in which the thread is always busy except for the pauses.
+            // Simulates one second in which the thread is always busy except for the pauses.
             let (mut time, mut worked, mut longest) = (0, 0, 0);
             while time < 1_000_000_000 {
                 let pause = pause(period, period, period);
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_spins_goes_first_only_once_others_kept_it_from_its_cpu() {
-        // Which scheduling is permitted depends on the machine. So the test checks only when
+        // Which scheduling class is permitted depends on the machine. So the test checks only when
         // real-time scheduling is requested.
         let spins = ThreadPlacement {
             scheduling: ThreadScheduling::Favoured,
@@ -296,8 +296,8 @@ mod tests {
             let start = slipring_port::now();
             breather.pause_if_due(start);
             assert_eq!(breather.need, PauseAction::Precedence, "nothing is known yet");
-            // The elapsed time equals the CPU time, which means that no other thread ran on this
-            // CPU.
+            // Now the elapsed time equals the CPU time, which means that no other thread ran on
+            // this CPU.
             breather.check(start);
             assert_eq!(breather.need, PauseAction::Precedence);
             breather.check(start + 5 * PausePacer::SHORT_PERIOD_NS);

@@ -169,10 +169,10 @@ fn a_port_that_takes_nothing_keeps_frames_for_a_while_and_loses_them_by_name() {
     for round in 0..4u8 {
         (0..40).for_each(|i| bench.send(&frame(round * 40 + i, 60)));
         bench.turn(START);
-        // This turn returns the slots that were read.
+        // This turn returns the slots of the frames that were read.
         bench.turn(START);
     }
-    // The pipe has 63 slots, and no program has read its frames yet.
+    // The pipe has 63 slots, and no program has read frames from it yet.
     bench.turn(START + DELAY);
     bench.turn(START + DELAY + 10_000_000);
     assert_eq!(bench.account().exits[1].waiting.packets, 160 - 63);

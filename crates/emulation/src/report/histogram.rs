@@ -16,7 +16,7 @@
 const COARSE_BITS: u32 = 7;
 const FINE_BITS: u32 = 9;
 /// The first value with finer buckets: about an eighth of a millisecond. The delays of links are
-/// longer than this, and the delays caused by this program are shorter.
+/// mostly longer than this, and the delays that this program causes are shorter.
 const FINE_FROM: u64 = 1 << 17;
 
 /// A histogram of values in ns, bytes or packets.
@@ -67,7 +67,7 @@ impl Histogram {
     pub fn record_equal(&mut self, value: u64, count: u64) {
         let Some(more) = count.checked_sub(1) else { return };
         self.record(value);
-        // The bucket exists now, because the value was recorded once.
+        // The bucket exists, because the value was already recorded once.
         self.counts[bucket(value) - self.base] += more;
         self.count += more;
         let deviation = value.wrapping_sub(self.origin) as i64 as f64;
@@ -75,7 +75,7 @@ impl Histogram {
         self.squares += deviation * deviation * more as f64;
     }
 
-    /// Counts `values`, which `batch` must summarize. If they are close together, this costs a
+    /// Counts `values`, whose summary is `batch`. If the values are close together, this costs a
     /// fraction of [`Self::record`] per value.
     #[inline]
     pub fn record_all(&mut self, batch: &HistogramBatch, values: impl Iterator<Item = u64>) {
@@ -259,7 +259,7 @@ impl HistogramBatch {
         self.squares = self.squares.wrapping_add(deviation.wrapping_mul(deviation) as u64);
     }
 
-    /// Creates a batch of the values `top - offset`, for all offsets in `falls`.
+    /// Creates the summary of the values `top - offset`, for all offsets in `falls`.
     #[inline]
     pub fn descending(histogram: &Histogram, top: u64, falls: &DescendingOffsets) -> Self {
         let &DescendingOffsets { count, first, last, sum, squares } = falls;
@@ -275,7 +275,7 @@ impl HistogramBatch {
         Self { origin, count, min, max, sum, squares }
     }
 
-    /// Returns the maximum.
+    /// Returns the maximum of the added values.
     pub fn max(&self) -> u64 {
         self.max
     }
@@ -330,8 +330,8 @@ const fn bucket(value: u64) -> usize {
     }
 }
 
-/// Returns the right shift that [`bucket`] applies to the values from `min` to `max`, if it is the
-/// same for all of them.
+/// Returns the right shift that [`bucket`] applies to the values from `min` to `max`; `None` if it
+/// is not the same for all of them.
 #[inline]
 fn common_shift(min: u64, max: u64) -> Option<u32> {
     let bits = if min < FINE_FROM { COARSE_BITS } else { FINE_BITS };
@@ -384,7 +384,8 @@ mod tests {
 
     #[test]
     fn quantiles_of_a_narrow_distribution_are_told_apart() {
-        // Around 20.2 ms, 0.2 ms wide, uniform: a few buckets, two of them partly used.
+        // 1001 values, evenly spread over 0.2 ms around 20.2 ms: they fall into a few buckets, two
+        // of which they cover only partly.
         let narrow = of((0..=1000).map(|i| 20_120_000 + i * 200));
         for (quantile, exact) in [(0.01, 20_122_000), (0.5, 20_220_000), (0.99, 20_318_000)] {
             let found = narrow.quantile(quantile);

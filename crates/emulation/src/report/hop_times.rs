@@ -22,8 +22,8 @@ pub struct HopEntry {
 }
 
 impl HopTimes {
-    /// Records that a frame enters another link. Returns how it entered the previous link, unless
-    /// this was the frame's first link.
+    /// Records that a frame enters another link. Returns how it entered the previous link; `None`
+    /// if that was the frame's first link.
     pub fn enter_next(&mut self, handle: FrameHandle, at_ns: u64) -> Option<HopEntry> {
         self.0.insert(handle, HopEntry { at_ns, is_copy: false })
     }
@@ -35,8 +35,8 @@ impl HopTimes {
         }
     }
 
-    /// Removes a frame that leaves its last link or is lost. Returns how it entered the link,
-    /// unless this was the frame's first link.
+    /// Removes a frame that leaves its last link or is lost. Returns how it entered that link;
+    /// `None` if that was the frame's first link.
     #[inline]
     pub fn take(&mut self, handle: FrameHandle) -> Option<HopEntry> {
         if self.0.is_empty() { None } else { self.0.remove(&handle) }

@@ -43,8 +43,9 @@ pub struct LinkReport<'m> {
     pub classes: Vec<String>,
     pub requested: RequestedLink,
     pub counters: LinkCounters,
-    /// Measurements of departing frames, if the run made any.
+    /// Measurements of departing frames; `None` if the run made none.
     pub measured: Option<&'m LinkMeasurement>,
-    /// For each failed user model, the name of its stage (such as delay) and its first error.
+    /// For each user model that failed, a sentence with the name of its stage (such as delay) and
+    /// its first error.
     pub model_failures: Vec<String>,
 }

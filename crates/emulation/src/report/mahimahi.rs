@@ -100,7 +100,7 @@ impl MahimahiLog {
 #[derive(Debug)]
 enum LinkCapacity {
     Unknown,
-    /// Bits per second, logged at the end of each millisecond.
+    /// A constant rate in bits per second, logged at the end of each millisecond.
     Constant {
         bps: u64,
         reported_ms: u64,
@@ -125,7 +125,8 @@ impl LinkCapacity {
         }
     }
 
-    /// Takes the next opportunity, if it is not after `until_ns`: its time in ns, and its bytes.
+    /// Takes the next opportunity and returns its time in ns and its bytes; `None` if it is after
+    /// `until_ns`.
     fn next_until(&mut self, until_ns: u64) -> Option<(u64, u64)> {
         match self {
             Self::Unknown => None,

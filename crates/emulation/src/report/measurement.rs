@@ -59,7 +59,7 @@ pub struct LinkMeasurement {
     per_s: RateWindows,
     bytes: u64,
     span: Option<DepartureSpan>,
-    /// Bytes of frames sent on the line: without framing, and with framing.
+    /// Bytes of the frames that went on the line: without framing, and with framing.
     line: (u64, u64),
 }
 
@@ -68,7 +68,8 @@ pub struct LinkMeasurement {
 struct DepartureSpan {
     first_ns: u64,
     last_ns: u64,
-    /// Bytes of the first departure, which were transmitted before the measured time began.
+    /// Bytes of the first departure. They do not count for the rate, because they were transmitted
+    /// before the measured time began.
     first_bytes: u64,
 }
 
@@ -109,7 +110,7 @@ impl LinkMeasurement {
         }
     }
 
-    /// Counts a departure in virtual time, where no frame is late.
+    /// Counts a departure in virtual time, where frames are never late.
     #[inline]
     pub fn released(&mut self, seen: &DeliveredFrame) {
         self.delay.record(seen.sent_ns.saturating_sub(seen.arrival_ns));

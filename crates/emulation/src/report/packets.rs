@@ -85,7 +85,8 @@ impl PacketLog {
         self.write(record(tx_interface(port), frame, Some(TcVerdict::Passed)))
     }
 
-    /// Logs the loss of a frame that arrived at `port`; `link` names the link that lost it, if any.
+    /// Logs the loss of a frame that arrived at `port`. `link` is the name of the link that lost
+    /// the frame; `None` if no link lost it.
     ///
     /// # Errors
     /// [`Failure`] if the log cannot be written.

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub struct RequestedLink {
     /// The rate of the line.
     pub rate: String,
-    /// The rate if it is constant, in bits per second including framing.
+    /// The rate in bits per second including framing; `None` if it is not constant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
     /// The queue: limits and discipline.
@@ -29,28 +29,29 @@ pub struct RequestedLink {
     pub order: &'static str,
     /// Losses before and after the queue.
     pub loss: String,
-    /// The policer's rate, burst and action.
+    /// The policer's rate, burst and action; `None` if there is no policer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub police: Option<String>,
-    /// Which frames are held back so that other frames overtake them.
+    /// Which frames are held back so that other frames overtake them; `None` if none are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,
-    /// Which bytes of frames are overwritten, and how.
+    /// Which bytes of frames are overwritten, and how; `None` if none are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mangle: Option<String>,
-    /// How often bits are inverted.
+    /// How often bits are inverted; `None` if they are not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<String>,
-    /// How often frames are duplicated.
+    /// How often frames are duplicated; `None` if they are not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<String>,
-    /// The dummynet profile, which gives the extra time that frames occupy the line.
+    /// The dummynet profile, which gives the extra time that frames occupy the line; `None` if
+    /// there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Time that is subtracted from every delay.
+    /// Time that is subtracted from every delay; `None` if nothing is subtracted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<String>,
-    /// The mean share of frames that all loss models together drop, if it does not depend
+    /// The mean share of frames (0 to 1) that all loss models together drop; `None` if it depends
     /// on the frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_share: Option<f64>,
@@ -317,7 +318,8 @@ fn share(losses: &[LossSpec]) -> Option<f64> {
     losses.iter().try_fold(1.0, kept).map(|kept| 1.0 - kept)
 }
 
-/// Returns the mean share of frames that a model drops, if it does not depend on the frames.
+/// Returns the mean share of frames (0 to 1) that a model drops; `None` if it depends on the
+/// frames.
 fn model_share(model: &LossModel) -> Option<f64> {
     match model {
         LossModel::Bernoulli(chance) => Some(chance.to_f64()),

@@ -12,8 +12,7 @@ use super::requested::{percent, time};
 const NAME_WIDTH: usize = 8;
 const REQUESTED_WIDTH: usize = 34;
 
-/// Returns a few lines for each link that had frames. If no link had any, returns them for all
-/// links.
+/// Returns a few lines for each link that had frames; if no link had frames, for all links.
 pub(crate) fn summary(links: &[LinkReport<'_>]) -> String {
     let busy = |link: &&LinkReport<'_>| link.counters.input.packets > 0;
     let any = links.iter().any(|link| busy(&link));

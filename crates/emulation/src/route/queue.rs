@@ -29,7 +29,7 @@ const RETRY_NS: Nanos = 50_000;
 /// A gate, shared by the queues of a port.
 pub(super) type SharedGateway = Arc<Mutex<GatewayPort>>;
 
-/// A queue with a gate in front of it.
+/// A port's queue with a gate in front of it.
 pub(super) struct GatewayQueue {
     name: String,
     gate: SharedGateway,

@@ -22,7 +22,7 @@ use super::{
 /// If a chunk has fewer bytes in use than this, its frames are copied and the chunk is not moved.
 const MIN_KEPT_BYTES: usize = CHUNK_BYTES / 8 * 7;
 
-/// A chunk in transit: with frames on its way to the taker, empty on its way back.
+/// A chunk in transit. On its way to the taker, it holds frames; on its way back, it is empty.
 #[derive(Debug)]
 pub(crate) struct ChunkTransfer {
     /// The chunk's number in the giver's store.

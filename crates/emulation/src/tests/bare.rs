@@ -78,8 +78,8 @@ fn a_k_of_a_queue_is_1000_bytes_except_under_the_name_of_tlem() {
     assert!(bytes(classic("-Q 64k").unwrap()).contains("65536"));
 }
 
-/// Returns the result of one setting as a flag, in a file (quoted and bare), in `--set` and over
-/// the socket: the link, or the refusal without its location.
+/// Returns the result of giving one setting in five ways: as a flag, in a file (quoted and bare),
+/// in `--set`, and over the socket. The result is the link, or the refusal without its location.
 fn everywhere(flag: &str, setting: &str, value: &str) -> [Result<String, String>; 5] {
     let link = |network: slipring_link::NetworkSpec| format!("{:?}", network.links[0].spec);
     let why = |error: String| {
@@ -105,7 +105,7 @@ fn everywhere(flag: &str, setting: &str, value: &str) -> [Result<String, String>
     [
         typed.map_err(|error| why(message(&error))),
         quoted.clone().map(link).map_err(why),
-        // In TOML, anything but a number needs quotes.
+        // In TOML, every value except a number needs quotes.
         if value.parse::<f64>().is_ok() { bare } else { quoted.clone() }.map(link).map_err(why),
         set(serde_json::json!(value)),
         set(number),

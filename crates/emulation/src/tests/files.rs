@@ -588,14 +588,16 @@ fn a_trace_that_begins_late_is_explained_with_its_first_value_from_the_start() {
         let plan = plan(&format!("--virtual a b {flag}")).unwrap();
         crate::config::explain(&plan.network, 1).text()
     };
-    // 10 Mbit/s for 6 s and 20 Mbit/s for 2 s: the last row lasts as long as the row before it.
+    // The rate is 10 Mbit/s for 6 s and 20 Mbit/s for 2 s: the last row lasts as long as the row
+    // before it.
     let rate = explained("-B steps,@", "late.csv", "time_s,rate_mbit\n4,10\n6,20\n");
     assert!(rate.contains("2 steps in 8 s, mean 12.5 Mbit/s"), "{rate}");
-    // 10 ms for 9 s, then 90 ms for 1 s.
+    // The delay is 10 ms for 9 s, then 90 ms for 1 s.
     let rows = "time_s,delay_ms\n8,10\n9,90\n";
     let delay = explained("-D trace,@", "delay.csv", rows);
     assert!(delay.contains("trace of 2 steps in 10 s, mean 18 ms"), "{delay}");
-    // 10 ms for 8 s, then up to 90 ms within a second, then 90 ms for a second.
+    // The delay is 10 ms for 8 s, then rises to 90 ms within a second, and stays at 90 ms for a
+    // second.
     let smooth = explained("-D trace,@,smooth=true", "smooth.csv", rows);
     assert!(smooth.contains("mean 22 ms"), "{smooth}");
 }

@@ -3,7 +3,7 @@
 #[test]
 fn a_capture_at_the_second_end_is_written_and_refused_where_it_exists() {
     let dir = tempfile::tempdir().unwrap();
-    // Headers of a capture file and of one frame of 60 bytes.
+    // The headers of a capture file and of its only frame, which has 60 bytes.
     let file = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1, 1, 0, 60, 60];
     let file: Vec<u8> = file.iter().flat_map(|word| word.to_le_bytes()).chain([0; 60]).collect();
     for name in ["a.pcap", "c.pcap"] {

@@ -24,9 +24,10 @@ pub(crate) const CHUNK_BYTES: usize = 1 << 19;
 const NUMBER_BITS: u32 = 15;
 /// Maximum number of frames in a chunk. Only records without data could exceed it.
 pub(crate) const MAX_FRAMES: usize = 1 << NUMBER_BITS;
-/// Maximum number of chunks: 64 GiB.
+/// Maximum number of chunks; together they hold 64 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - NUMBER_BITS);
-/// Memory that a copy needs besides its bytes: its entries in this table and inside the links.
+/// Bytes of memory that a copy needs in addition to its data: its entries in this table and inside
+/// the links.
 const COPY_OVERHEAD_BYTES: usize = 64;
 
 /// Consecutive records of a capture, and where their frames are.
@@ -93,7 +94,7 @@ pub struct ChunkTable {
     slots: Vec<ChunkSlot>,
     /// Slots without a chunk.
     vacant: Vec<u32>,
-    /// Number of the slot that receives copies.
+    /// Number of the slot that receives copies; `None` if there is none.
     open: Option<u32>,
 }
 

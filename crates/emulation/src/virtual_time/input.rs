@@ -31,7 +31,7 @@ pub struct CaptureInput {
     path: String,
     chunks: Receiver<Result<CaptureChunk, CaptureFault>>,
     spare: Sender<CaptureChunk>,
-    /// The first frames, if [`Self::begin`] has read them.
+    /// The first frames, if [`Self::begin`] has read them; `None` afterwards and before.
     first: Option<CaptureChunk>,
     unordered: u64,
     /// Set by the owner of the run to stop reading, even while a pipe has no data.
@@ -54,7 +54,7 @@ enum CaptureFault {
     },
     Open(io::Error),
     Io(io::Error),
-    /// A pipe cannot be read a second time.
+    /// The capture is a pipe, which cannot be read a second time.
     ReadOnce,
 }
 
@@ -75,8 +75,9 @@ impl CaptureInput {
         let path = path.to_owned();
         let reading = path.clone();
         thread::Builder::new().name("read capture".to_owned()).spawn(move || {
-            // The thread parses untrusted data, so it gives up the privileges, which it does not
-            // need. An error is ignored, because the thread works with them too.
+            // The thread parses untrusted data, so it gives up privileges, which it does not need.
+            // If this fails, the error is ignored, because the thread also works with the
+            // privileges.
             let _ = confine(CapabilitySet::DAC_OVERRIDE, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
             let file = file.map_or_else(|| open(&reading), Ok).map_err(CaptureFault::Open);
             let read = |file| CaptureReader::new(&reading, file).run(passes, &filled, &emptied);

@@ -81,13 +81,15 @@ impl InputFeed {
         Ok(())
     }
 
-    /// Returns the capture time of the next frame, if one is available.
+    /// Returns the capture time of the next frame in ns since 1970; `None` if no frame is
+    /// available.
     pub fn next_ns(&self, chunks: &ChunkTable) -> Option<u64> {
         let pending = self.pending.as_ref()?;
         Some(chunks.chunk(pending.slot).frames[pending.next].captured_ns)
     }
 
-    /// Returns the capture time of the last available frame.
+    /// Returns the capture time of the last available frame in ns since 1970; `None` if no frame
+    /// is available.
     pub fn last_ns(&self) -> Option<u64> {
         Some(self.pending.as_ref()?.last_ns)
     }
@@ -140,7 +142,7 @@ impl InputFeed {
 /// Frames that are about to enter the network.
 #[derive(Debug, Default)]
 pub struct EnteringFrames {
-    /// Zero of the engine's clock, in ns since 1970.
+    /// The time at which the engine's clock is 0, in ns since 1970.
     pub base_ns: u64,
     /// Frames for the network.
     pub arrivals: Vec<FrameArrival>,

@@ -43,7 +43,7 @@ pub(crate) fn run(
         text += &format!("\n{}", report.openmetrics());
     }
     if to_stdout {
-        // The capture is written to standard output, so the report must go elsewhere.
+        // The capture is written to standard output, so the report must not go there.
         session.reporter.say(text)?;
     } else {
         let sample = ReportSample {

@@ -40,9 +40,9 @@ pub struct RouteEntry {
     pub metric: u32,
     /// The creator of the route: `RTPROT_*`.
     pub protocol: u8,
-    /// The next hops. If the route uses a next-hop object, those of the object.
+    /// The next hops. If the route uses a next-hop object, these are the next hops of the object.
     pub leads: Vec<RouteLead>,
-    /// The next-hop object.
+    /// The identifier of the route's next-hop object; `None` if it uses none.
     pub next_hop_id: Option<u32>,
     /// The path MTU that the route sets, or 0.
     pub mtu: u32,
@@ -76,7 +76,7 @@ pub struct InterfaceEntry {
     pub mtu: u32,
     /// The MAC address of the interface.
     pub mac: MacAddr,
-    /// The index of the device of which it is a port.
+    /// The index of the bridge, bond or VRF device of which the interface is a port.
     pub master: Option<u32>,
     /// The addresses of the interface with their prefix lengths, the primary addresses first.
     pub addresses: Vec<(IpAddr, u8)>,
@@ -117,7 +117,7 @@ impl Mirror {
         })
     }
 
-    /// Of the routes for exactly this prefix in a table, returns the one that is used.
+    /// Returns the route that is used, among the routes for exactly this prefix in a table.
     #[must_use]
     pub fn route_for(&self, table: u32, (address, len): (IpAddr, u8)) -> Option<RouteEntry> {
         match address {
@@ -216,7 +216,7 @@ impl Mirror {
         self.links.links.get(ifindex).map(|link| link.name.as_str())
     }
 
-    /// Returns what the kernel knows about a neighbour.
+    /// Returns the kernel's entry for a neighbour.
     #[must_use]
     pub fn neighbour(&self, ifindex: u32, address: IpAddr) -> Option<NeighbourInfo> {
         let entry = self.neighbours.get(ifindex, address)?;
@@ -229,9 +229,9 @@ impl Mirror {
         self.neighbours.mac(ifindex, address)
     }
 
-    /// Whether each host on the router's links whose MAC address the kernel knows has an adjacency.
-    /// This is false if there was no space for some hosts, or if a link has no address resolution
-    /// (`IFF_NOARP`).
+    /// Whether there is an adjacency for each host on the router's links whose MAC address the
+    /// kernel knows. This is false if there was no space for some hosts, or if a link has no
+    /// address resolution (`IFF_NOARP`).
     #[must_use]
     pub fn knows_all_hosts(&self) -> bool {
         let resolves = |port: &PortConfig| {
@@ -288,7 +288,8 @@ impl Mirror {
         self.rules.output_tables(family)
     }
 
-    /// Whether an interface is a port of a VRF device, with addresses and routes of its own.
+    /// Whether an interface is a port of a VRF device. Such a device has addresses and routes of
+    /// its own.
     #[must_use]
     pub fn is_vrf_port(&self, ifindex: u32) -> bool {
         let master = self.links.links.get(ifindex).and_then(|link| link.master);

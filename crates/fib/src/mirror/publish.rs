@@ -43,14 +43,16 @@ impl Mirror {
         self.resync.was_dumped(DumpKind::Links).then(|| self.links.publish().1)
     }
 
-    /// Makes indices and blocks available again that no reader can still use.
+    /// Makes indices and blocks available again after the last reader that could use them has
+    /// ended.
     fn settle(&mut self) {
         let Some(newest) = self.published.as_ref().map(|tables| tables.generation) else { return };
         let oldest = self.snapshots.oldest(newest);
         self.targets.settle(oldest);
         self.adjacencies.settle(oldest);
         self.buckets.settle(oldest);
-        // Blocks are retired while tables are written, which is before the newest snapshot.
+        // Blocks are retired while tables are written, that is before the newest snapshot exists.
+        // So they are free only when all readers use the newest one.
         if oldest == newest {
             self.vrfs.iter_mut().for_each(|vrf| vrf.v4.reclaim());
         }

@@ -11,7 +11,7 @@ use crate::tables::{NextHopAddress, Target, TargetIndex, VrfIndex};
 /// A neighbour that routes use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GatewayRequest {
-    /// The index of the interface, as routes name it.
+    /// The index of the interface, to which routes refer.
     pub ifindex: u32,
     /// The address.
     pub address: IpAddr,

@@ -57,7 +57,8 @@ impl Mirror {
         if is_dump { Origin::Dump } else { Origin::Notification }
     }
 
-    /// Begins a dump, before the request for it is sent. A kind is dumped once at a time.
+    /// Begins a dump. Call this before the request for the dump is sent. Only one dump of each kind
+    /// may run at a time.
     pub fn begin_dump(&mut self, kind: DumpKind) {
         self.resync.begin(kind);
         if matches!(kind, DumpKind::Ipv4Routes | DumpKind::Ipv6Routes) {
@@ -142,8 +143,8 @@ impl Mirror {
         let origin = self.origin(DumpKind::Links, header);
         let link = KernelLink::of(message);
         let Some(before) = self.links.links.set(ifindex, link, origin) else {
-            // The interface may have been up earlier, before we knew of it, and a running dump may
-            // still contain routes of that time.
+            // The interface may have been up earlier, before the mirror knew of it. A running dump
+            // may still contain routes of that time.
             let is_dumping = self.resync.is_running(DumpKind::Ipv4Routes)
                 || self.resync.is_running(DumpKind::Ipv6Routes);
             if !(is_up && has_carrier) && is_dumping && origin == Origin::Notification {
@@ -158,8 +159,8 @@ impl Mirror {
             Some(before) if before.flags.has_carrier() && !has_carrier => {
                 self.lost_link(ifindex, false)
             }
-            // The kernel announces the routes that return, but does not announce next hops that
-            // work again.
+            // The kernel announces the routes that exist again, but not that next hops of remaining
+            // routes work again.
             Some(before) if !before.is_up() && is_up => self.resync.want(DumpSet::ROUTING),
             _ => {}
         }
@@ -170,7 +171,8 @@ impl Mirror {
         self.links.has_changed = true;
         self.has_stale_specs = true;
         let gone = self.next_hops.purge_link(ifindex);
-        // Unknown objects, and routes that use them, may also have been removed.
+        // If next-hop objects are not known completely, routes that use unknown objects may also
+        // have been removed.
         let knows_all = !self.resync.wanted().contains(DumpKind::NextHops)
             && !self.resync.is_running(DumpKind::NextHops);
         if !gone.is_empty() || is_down || !knows_all {
@@ -183,7 +185,7 @@ impl Mirror {
         let purge = Purge::Link(ifindex);
         let links = &self.links.links;
         let is_dead = |hop: &SpecHop| links.get(hop.ifindex).is_none_or(|link| !link.is_up());
-        // A route that has another next hop that is alive stays.
+        // A route stays if it has another next hop that is alive.
         self.specs.purge(|spec| purge.concerns(spec) && spec.hops.named().iter().all(is_dead));
         self.note_purge(&purge);
     }
@@ -194,7 +196,7 @@ impl Mirror {
         self.v6.note_purge(purge);
     }
 
-    /// Handles the removal of next-hop objects: the routes that use them are removed, too.
+    /// Handles the removal of next-hop objects. The kernel also removes the routes that use them.
     fn lost_next_hops(&mut self, gone: &[u32]) {
         if gone.is_empty() {
             return;
@@ -247,7 +249,8 @@ impl Mirror {
     fn retry_refused(&mut self) {
         let refused = self.v4.refused + self.v6.refused;
         let limit = self.config.limits.routes;
-        // Only when a twentieth of the space is free, not after each single deletion.
+        // Refused routes are requested only when a twentieth of the space is free, not after each
+        // deletion.
         if refused > 0 && self.v4.len() + self.v6.len() < limit - limit / 20 {
             for kind in [DumpKind::Ipv4Routes, DumpKind::Ipv6Routes] {
                 if !self.resync.is_running(kind) {
@@ -317,8 +320,8 @@ impl Mirror {
         }
         let origin = self.origin(DumpKind::Settings, header);
         if origin == Origin::Notification && self.resync.is_running(DumpKind::Settings) {
-            // A notification contains only some settings. For the others, the dump's values would
-            // not be taken over, so the dump must be repeated.
+            // A notification contains only some settings. The dump's values of the other settings
+            // would be ignored, so the dump must be repeated.
             self.resync.interrupt(Some(DumpKind::Settings));
         }
         if origin == Origin::Notification && message.scope == NetconfScope::Default {
@@ -342,7 +345,7 @@ impl Mirror {
     fn receive_rule(&mut self, change: Change, message: &RuleMessage<'_>, header: NetlinkHeader) {
         let origin = self.origin(DumpKind::Rules, header);
         if origin == Origin::Notification {
-            // The list of a running dump would lose the change.
+            // The list of the running dump may lack this change, so the dump must be repeated.
             if self.resync.is_running(DumpKind::Rules) {
                 self.resync.interrupt(Some(DumpKind::Rules));
             }

@@ -20,7 +20,7 @@ enum Resolved {
     Neighbours(Vec<(AdjacencyKey, u16)>),
 }
 
-/// When as many indices as this are free, the routes that found no free index get one.
+/// When this many indices are free, routes without an index are evaluated again.
 const ENOUGH: usize = 64;
 
 impl Mirror {
@@ -203,7 +203,8 @@ impl Mirror {
     fn usable(&self, hops: &[SpecHop]) -> Option<Vec<(AdjacencyKey, u16)>> {
         let mut keys: Vec<(AdjacencyKey, u16)> = Vec::with_capacity(hops.len());
         for hop in hops {
-            // If the interface is not known yet, packets are left to the kernel, which knows it.
+            // If the mirror does not know the interface yet, packets are left to the kernel, which
+            // does.
             let link = self.links.links.get(hop.ifindex)?;
             let (port, _) = self.links.port(hop.ifindex)?;
             let is_skipped = !link.flags.has_carrier()

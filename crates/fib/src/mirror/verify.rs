@@ -39,13 +39,13 @@ const STEP_ROUTES: usize = 4096;
 pub(super) struct Check {
     v4: RouteCheck<u32>,
     v6: RouteCheck<u128>,
-    /// The ranges whose lookups still have to be compared.
+    /// The ranges in which lookups are not yet compared.
     ranges: PendingRanges,
     /// Number of ranges for which the lookup structures disagree with the routes.
     wrong: u64,
 }
 
-/// Prefixes in which lookups are to be compared, by VRF.
+/// The prefixes in which lookups are not yet compared, by VRF.
 #[derive(Debug)]
 struct PendingRanges {
     v4: Vec<(VrfIndex, RoutePrefix<u32>)>,
@@ -74,7 +74,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Compares a route of the dump.
+    /// Compares a route of the verification's dump with the mirror.
     pub fn verify(&mut self, route: &RouteMessage<'_>) {
         let Some(check) = &mut self.check else { return };
         match route.family {
@@ -83,12 +83,12 @@ impl Mirror {
         }
     }
 
-    /// Performs a part of the work after both dumps, in some milliseconds: counts routes that the
-    /// dumps did not contain, and compares the lookup structures with the routes of the last
-    /// publication. Returns the report after the last part.
+    /// Performs the next part of the work after both dumps, which takes some milliseconds. The work
+    /// is to count routes that the dumps did not contain, and to compare the lookup structures with
+    /// the routes of the last publication. Returns the report after the last part.
     ///
     /// # Errors
-    /// If the mirror has begun to dump routes meanwhile, which ends a verification.
+    /// If the mirror has begun to dump routes in the meantime, which ends a verification.
     pub fn end_verify(&mut self) -> Result<Option<VerifyReport>, VerifyBusy> {
         let mut check = self.check.take().ok_or(VerifyBusy)?;
         if self.verify_part(&mut check) {
@@ -103,7 +103,7 @@ impl Mirror {
         }))
     }
 
-    /// Gives a verification up.
+    /// Abandons the running verification.
     pub fn abort_verify(&mut self) {
         self.check = None;
     }

@@ -35,7 +35,8 @@ pub(super) fn target_of<A: AddressBits>(
     first: RouteRecord,
 ) -> TargetIndex {
     let second = rib.second(prefix, first);
-    // Among separate IPv6 routes with the same metric, the kernel chooses by reachability.
+    // If IPv6 routes with the same metric are separate, the kernel chooses among them by
+    // reachability.
     let is_ambiguous =
         family == RouteFamily::V6 && second.is_some_and(|second| second.key() == first.key());
     if first.covers_refused() || first.tos != 0 || is_ambiguous {
@@ -138,7 +139,7 @@ impl Mirror {
             let state = &mut self.vrfs[vrf];
             if state.v4.set(start, last, &inside).is_err() {
                 let kernel = [(slot, TargetIndex::KERNEL.0)];
-                // A slot with one number needs no block.
+                // If all addresses of a slot have the same target, it needs no block.
                 let written = state.v4.set(slot, slot.filled(SLOT_BITS), &kernel);
                 debug_assert!(written.is_ok(), "a whole slot is always written");
                 state.starved.insert(slot);
@@ -171,7 +172,8 @@ impl Mirror {
         let mut tree = IntervalTree::build(&numbers, self.simd);
         let limit = self.config.limits.ipv6_nodes.max(MIN_NODES);
         let mut crowded = CrowdedPrefixes::default();
-        // Keeps space for changes, because each change without space requires a new tree.
+        // Some nodes are kept free for changes, because each change without space requires a new
+        // tree.
         let mut space = limit - limit / 8;
         while tree.nodes().len() > limit {
             crowded = CrowdedPrefixes::choose(&numbers, space, self.v6.len());

@@ -134,7 +134,7 @@ pub(crate) fn via(prefix: &str, gateway: &str, ifindex: u32) -> KernelMessage {
     bare_route(prefix).address(5, ip(gateway)).number(4, ifindex)
 }
 
-/// A route with several next hops: weight, gateway, interface.
+/// A route with several next hops, each with weight, gateway and interface.
 pub(crate) fn multipath(prefix: &str, hops: &[(u16, &str, u32)]) -> KernelMessage {
     let mut value = Vec::new();
     for (weight, gateway, ifindex) in hops {
@@ -176,7 +176,7 @@ pub(crate) fn next_hop(id: u32, gateway: &str, ifindex: u32) -> KernelMessage {
     KernelMessage::new(104, &fixed).number(1, id).number(5, ifindex).address(6, gateway)
 }
 
-/// `RTM_NEWNEXTHOP` of a group: identifiers and weights.
+/// `RTM_NEWNEXTHOP` of a group. Each member has an identifier and a weight.
 pub(crate) fn group(id: u32, members: &[(u32, u8)]) -> KernelMessage {
     let members: Vec<u8> = members
         .iter()
@@ -185,7 +185,7 @@ pub(crate) fn group(id: u32, members: &[(u32, u8)]) -> KernelMessage {
     KernelMessage::new(104, &[0, 0, 3, 0, 0, 0, 0, 0]).number(1, id).attribute(2, &members)
 }
 
-/// `RTM_NEWRULE`: a table for packets from an interface, or from all.
+/// `RTM_NEWRULE`: a table for packets from an interface, or from all interfaces.
 pub(crate) fn rule(priority: u32, table: u32, input: Option<&str>) -> KernelMessage {
     let fixed = [2, 0, 0, 0, 252, 0, 0, 1, 0, 0, 0, 0];
     let message =

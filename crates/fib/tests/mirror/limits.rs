@@ -148,7 +148,7 @@ fn a_new_index_in_an_old_snapshot_is_the_kernels() {
     assert_eq!(old.targets.len(), usize::from(TargetIndex::MAX) + 1);
     tell(&mut mirror, &[kernel::via("20.0.0.0/8", "10.1.0.2", 1)]);
     publish(&mut mirror);
-    // IPv4 tables change in place.
+    // IPv4 tables change in place, so the old snapshot shows the change.
     assert_eq!(action(&old, "20.1.1.1"), TargetAction::Kernel);
 }
 
@@ -196,7 +196,7 @@ fn end_verify(mirror: &mut Mirror) -> (VerifyReport, usize) {
     }
 }
 
-/// Many /24 and /48 routes; adjacent ones differ.
+/// Returns many /24 and /48 routes. Adjacent prefixes have different next hops.
 fn many_routes(count: u32) -> Vec<kernel::KernelMessage> {
     let route = |at: u32| {
         let (gateway, bytes) = (2 + at % 2, (at << 8 | 20 << 24).to_be_bytes());
@@ -219,7 +219,7 @@ fn the_end_of_a_verification_is_done_in_parts_and_finds_the_same() {
     mirror.begin_verify().unwrap();
     let (report, parts) = end_verify(&mut mirror);
     assert_eq!(report, VerifyReport { extra: 40_006, ..VerifyReport::default() });
-    // Each part processes 4096 routes, and as many ranges of addresses.
+    // Each part processes 4096 routes, or 4096 ranges of addresses.
     assert!(parts > 2 * (40_000 / 4096), "{parts}");
     let truth = [connected_v4(), connected_v6(), routes].concat();
     let report = verify(&mut mirror, &truth);
@@ -237,8 +237,8 @@ fn an_ipv6_tree_without_space_leaves_dense_prefixes_to_the_kernel_and_no_others(
         (0..50).map(|at| kernel::via(&format!("2a00:{at:x}::/32"), "fd01::2", 1)).collect();
     tell(&mut mirror, &sparse);
     publish(&mut mirror);
-    // The first routes come one by one, so that a change finds the tree full; the others come all
-    // at once.
+    // The first routes come one at a time, so that a single change finds the tree full. All others
+    // come at once.
     let mut told = 0;
     while mirror.counters().exhausted_prefixes == 0 {
         tell(&mut mirror, &[dense(told)]);

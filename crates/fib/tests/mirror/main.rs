@@ -105,7 +105,7 @@ pub(crate) fn gateway(tables: &ForwardingTables, destination: &str) -> String {
     }
 }
 
-/// Publishes; there must be something new.
+/// Publishes the changes, of which there must be some.
 pub(crate) fn publish(mirror: &mut Mirror) -> Arc<ForwardingTables> {
     mirror.publish().expect("something has changed")
 }

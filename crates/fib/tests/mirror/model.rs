@@ -105,10 +105,10 @@ pub(crate) enum Expected {
 
 pub(crate) struct Kernel {
     pub(crate) links: BTreeMap<u32, u32>,
-    /// The routes for one prefix and metric, in the order of lookups.
+    /// The routes of the main table. Routes for one prefix and metric are in the order of lookups.
     pub(crate) routes: Vec<Route>,
     pub(crate) objects: BTreeMap<u32, Object>,
-    /// The state, and the last byte of the MAC address; 0 for none.
+    /// The kernel's state of each neighbour, and the last byte of its MAC address; 0 for none.
     pub(crate) neighbours: BTreeMap<(u32, &'static str), (u16, u8)>,
 }
 
@@ -169,7 +169,7 @@ impl Kernel {
         vec![message]
     }
 
-    /// IPv6 combines routes with gateways and the same metric to one route, and announces all its
+    /// IPv6 combines routes with gateways and the same metric into one route, and announces all its
     /// next hops.
     fn add_v6(&mut self, route: Route, flags: u16) -> Vec<KernelMessage> {
         if flags == kernel::REPLACE {
@@ -212,8 +212,8 @@ impl Kernel {
         vec![told.message().flagged(flags)]
     }
 
-    /// `ip route del` of the route at this place; only of one next hop if it is an IPv6 route with
-    /// several.
+    /// `ip route del` of the route at this place. If it is an IPv6 route with several next hops,
+    /// deletes only one of them.
     pub(crate) fn delete(&mut self, at: usize) -> Vec<KernelMessage> {
         if self.routes.is_empty() {
             return vec![];
@@ -223,7 +223,7 @@ impl Kernel {
         match &mut route.lead {
             Lead::Hops(hops) if hops.len() > 1 && route.prefix.contains(':') => {
                 let gone = hops.remove(0);
-                // The kernel also announces the weight, but deletes by address and interface.
+                // The kernel also announces a weight, although it deletes by address and interface.
                 let lead = Lead::Hops(vec![Hop { weight: 1, ..gone }]);
                 vec![Route { lead, ..route.clone() }.message().deleted()]
             }
@@ -263,7 +263,7 @@ impl Kernel {
         told
     }
 
-    /// Removes the routes all of whose next hops are dead: silently, except in IPv6.
+    /// Removes the routes whose next hops are all dead. The kernel announces this only for IPv6.
     fn drop_dead(&mut self, ifindex: u32) -> Vec<KernelMessage> {
         let links = self.links.clone();
         let is_dead = |route: &Route| match &route.lead {

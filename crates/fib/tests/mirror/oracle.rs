@@ -140,7 +140,7 @@ struct World {
     kernel: Kernel,
     mirror: Mirror,
     running: BTreeMap<DumpKind, VecDeque<KernelMessage>>,
-    /// Whether notifications were lost, and not everything was dumped again.
+    /// Whether notifications were lost and some tables were not dumped again since then.
     is_stale: bool,
 }
 

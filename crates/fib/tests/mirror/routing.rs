@@ -93,8 +93,8 @@ fn a_resolved_host_has_an_adjacency_of_its_own_only_on_its_subnet() {
             kernel::connected("10.1.0.0/16", 1),
         ],
     );
-    // One host on the interface of the connected route, one on another interface, and one inside a
-    // longer route.
+    // One host is on the interface of the connected route, one is on another interface, and one is
+    // inside a longer route.
     let hosts = [
         kernel::neighbour(1, "10.1.0.5", 2, 7),
         kernel::neighbour(2, "10.1.0.6", 2, 8),

@@ -94,8 +94,8 @@ fn settings_of_ipv6_are_not_those_of_ipv4() {
     assert!(tables.is_none_or(|tables| modes(&tables)[0] == ReversePathMode::Off));
 }
 
-/// The kernel also applies the default settings to interfaces that have never had an address,
-/// without a notification.
+/// The kernel also applies the default settings to interfaces that have never had an address. It
+/// does not announce this.
 #[test]
 fn after_a_change_of_the_default_settings_are_listed_again() {
     let mut mirror = numbered();

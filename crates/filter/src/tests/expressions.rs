@@ -1,5 +1,5 @@
-//! Tests of expressions: printing them and parsing the result, compiling them, and the messages for
-//! invalid ones.
+//! Tests expressions: a printed expression parses to the same filter, compiled programs are right,
+//! and invalid expressions get the right messages.
 
 use std::format;
 use std::string::String;
@@ -241,7 +241,7 @@ fn nesting_has_a_limit_everywhere() {
         let text = format!("{}{inner}{}", open.repeat(5000), close.repeat(5000));
         let error = Filter::parse(&text).unwrap_err();
         let too_deep = matches!(error, FilterError::TooDeep { limit: 200, .. });
-        // In `port (port (`, the second word is already an error.
+        // The nesting `port (port (` is an error at the second word, before the limit is reached.
         assert!(too_deep || open == "port (", "{open}: {error}");
         assert!(Filter::parse(&format!("{open}{inner}{}", &close)).is_ok(), "{open}");
     }
@@ -271,7 +271,8 @@ fn what_is_in_a_register_is_not_loaded_again() {
 
 #[test]
 fn a_field_behind_another_header_is_loaded_again() {
-    // Both parts read the half word at `x + 18`. But each time, X is the length of another header.
+    // Both parts read the half word at `x + 18`, but X is the length of a different header in each
+    // part.
     let program = compile("tcp[4:2] = 7 or vlan and tcp[0:2] = 7").unwrap();
     let mut frame = [0u8; 80];
     frame[12..20].copy_from_slice(&[0x81, 0, 0, 5, 8, 0, 0x46, 0]);
@@ -358,7 +359,8 @@ fn the_empty_filter_accepts_everything() {
 
 #[test]
 fn no_arp_header_follows_mpls_labels() {
-    // An IPv6 packet. At the offset of ARP's sender address, it contains 10.0.0.1.
+    // An IPv6 packet after an MPLS label. It contains 10.0.0.1 at the offset where ARP has the
+    // sender's address.
     let mut frame = [0; 80];
     frame[12..19].copy_from_slice(&[0x88, 0x47, 0, 0, 0x11, 64, 0x60]);
     frame[32..36].copy_from_slice(&[10, 0, 0, 1]);

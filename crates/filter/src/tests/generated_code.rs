@@ -72,7 +72,7 @@ fn both_targets_of_a_branch_may_be_far() {
     assert_eq!([60, 61].map(|len| program.run(&[], len)), [1, 2]);
 }
 
-/// When one jump becomes long, the distance of another jump may grow. So the layout is repeated
+/// When one jump becomes long, the distance of another jump may grow. So the layout is recomputed
 /// until no jump changes.
 #[test]
 fn jumps_near_the_limit_of_a_byte_reach_their_targets() {
@@ -100,8 +100,8 @@ fn jumps_near_the_limit_of_a_byte_reach_their_targets() {
     }
 }
 
-/// Assembles two paths that meet. On each path, `load` loads the registers. `after` is the code at
-/// which they meet.
+/// Assembles two paths that meet. `load` emits the code that loads the registers on each path.
+/// `after` emits the code where the paths meet.
 fn meeting(load: impl Fn(&mut Assembly, u32), after: impl Fn(&mut Assembly)) -> CbpfProgram {
     let mut assembly = Assembly::default();
     let labels = [assembly.label(), assembly.label(), assembly.label()];

@@ -91,7 +91,7 @@ fn a_slot_must_be_written_on_the_paths_that_reach_its_read_and_on_no_others() {
     let (read, write) = (CbpfInsn::new(LD_MEM, 3), CbpfInsn::new(ST, 3));
     let skip = |k| CbpfInsn::new(JA, k);
     let nothing = CbpfInsn::new(LD_IMM, 0);
-    // These programs have a path from the second instruction on that goes around the write.
+    // In these programs, a path from the second instruction on bypasses the write.
     let unwritten = [
         vec![nothing, branch(JEQ, 1, 0, 0), write, read, ACCEPT],
         vec![nothing, branch(JEQ, 0, 1, 0), write, read, ACCEPT],
@@ -102,7 +102,7 @@ fn a_slot_must_be_written_on_the_paths_that_reach_its_read_and_on_no_others() {
         let error = CbpfProgram::from_raw(insns.clone()).unwrap_err();
         assert!(matches!(error, CbpfProgramError::SlotNotWritten { slot: 3, .. }), "{insns:?}");
     }
-    // In these programs, the path that does not write returns, or the read is never reached.
+    // In these programs, the path without the write returns, or the read is never reached.
     let written = [
         vec![branch(JEQ, 0, 2, 0), write, skip(1), ACCEPT, read, ACCEPT],
         vec![branch(JEQ, 1, 0, 0), ACCEPT, write, read, ACCEPT],
@@ -121,7 +121,8 @@ fn programs_are_equal_if_their_instructions_are() {
     assert_ne!(program(vec![ACCEPT]), program(vec![REJECT]));
 }
 
-/// The texts that libpcap's `bpf_image` prints for codes that its compiler rarely or never emits.
+/// Compares with the texts of libpcap's `bpf_image`, for codes that libpcap's compiler rarely or
+/// never emits.
 #[test]
 fn every_instruction_has_its_mnemonic() {
     let two_operands = [

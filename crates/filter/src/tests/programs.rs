@@ -1,5 +1,4 @@
-//! Compares the check with a check that tries every path, and the interpreter with a simple
-//! interpreter.
+//! Compares the check with one that tries every path, and the interpreter with a simple one.
 
 use std::collections::BTreeSet;
 use std::format;

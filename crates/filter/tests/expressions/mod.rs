@@ -309,8 +309,8 @@ pub(crate) const ACCEPTED: &[&str] = &[
     "!(tcp)&&!udp",
 ];
 
-/// Expressions that read outside the frame or divide by zero. libpcap's optimizer changes what they
-/// do, so they are compared only with libpcap's program before optimization.
+/// Expressions that read outside the frame or divide by zero. libpcap's optimizer changes their
+/// results, so they are compared only with libpcap's program before optimization.
 pub(crate) const FAULTING: &[&str] = &[
     "ip[0xffffffff] = 1",
     "ip[0x7fffffff] = 1",

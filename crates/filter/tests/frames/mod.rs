@@ -1,5 +1,5 @@
-//! Frames of many protocols. Their addresses, ports and labels are among a few values that the
-//! expressions also use, so that expressions match some of them.
+//! Frames of many protocols. Their addresses, ports and labels have only a few values, which the
+//! expressions also use, so that each expression matches some frames.
 
 use proptest::prelude::*;
 
@@ -99,7 +99,7 @@ fn arp() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Generates what follows an Ethernet header or a VLAN tag: the type field and the payload.
+/// Generates the type field and the payload of an Ethernet header or a VLAN tag.
 fn network() -> BoxedStrategy<(u16, Vec<u8>)> {
     let other = proptest::sample::select(vec![
         0x6001, 0x6003, 0x6004, 0x6007, 0x809b, 0x80f3, 0x8137, 0x8863, 0x9000, 0x88cc,
@@ -168,7 +168,7 @@ fn pppoe() -> impl Strategy<Value = (u16, Vec<u8>)> {
     })
 }
 
-/// Generates a whole frame. It is longer than any header that a filter can read.
+/// Generates a whole frame. It is long enough for all headers that a filter can read.
 pub(crate) fn frame() -> impl Strategy<Value = Vec<u8>> {
     let mac = || proptest::sample::select(MACS.to_vec());
     let tag = (

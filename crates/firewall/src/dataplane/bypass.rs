@@ -1,4 +1,4 @@
-//! Frames that are not checked by the rules. As in FreeBSD's bridge, ARP is among them.
+//! Frames that are not checked by the rules. By default, this includes ARP, as in FreeBSD's bridge.
 //!
 //! | frame | setting | by default |
 //! |---|---|---|
@@ -53,7 +53,7 @@ fn bypass_of_others(settings: &IpfwSettings, frame: &[u8]) -> Option<BypassVerdi
     }
 }
 
-/// Returns in words what happens to a frame that bypasses the rules.
+/// Describes what happens to a frame that bypasses the rules; `None` if the rules check it.
 pub(crate) fn bypassed(settings: &IpfwSettings, frame: &[u8]) -> Option<String> {
     let what = bypass(settings, frame).map(|verdict| match verdict {
         BypassVerdict::Arp => "accepted: ARP meets no rules (net.link.bridge.ipfw_arp is 0)",
@@ -65,7 +65,7 @@ pub(crate) fn bypassed(settings: &IpfwSettings, frame: &[u8]) -> Option<String> 
     what.map(str::to_owned)
 }
 
-/// The frames of a batch from index `first` on, as a batch.
+/// The part of a batch that begins at frame index `first`; itself a batch.
 pub(super) struct FrameRange<'f, F: ?Sized> {
     pub(super) frames: &'f mut F,
     pub(super) first: usize,

@@ -79,7 +79,8 @@ impl DataplaneLoss {
     }
 }
 
-/// Frames that bypassed the rules and were not dropped for this. Each also counts as sent or lost.
+/// Frames that bypassed the rules and were not dropped by a bypass setting. Each of them also
+/// counts as sent or lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct BypassCounters {
     /// ARP and RARP frames.
@@ -103,7 +104,7 @@ pub struct DataplaneCounters {
     pub sent: u64,
     /// Frames in pipes, and fragments that wait for the rest of their packet.
     pub waiting: u64,
-    /// Frames that were passed to other dataplanes: to be shaped there, or back after they were
+    /// Frames that were passed to other dataplanes: to be shaped there, or returned after being
     /// shaped here.
     pub handed_off: u64,
     /// Frames that were received from other dataplanes. Summed over all dataplanes, this is equal
@@ -171,8 +172,8 @@ impl DataplaneCounters {
         came == self.sent + self.lost() + self.waiting + self.handed_off
     }
 
-    /// Adds the counters of another dataplane. `self` must be those of the dataplane with the
-    /// pipes.
+    /// Adds the counters of another dataplane. `self` must be the counters of the dataplane that
+    /// has the pipes.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         self.offered += other.offered;

@@ -1,5 +1,5 @@
 //! Sends frames to the output ports of the port from which they came, or to the port that a rule
-//! chose. If the rules require a check on output, this comes first.
+//! chose. If the rules require it, frames are first checked on output.
 
 use slipring_ipfw::rule::NextHop;
 use slipring_ipfw::run::{CheckPass, EmissionTarget, EmittedFrame, PacketMetadata, PortIndex};
@@ -8,7 +8,8 @@ use super::bypass::BypassVerdict;
 use super::{Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput};
 
 impl Dataplane {
-    /// Counts a frame that bypasses the rules. Returns its output port like [`Self::offer`].
+    /// Counts a frame that bypasses the rules. Returns its output port in the same way as
+    /// [`Self::offer`].
     pub(super) fn forward_bypassed(
         &mut self,
         what: BypassVerdict,
@@ -62,8 +63,8 @@ impl Dataplane {
         self.egress(self.map.targets(from)[last], frame, crossing, now, outlet)
     }
 
-    /// Checks a packet that `reass` has reassembled, on output. The verdict decides whether its
-    /// fragments are sent or dropped.
+    /// Runs the output check on a packet that `reass` has reassembled. The verdict decides whether
+    /// the packet's fragments are sent or dropped.
     pub(super) fn egress_reassembled(
         &mut self,
         (whole, parts): (Vec<u8>, Vec<Vec<u8>>),

@@ -1,4 +1,4 @@
-//! Stores the frames that are in the shaper, which itself knows only their handles.
+//! Stores the frames that wait in the shaper. The shaper itself knows only their handles.
 
 use slipring_ipfw::run::PacketMetadata;
 
@@ -13,8 +13,8 @@ pub(super) struct ShapedFrame {
     pub(super) owner: DataplaneId,
 }
 
-/// All frames in the shaper, by handle. The buffer that was freed last is reused first, because it
-/// is still in the CPU cache.
+/// All frames in the shaper, by handle. The most recently freed buffer is reused first, because it
+/// is probably still in the CPU cache.
 #[derive(Debug, Default)]
 pub(super) struct FrameStore {
     frames: Vec<ShapedFrame>,
@@ -51,8 +51,8 @@ impl FrameStore {
         std::mem::replace(&mut self.frames[handle as usize], empty)
     }
 
-    /// Frees a handle. If `room` is given, it must be the frame of that handle, and its buffer is
-    /// reused.
+    /// Frees a handle. `room`, if given, must be the frame that was taken from that handle; its
+    /// buffer is reused.
     pub(super) fn release(&mut self, handle: u32, room: Option<ShapedFrame>) {
         if let Some(room) = room {
             self.frames[handle as usize] = room;

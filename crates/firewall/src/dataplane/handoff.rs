@@ -41,12 +41,12 @@ pub(super) struct RemotePackets {
     pub(super) is_congested: bool,
     pub(super) handoffs: Vec<Handoff>,
     pub(super) learned_neighbors: Vec<LearnedNeighbor>,
-    /// Number of frames of other dataplanes that were lost in the pipes of this one.
+    /// Number of frames of other dataplanes that were lost in this dataplane's pipes.
     pub(super) foreign_losses: u64,
 }
 
 impl RemotePackets {
-    /// Creates the exchange for one of several dataplanes that share the flows.
+    /// Creates the exchange state of one of several dataplanes that share the flows.
     pub(super) fn shared(own_id: DataplaneId) -> Self {
         Self { own_id, is_shared: true, ..Self::default() }
     }

@@ -9,7 +9,7 @@ pub struct PortMap(Vec<Vec<PortIndex>>);
 /// Why a port map is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PortMapError {
-    /// The text, given here, does not have the syntax of a map.
+    /// The text is not a valid map. Contains the text.
     #[error("`{0}` is no part of a map")]
     Unreadable(String),
     /// The map names a port that does not exist.
@@ -17,10 +17,11 @@ pub enum PortMapError {
     NoPort {
         /// The number as the user wrote it.
         number: u64,
-        /// How many ports there are.
+        /// Number of existing ports.
         ports: usize,
     },
-    /// The map has no output ports for the frames of this port, whose number is counted from 1.
+    /// The map gives no output ports for this input port. Contains the port's number, counted from
+    /// 1.
     #[error("with {0} ports it must be said which frames go where")]
     Missing(usize),
 }

@@ -7,11 +7,11 @@ use slipring_ipfw::rule::NextHop;
 use slipring_ipfw::run::PortIndex;
 use slipring_neighbour::{SnoopTable, SnoopedAddress};
 
-/// Maximum number of neighbours that are stored. There is a limit because a host on the link could
-/// claim any number of addresses.
+/// Maximum number of neighbours that are stored. Without a limit, a host that claims many addresses
+/// could exhaust memory.
 const MAX_NEIGHBORS: usize = 65_536;
 
-/// A neighbour that was learned from a frame, and the port at which it is.
+/// A neighbour's addresses, learned from a frame, and the port where that frame arrived.
 pub type LearnedNeighbor = (SnoopedAddress, PortIndex);
 
 /// The neighbours that were learned from ARP and neighbour discovery.

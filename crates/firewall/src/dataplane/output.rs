@@ -13,8 +13,8 @@ pub trait DataplaneOutput {
     /// Receives the log line of a rule with `log`.
     fn log(&mut self, event: LogEvent);
 
-    /// Returns whether a monitor reads the log lines that are not for the log file. If not, such
-    /// lines are not formatted.
+    /// Returns whether a monitor reads the log lines that do not go to the log file. If none does,
+    /// such lines are not formatted.
     fn is_watched(&self) -> bool;
 
     /// Counts log lines that were not formatted because no monitor reads them.

@@ -30,7 +30,7 @@ impl Dataplane {
     pub(super) fn submit(&mut self, object: ShaperTarget, handle: u32, now: DataplaneNanos) {
         let frame = &self.frames.get_mut(handle).bytes;
         let (key, ecn) = flow_of(frame);
-        // The shaper does not need the rule's number. It is stored with the frame.
+        // The shaper does not need the rule's number. The frame store keeps it with the frame.
         let packet = Shaped { handle, rule: 0, len: frame.len() as u32, ecn };
         let events = &mut self.events;
         self.shaper.submit(now, object, &key, packet, &mut |event| events.push(event));

@@ -1,4 +1,4 @@
-//! The frames, neighbours and counts that dataplanes which share the flows exchange.
+//! The frames, neighbours and counts that several dataplanes exchange when they share the flows.
 
 use slipring_dummynet::ShaperTarget;
 use slipring_ipfw::run::PacketMetadata;
@@ -33,8 +33,8 @@ impl Dataplane {
         std::mem::take(&mut self.remote.foreign_losses)
     }
 
-    /// Sets whether the dataplane that shapes is overloaded. While it is, frames for pipes are
-    /// dropped.
+    /// Sets whether the dataplane that shapes is overloaded. While it is overloaded, frames for
+    /// pipes are dropped.
     pub fn set_congested(&mut self, is_crowded: bool) {
         self.remote.is_congested = is_crowded;
     }

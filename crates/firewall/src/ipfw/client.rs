@@ -33,8 +33,8 @@ pub(super) fn execute(
     })
 }
 
-/// Returns the maximum time to wait for the answer to a batch: [`REPLY_TIMEOUT`], and one second
-/// more for every 64 KiB of commands, which are about a thousand rules.
+/// Returns the maximum time to wait for the answer to a batch: [`REPLY_TIMEOUT`] plus one second
+/// per 64 KiB of commands, which is about a thousand rules.
 fn reply_timeout(order: &CommandBatch) -> Duration {
     REPLY_TIMEOUT + Duration::from_secs(order.text.len() as u64 >> 16)
 }
@@ -114,7 +114,7 @@ pub(super) fn save(input: &IpfwInput, session: &mut Session<'_>) -> Result<(), I
     missing.try_for_each(|what| Ok(session.reporter.warn(format_args!("not kept: {what}"))?))
 }
 
-/// Parses the lines of OpenMetrics text, such as `name{label="value",…} number`.
+/// Parses OpenMetrics text, whose lines have the form `name{label="value",…} number`.
 fn values(text: &str) -> Vec<Value> {
     let value = |line: &str| {
         let (what, number) = line.rsplit_once(' ')?;
@@ -173,8 +173,8 @@ fn client_of(dir: &Path, pid: u32) -> Result<Option<ControlClient>, ControlError
     Ok(has_rules.then_some(client))
 }
 
-/// Returns the error for a run directory that is not trusted. It is not a mistake in the command,
-/// so it has the text that a firewall prints when it starts with such a directory.
+/// Returns the error for a run directory that is not trusted. The command itself is correct, so the
+/// text is the one that a firewall prints when it starts with such a directory.
 fn untrusted(error: &ControlError, session: &mut Session<'_>) -> IpfwCommandError {
     session.status = Some(sysexits::UNAVAILABLE);
     let error = Diagnostic::of(error).with_status(sysexits::UNAVAILABLE);

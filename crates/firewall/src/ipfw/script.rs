@@ -42,8 +42,8 @@ pub(super) fn play(folder: &str, name: &str) {
     golden::check(&path, &played);
 }
 
-/// Runs the script and returns it with the actual outputs. The expected fates of frames, after
-/// `=>`, stay as they are, but if `fills` is set, each `?` is replaced by the actual fate.
+/// Runs the script and returns its text with the actual outputs. The expected fates after `=>` do
+/// not change. If `fills` is set, the actual fate replaces each `?`.
 fn played(script: &str, fills: bool) -> String {
     let mut lines = script.lines().peekable();
     let setup = lines.clone().find_map(|line| line.strip_prefix("@ "));

@@ -75,8 +75,8 @@ fn an_answer_toward_a_capture_is_lost_with_its_cause_and_holds_nothing_up() {
     let Some(site) = FirewallLab::new() else { return };
     let rules = site.write(
         "rules",
-        // The number of rejected packets is at most the number of ICMP errors that one sender gets
-        // at once.
+        // The rules reject 50 packets. One sender gets at least as many ICMP errors at once, so
+        // each rejected packet is answered.
         "add 10 reject udp from any to any 1-50\nadd 20 allow ip from any to any\n",
     );
     for words in ["", "--threads 2"] {

@@ -25,8 +25,8 @@ struct FirewallLab {
 }
 
 impl FirewallLab {
-    /// Creates the test network; `None` where namespaces are not permitted. The reason is printed
-    /// then.
+    /// Creates the test network; `None` where namespaces are not permitted. In that case, prints
+    /// the reason.
     fn new() -> Option<Self> {
         Some(Self { lab: Lab::new(LabPort::Packet)?, dir: tempfile::tempdir().unwrap() })
     }
@@ -62,8 +62,8 @@ impl FirewallLab {
         path.display().to_string()
     }
 
-    /// Returns whether the right side answers a ping of the left side. Waits longer than a second,
-    /// because a failed ARP request is repeated after a second.
+    /// Returns whether the right side answers a ping of the left side. The timeout is above one
+    /// second, because a lost ARP request is repeated only after a second.
     fn pings(&self) -> bool {
         self.lab.left.attempt("ping", "-n -c 1 -W 60 10.9.0.2").0
     }

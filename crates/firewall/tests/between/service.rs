@@ -123,8 +123,8 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let _ = std::fs::write(self.0.join("cgroup.kill"), "1");
-        // Child groups are removed first. A group can be removed when its last process has exited,
-        // so this is repeated.
+        // Child groups are removed first. A group can only be removed after its last process has
+        // exited, so the removal is repeated.
         for _ in 0..1000 {
             let _ = Command::new("find")
                 .arg(&self.0)
@@ -192,8 +192,8 @@ fn tried(dir: &Path) -> Result<String, String> {
     ]);
     systemd.arg("sh").arg(dir.join("boot")).arg(dir);
     let procs = group.0.join("cgroup.procs");
-    // The process that calls unshare must be in the cgroup, because that becomes the root of its
-    // new cgroup namespace.
+    // The process that calls unshare must be in the cgroup, because its current cgroup becomes the
+    // root of the new cgroup namespace.
     let mut inside = Command::new("sh");
     inside.args(["-c", r#"echo $$ > "$0" && exec "$@""#]).arg(procs);
     inside.arg(systemd.get_program()).args(systemd.get_args()).process_group(0);

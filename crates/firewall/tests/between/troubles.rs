@@ -93,8 +93,7 @@ fn sets_that_change_places_under_load_show_each_packet_one_or_the_other() {
         let row = row.trim_start_matches("# DISABLED ").to_owned();
         row.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
     };
-    // Ping does not wait long for the last answer. So the packet with that answer may still be in
-    // transit.
+    // Ping does not wait long for the last answer, so that answer may still be in transit.
     eventually("each packet to see one of both, and none to be lost", || {
         (count(100) + count(300) == 4000).then_some(())
     });
@@ -130,8 +129,7 @@ fn tables_that_change_all_the_time_neither_crash_nor_hold_a_ping() {
         site.ipfw("table one swap two");
     }
     load.finish().well();
-    // Ping does not wait long for the last answer. So the packet with that answer may still be in
-    // transit.
+    // Ping does not wait long for the last answer. So that answer may still be in transit.
     eventually("all pings and answers", || (site.count(200) == 4000).then_some(()));
     assert_eq!(site.count(100), 0);
 }
@@ -141,7 +139,8 @@ fn a_name_or_a_run_directory_that_cannot_be_had_is_told_before_any_port_is_opene
     let Some(site) = FirewallLab::new() else { return };
     let first = site.firewall("--name edge");
     let ports = site.lab.ports();
-    // The ports of this firewall are taken or missing, but its name is checked first.
+    // This firewall's ports are in use or missing, but its name is checked first, so the error is
+    // about the name.
     let closed = site.write("file", "");
     for (words, cause) in [
         (format!("{ports} --name edge"), "edge"),

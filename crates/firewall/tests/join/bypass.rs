@@ -73,7 +73,7 @@ fn other_ethertypes_meet_the_rules_pass_or_are_dropped_as_their_setting_says() {
     let mut fixture =
         Fixture::new("add 100 allow mac-type 0x88cc\nadd 200 deny ip from any to any");
     let stp = {
-        // The field of the EtherType has a length instead. The LLC header of the spanning tree
+        // The EtherType field contains a length instead. The LLC header of the spanning tree
         // protocol follows.
         let mut frame = ether(38);
         frame[14..17].copy_from_slice(&[0x42, 0x42, 3]);

@@ -96,7 +96,7 @@ fn fwd_believes_only_messages_that_the_rfcs_allow() {
     arp.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
     arp.extend([2, 0, 0, 0, 0, 9, 10, 9, 9, 9, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
     arp.resize(60, 0);
-    // From these three ARP packets no neighbour may be learned. In the first, the sender's MAC
+    // No neighbour may be learned from these three ARP packets. In the first, the sender's MAC
     // address is a group address (RFC 1812, 3.3.2). In the second, the hardware type is not
     // Ethernet. In the third, the operation is neither request nor reply.
     for (at, byte) in [(22, 1), (15, 6), (21, 9)] {

@@ -95,7 +95,8 @@ impl Fixture {
         self.dataplane.adopt(&mut self.master.ruleset());
     }
 
-    /// Offers a frame from a port. Returns the port to which it goes at once, if any.
+    /// Offers a frame from a port. Returns the port to which the frame goes at once; `None` if it
+    /// goes nowhere, or only later.
     fn offer(&mut self, mut frame: Vec<u8>, from: PortIndex) -> Option<PortIndex> {
         let output = self.dataplane.offer(&mut frame, from, self.now, &mut self.sink);
         assert!(self.dataplane.is_balanced(), "{:?}", self.dataplane.counters());

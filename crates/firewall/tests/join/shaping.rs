@@ -55,7 +55,7 @@ fn wf2q_shares_the_link_by_weight() {
         "pipe 1 config bw 10Mbit/s\nqueue 1 config pipe 1 weight 30\nqueue 2 config pipe 1 weight 10\n\
          add 100 queue 1 udp from any to any 1\nadd 200 queue 2 udp from any to any 2",
     );
-    // Both queues must be busy during one second of link time.
+    // Enough frames to keep both queues busy for one second of link time.
     let mut shares = [0_u64; 2];
     for _ in 0..1000 {
         for port in [1, 2] {

@@ -1,5 +1,5 @@
-//! Tests that the result of a batch is that of its frames one by one, and that the result of
-//! several dataplanes is that of one.
+//! Tests that a batch has the same result as its frames one by one, and that several dataplanes
+//! have the same result as one.
 
 use super::*;
 use slipring_firewall::dataplane::DataplaneCounters;

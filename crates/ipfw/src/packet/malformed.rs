@@ -2,19 +2,19 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum MalformedReason {
-    /// Shorter than an Ethernet header with its tags.
+    /// The frame is shorter than an Ethernet header with its tags.
     ShortLink,
-    /// Shorter than its IP header.
+    /// The frame is shorter than its IP header.
     ShortIp,
-    /// The version in the IP header is not that of the Ethernet type.
+    /// The version in the IP header is not the one that the Ethernet type implies.
     Version,
-    /// An IPv4 header length below 20 bytes.
+    /// The IPv4 header length is below 20 bytes.
     HeaderLength,
-    /// According to its length, the IP packet ends within its own headers.
+    /// The length field says that the IP packet ends within its own headers.
     TotalLength,
-    /// Too many extension headers, or truncated ones.
+    /// There are too many extension headers, or they are truncated.
     Extensions,
-    /// A first or only fragment that is shorter than its transport header.
+    /// An unfragmented packet or first fragment is shorter than its transport header.
     ShortTransport,
     /// A TCP fragment at offset 8 bytes, which could overwrite the flags in the first fragment.
     TinyFragment,

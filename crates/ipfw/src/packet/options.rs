@@ -20,7 +20,7 @@ fn walk(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     })
 }
 
-/// Returns which of `ssrr` 1, `lsrr` 2, `rr` 4, `ts` 8 an IPv4 header has.
+/// Returns the options of an IPv4 header as bits: `ssrr` 1, `lsrr` 2, `rr` 4, `ts` 8.
 #[must_use]
 pub fn ip_options(frame: &[u8], packet: &PacketHeaders) -> u8 {
     if packet.version != IpFamily::V4 {
@@ -44,7 +44,7 @@ fn tcp_option_bytes<'f>(frame: &'f [u8], packet: &PacketHeaders) -> &'f [u8] {
     frame.get(packet.l4 + 20..end).unwrap_or(&[])
 }
 
-/// Returns which of `mss` 1, `window` 2, `sack` 4, `ts` 8, `cc` 16 a TCP header has.
+/// Returns the options of a TCP header as bits: `mss` 1, `window` 2, `sack` 4, `ts` 8, `cc` 16.
 #[must_use]
 pub fn tcp_options(frame: &[u8], packet: &PacketHeaders) -> u8 {
     if !packet.is_tcp() {
@@ -70,7 +70,7 @@ pub fn tcp_mss(frame: &[u8], packet: &PacketHeaders) -> Option<(u16, usize)> {
     }
     let options = tcp_option_bytes(frame, packet);
     let value = walk(options).find(|(kind, value)| *kind == 2 && value.len() == 2)?.1;
-    // The value is a part of the options, which begin after the fixed header.
+    // `value` is a slice of `options`, which begin after the fixed TCP header.
     let at = value.as_ptr() as usize - options.as_ptr() as usize + packet.l4 + 20;
     Some((u16::from_be_bytes([value[0], value[1]]), at))
 }

@@ -18,8 +18,8 @@ impl PacketHeaders {
         Ok(packet)
     }
 
-    /// Parses `frame` into `self`. Copying the parsed headers just after their fields have been
-    /// written one by one would be slow.
+    /// Parses `frame` into `self`. This avoids a copy of the parsed headers, which is slow just
+    /// after their fields were written one by one.
     ///
     /// # Errors
     /// [`MalformedReason`] if the headers are inconsistent; the fields are then meaningless.
@@ -132,7 +132,8 @@ impl PacketHeaders {
     #[inline(always)]
     fn transport(&mut self, frame: &[u8]) -> Result<(), MalformedReason> {
         if self.later_fragment {
-            // Such a fragment could overwrite the flags that the rules saw in the first one.
+            // Such a fragment could overwrite the TCP flags that the rules saw in the first
+            // fragment.
             let is_tiny =
                 self.proto == 6 && self.version == IpFamily::V4 && self.ip_off & 0x1fff == 1;
             return if is_tiny { Err(MalformedReason::TinyFragment) } else { Ok(()) };
@@ -165,8 +166,8 @@ impl PacketHeaders {
 
 const UDP_LITE: IpProto = IpProto(136);
 
-/// Returns the IPv6 extension headers between `at` and `end`, as bits. Their lengths were already
-/// checked.
+/// Returns the IPv6 extension headers between `at` and `end`, as bits. The headers' lengths were
+/// already checked.
 fn extensions(frame: &[u8], first: u8, at: usize, end: usize) -> u8 {
     let (mut next, mut at, mut seen) = (IpProto(first), at, 0);
     while at < end {

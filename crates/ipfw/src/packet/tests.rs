@@ -1,4 +1,5 @@
-//! Headers and options of frames that are built byte by byte, as RFC 791, 8200 and 9293 draw them.
+//! Tests with frames that are built byte by byte, as RFC 791, 8200 and 9293 draw their headers and
+//! options.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -37,7 +38,8 @@ fn parsed(frame: &[u8]) -> PacketHeaders {
     PacketHeaders::parse(frame).unwrap()
 }
 
-/// Options as kind and value; kind 1 is one byte alone. At most `most` bytes.
+/// Generates options as kind and value, of at most `most` bytes in total. An option of kind 1 is a
+/// single byte.
 fn options(kinds: &'static [u8], most: usize) -> impl Strategy<Value = Vec<(u8, Vec<u8>)>> {
     let kind = prop_oneof![3 => prop::sample::select(kinds), 1 => Just(1), 1 => 14_u8..=255];
     let option = (kind, prop::collection::vec(any::<u8>(), 0..7));
@@ -136,7 +138,8 @@ fn what_follows_the_packet_in_its_frame_is_no_option() {
     assert_eq!(tcp_data_len(&frame, &packet), 0);
 }
 
-/// An IPv6 frame with extension headers, each with its number and bytes after the next header.
+/// An IPv6 frame with extension headers, each with its protocol number and the bytes after its
+/// next-header field.
 fn v6(first_word: u32, chain: &[(u8, Vec<u8>)], proto: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
     frame.extend(first_word.to_be_bytes());
@@ -154,14 +157,14 @@ fn v6(first_word: u32, chain: &[(u8, Vec<u8>)], proto: u8, payload: &[u8]) -> Ve
     frame
 }
 
-/// A header of `8 + 8 * len` bytes with `kind` as its third byte.
+/// Returns an extension header of `8 + 8 * len` bytes with `kind` as its third byte.
 fn units_of_8(number: u8, len: u8, kind: u8) -> (u8, Vec<u8>) {
     let mut bytes = vec![0; 7 + 8 * usize::from(len)];
     (bytes[0], bytes[1]) = (len, kind);
     (number, bytes)
 }
 
-/// An authentication header: its length counts words of 4 bytes, less two.
+/// Returns an authentication header. Its length field is the number of 4-byte words minus two.
 fn authentication(len: u8) -> (u8, Vec<u8>) {
     let mut bytes = vec![0; 7 + 4 * usize::from(len)];
     bytes[0] = len;
@@ -203,7 +206,7 @@ fn every_ipv6_extension_header_has_its_bit_and_ports_follow_them() {
 #[test]
 fn an_ipv6_extension_header_is_found_behind_any_other_of_any_length() {
     let padded = |(number, bytes): (u8, Vec<u8>)| {
-        // Bytes that no length, type or next header is read from.
+        // Fills the bytes that contain neither a length nor a type nor a next header.
         let padding = |at: usize, byte: u8| if at < 7 { byte } else { 0x3c };
         (number, bytes.iter().enumerate().map(|(at, &byte)| padding(at, byte)).collect())
     };
@@ -214,7 +217,7 @@ fn an_ipv6_extension_header_is_found_behind_any_other_of_any_length() {
         headers.push((padded(units_of_8(43, len, 0)), 0x44));
         headers.push((padded(units_of_8(43, len, 2)), 0x84));
         headers.push((padded(units_of_8(43, len, 4)), 0x04));
-        // Mobility, RFC 6275, has no bit.
+        // The mobility header (RFC 6275) has no bit.
         headers.push((padded(units_of_8(135, len, 1)), 0));
         headers.push((padded(authentication(len.max(1))), 0x08));
     }
@@ -260,7 +263,7 @@ fn a_transport_header_is_whole_or_the_packet_is_malformed() {
         let short = PacketHeaders::parse(&v4(&[], proto, &header));
         assert_eq!(short, Err(MalformedReason::ShortTransport), "{proto}");
     }
-    // ICMP of the other version has no header that rules test.
+    // Rules do not test ICMP in IPv6, or ICMPv6 in IPv4.
     for frame in [v4(&[], 58, &[]), v6(0x6000_0000, &[], 1, &[])] {
         assert_eq!((parsed(&frame).icmp, parsed(&frame).has_ports), ((0, 0), false));
     }

@@ -6,9 +6,9 @@ use super::name::ObjectName;
 /// A number, or the value found by the rule's last table lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arg {
-    /// This number.
+    /// A fixed number.
     Number(u32),
-    /// The table's value, of the kind that the context requires.
+    /// `tablearg`: the value that the table lookup found, of the kind that the context requires.
     Tablearg,
 }
 
@@ -44,9 +44,9 @@ pub enum RuleAction {
     Reset6,
     /// Drops the packet and answers SCTP with an abort.
     Abort,
-    /// Like `Abort`, for IPv6 only.
+    /// Like `Abort`, but for IPv6 only.
     Abort6,
-    /// Sends to another next hop or port.
+    /// Sends the packet to another next hop or port.
     Forward(NextHop),
     /// Rewrites the DSCP; the search continues.
     SetDscp(Arg),
@@ -54,7 +54,7 @@ pub enum RuleAction {
     SetMark(Arg),
     /// Lowers the MSS option of a SYN; the search continues.
     TcpSetMss(u16),
-    /// Reassembles IPv4 fragments.
+    /// Reassembles IPv4 fragments, so that later rules see the whole packet.
     Reass,
     /// Translates addresses.
     Nat(NatRef),
@@ -63,7 +63,7 @@ pub enum RuleAction {
 }
 
 impl RuleAction {
-    /// Whether the caller must resolve an address to forward the packet.
+    /// Returns whether the caller must resolve an address to forward the packet.
     #[must_use]
     pub const fn forwards_to_address(&self) -> bool {
         matches!(self, Self::Forward(NextHop::V4(..) | NextHop::V6(..) | NextHop::Tablearg(_)))
@@ -75,7 +75,7 @@ impl RuleAction {
 pub enum ReturnTo {
     /// The packet returns to the first rule with a number higher than the caller's.
     NextNumber,
-    /// The packet returns to the rule after the caller, whatever its number is.
+    /// The packet returns to the rule after the caller, even if both have the same number.
     NextRule,
 }
 
@@ -96,11 +96,11 @@ impl Unreach {
 /// Where `fwd` sends a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextHop {
-    /// The address that the table lookup found, and a port; 0 if no port was given.
+    /// The address that the table lookup found, with a port number, which is 0 if none was given.
     Tablearg(u16),
-    /// An IPv4 next hop, and a port; 0 if no port was given.
+    /// An IPv4 next hop with a port number, which is 0 if none was given.
     V4(Ipv4Addr, u16),
-    /// An IPv6 next hop, and a port; 0 if no port was given.
+    /// An IPv6 next hop with a port number, which is 0 if none was given.
     V6(Ipv6Addr, u16),
     /// One of the firewall's own ports, by name.
     Port(String),
@@ -118,9 +118,10 @@ pub enum NatRef {
 /// Whether and how often a rule logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleLog {
-    /// Maximum number of lines until `resetlog`; 0 is no limit, `None` the default of the engine.
+    /// Maximum number of lines until `resetlog`; 0 means no limit, and `None` means the engine's
+    /// default.
     pub amount: Option<u32>,
-    /// Where lines go; all `false` means the default of the engine.
+    /// Where lines go. If all destinations are `false`, the engine's default applies.
     pub to: LogDestination,
 }
 

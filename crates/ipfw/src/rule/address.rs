@@ -59,14 +59,14 @@ impl V4Mask {
         Self { address: address & mask, mask }
     }
 
-    /// Whether `address` is equal in the masked bits.
+    /// Returns whether `address` agrees with this address in the bits of the mask.
     #[inline]
     #[must_use]
     pub const fn contains(self, address: u32) -> bool {
         address & self.mask == self.address
     }
 
-    /// Returns the prefix length, if the mask is a prefix.
+    /// Returns the prefix length; `None` if the mask is not a prefix.
     #[must_use]
     pub const fn prefix_len(self) -> Option<u32> {
         let len = self.mask.leading_ones();
@@ -81,14 +81,14 @@ impl V6Mask {
         Self { address: address & mask, mask }
     }
 
-    /// Whether `address` is equal in the masked bits.
+    /// Returns whether `address` agrees with this address in the bits of the mask.
     #[inline]
     #[must_use]
     pub const fn contains(self, address: u128) -> bool {
         address & self.mask == self.address
     }
 
-    /// Returns the prefix length, if the mask is a prefix.
+    /// Returns the prefix length; `None` if the mask is not a prefix.
     #[must_use]
     pub const fn prefix_len(self) -> Option<u32> {
         let len = self.mask.leading_ones();
@@ -97,7 +97,7 @@ impl V6Mask {
 }
 
 impl HostSet {
-    /// Whether `address` is one of the hosts.
+    /// Returns whether `address` is one of the hosts.
     #[inline]
     #[must_use]
     pub const fn contains(&self, address: u32) -> bool {
@@ -119,14 +119,14 @@ impl HostSet {
 pub struct TableTest {
     /// The table.
     pub table: ObjectName,
-    /// The required value.
+    /// The required value; `None` if any value is accepted.
     pub value: Option<ValueTest>,
 }
 
 /// A test of a table's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueTest {
-    /// The kind of value; `None` is the first kind of values that the table has.
+    /// The kind of value; `None` means the first kind of value that the table has.
     pub kind: Option<ValueKind>,
     /// The required number.
     pub value: u32,

@@ -11,19 +11,19 @@ use super::name::ObjectName;
 /// A condition on a packet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
-    /// The protocol above IP.
+    /// The protocol above IP is this one.
     Proto(u8),
     /// The packet is IPv4.
     Ip4,
     /// The packet is IPv6.
     Ip6,
-    /// Source address.
+    /// The source address is in this set.
     Src(AddressPattern),
-    /// Destination address.
+    /// The destination address is in this set.
     Dst(AddressPattern),
     /// A header field is in one of the ranges.
     Number(HeaderField, Ranges),
-    /// Ethernet addresses.
+    /// The Ethernet addresses match these masks.
     Mac {
         /// Destination address.
         dst: MacMask,
@@ -95,7 +95,7 @@ pub enum Condition {
     Lookup {
         /// The field.
         key: LookupKey,
-        /// The bits of the field to compare.
+        /// The bits of the field to compare; `None` means all bits.
         mask: Option<LookupMask>,
         /// The table.
         table: ObjectName,
@@ -103,19 +103,19 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Whether the condition holds for every packet.
+    /// Returns whether the condition holds for every packet.
     #[must_use]
     pub const fn is_always(&self) -> bool {
         matches!(self, Self::Src(AddressPattern::Any) | Self::Dst(AddressPattern::Any))
     }
 }
 
-/// Ranges of numbers: the first and last number of each.
+/// Ranges of numbers. Each is given by its first and last number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranges(pub Vec<(u16, u16)>);
 
 impl Ranges {
-    /// Whether one of the ranges contains `value`.
+    /// Returns whether one of the ranges contains `value`.
     #[inline]
     #[must_use]
     pub fn contains(&self, value: u16) -> bool {
@@ -146,7 +146,7 @@ pub enum HeaderField {
     TcpWin,
     /// TCP payload in bytes.
     TcpDataLen,
-    /// The MSS option of a SYN.
+    /// The MSS option of a SYN, in bytes.
     TcpMss,
 }
 
@@ -160,7 +160,7 @@ pub struct BitTest {
 }
 
 impl BitTest {
-    /// Whether `bits` pass the test.
+    /// Returns whether `bits` pass the test.
     #[inline]
     #[must_use]
     pub const fn holds(self, bits: u8) -> bool {
@@ -168,7 +168,7 @@ impl BitTest {
     }
 }
 
-/// An Ethernet address and a mask.
+/// An Ethernet address and a mask, which together match a set of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MacMask {
     /// The address; bits outside the mask are 0.
@@ -187,7 +187,7 @@ impl MacMask {
         Self { address: MacAddr::from_u64(address.to_u64() & mask.to_u64()), mask }
     }
 
-    /// Whether `mac` is equal in the masked bits.
+    /// Returns whether `mac` agrees with this address in the bits of the mask.
     #[inline]
     #[must_use]
     pub fn contains(self, mac: MacAddr) -> bool {

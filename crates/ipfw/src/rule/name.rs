@@ -6,15 +6,15 @@ use core::str::FromStr;
 
 /// Name of a table, a kind of state or another object: 1 to 63 letters, digits, `_`, `-`, `.`.
 ///
-/// Copies share the text, because every state has a name.
+/// Copies share the text, which saves memory because every state has a name.
 #[derive(Clone, Debug, Eq, PartialOrd, Ord)]
 pub struct ObjectName(Arc<str>);
 
 impl PartialEq for ObjectName {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Names of states are usually copies of their rule's name, so comparing pointers is mostly
-        // enough.
+        // Names of states are usually copies of their rule's name, so comparing pointers usually
+        // suffices.
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
 }

@@ -11,8 +11,9 @@ use super::metadata::PacketMetadata;
 use super::reply::CheckOutputs;
 use crate::table::FoundValues;
 
-/// Packets per group. Each field is looked up for the whole group before the next field. The group
-/// is large enough that memory accesses overlap, and small enough that it stays in the L1 cache.
+/// Packets per group. A field is looked up for all packets of a group before the next field is. The
+/// group is large enough that memory accesses overlap, and small enough that it stays in the L1
+/// cache.
 const GROUP_PACKETS: usize = FoundValues::MAX_LOOKUPS;
 
 /// Frames that are checked together. They may be stored anywhere: the engine borrows each frame
@@ -38,7 +39,7 @@ pub struct CheckedBatch {
     other_verdicts: Vec<(RuleVerdict, PacketMetadata)>,
 }
 
-/// The result for one frame of a batch.
+/// The result of the check for one frame of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckResult {
     /// The frame passes.
@@ -82,8 +83,8 @@ impl CheckedBatch {
 }
 
 impl Firewall {
-    /// Does the same as [`Self::check`] for `count` frames that arrived by `from` together, in
-    /// their order, at a lower cost.
+    /// Does the same as [`Self::check`] for `count` frames that arrived together at port `from`, in
+    /// their order. This costs less.
     pub fn check_all<F: FrameBatch + ?Sized>(
         &mut self,
         frames: &mut F,
@@ -177,7 +178,8 @@ impl Firewall {
             return self.drop_malformed(kind);
         }
         if case.frame.len() != case.parsed.len {
-            // The owner of the memory has changed the frame: the parsed headers are stale.
+            // The owner of the memory has changed the frame meanwhile, so the parsed headers are
+            // outdated.
             return self.check(case.frame, case.crossing, case.now, case.out);
         }
         match self.run(&mut case) {
@@ -186,8 +188,8 @@ impl Firewall {
         }
     }
 
-    /// Looks up the tables that rules test, and runs static rules on the packets of a group with
-    /// the results.
+    /// Looks up the tables that rules test, for all packets of a group. Then continues to run
+    /// static rules on these packets, with the results.
     fn run_table_rules(
         &mut self,
         parsed: &mut [ParsedPacket],
@@ -209,13 +211,13 @@ impl Firewall {
         program.resume_static_rules(parsed, (&mut self.config.list.counters, now), ends);
     }
 
-    /// Prefetches the states that rules will look up. Earlier packets may change them, so the
-    /// results are discarded.
+    /// Prefetches the states that rules will look up. Earlier packets may still change these
+    /// states, so the lookups are repeated later.
     fn prefetch_states(&self, parsed: &mut [ParsedPacket], ends: &[Option<RunEnd>]) {
         if !self.program.as_ref().is_some_and(|program| program.asks_states()) {
             return;
         }
-        // In three passes, so that memory accesses overlap.
+        // The prefetch has three passes, so that memory accesses overlap.
         for (parsed, _) in parsed.iter_mut().zip(ends).filter(|(_, end)| end.is_none()) {
             parsed.hash = Some(self.states.hash(&parsed.packet.flow()));
         }

@@ -1,4 +1,4 @@
-//! Commands, one by one and in batches.
+//! Executes commands, one by one and in batches.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,11 +14,11 @@ use crate::text::{
     RuleTextError, SetCommand, ShaperCommand, StyledRule, parse_file,
 };
 
-/// Maximum number of rules. A quarter of a million rules take a gigabyte and several seconds; ten
-/// thousand are already many.
+/// Maximum number of rules. A quarter of a million rules already take a gigabyte of memory and
+/// several seconds to compile. Few users have more than ten thousand.
 const MAX_RULES: usize = 1 << 18;
 
-/// How commands behave: the command line flags.
+/// The command-line flags, which determine how commands behave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandFlags {
     /// `-q`: no output, and `table add` changes existing entries.
@@ -36,8 +36,8 @@ pub struct CommandFlags {
 pub struct RuleCommandReply {
     /// Lines for the output.
     pub text: String,
-    /// A command for the shaper; the caller passes it to the shaper once all commands have
-    /// succeeded.
+    /// A command for the shaper; `None` if the command was for the rules. The caller passes it to
+    /// the shaper once all commands have succeeded.
     pub shaper: Option<ShaperCommand>,
 }
 
@@ -47,7 +47,7 @@ pub struct RuleCommandReply {
 pub struct CommandError {
     /// The error message.
     pub message: String,
-    /// Output lines that are printed nevertheless.
+    /// Output lines that are printed despite the error.
     pub text: String,
     /// The exit code of sysexits(3).
     pub exit_code: u8,
@@ -62,7 +62,7 @@ pub enum CommandFileError {
     /// A line is not a command.
     #[error(transparent)]
     Text(#[from] RuleTextError),
-    /// Commands failed: the first [`MAX_LINE_ERRORS`] errors.
+    /// Some commands failed. Contains the first [`MAX_LINE_ERRORS`] errors.
     #[error("{}", .0.iter().map(LineError::to_string).collect::<Vec<_>>().join("\n"))]
     Commands(Vec<LineError>),
 }
@@ -98,11 +98,11 @@ impl From<String> for RuleCommandReply {
 }
 
 impl Firewall {
-    /// Parses and executes a file of commands: all of them or none. Packets never see a partial
-    /// change.
+    /// Parses and executes a file of commands, either completely or not at all. Packets never see a
+    /// partial change.
     ///
     /// # Errors
-    /// [`CommandFileError`] names the line; no command had an effect.
+    /// [`CommandFileError`], which names the line. In this case no command had an effect.
     pub fn load(
         &mut self,
         text: &str,
@@ -111,11 +111,12 @@ impl Firewall {
         self.batch(&parse_file(text)?, now_ns, CommandFlags::default())
     }
 
-    /// Executes commands: all of them or none. A rule that is removed and added again unchanged
+    /// Executes commands, either all or none. A rule that is removed and added again unchanged
     /// remains the same rule, with its counters and states.
     ///
     /// # Errors
-    /// [`CommandFileError::Commands`] names the lines; no command had an effect.
+    /// [`CommandFileError::Commands`], which names the lines. In this case no command had an
+    /// effect.
     pub fn batch(
         &mut self,
         commands: &[(u32, IpfwCommand)],
@@ -157,8 +158,8 @@ impl Firewall {
     /// Executes one command.
     ///
     /// # Errors
-    /// [`CommandError`]; the command had no effect, except on table entries that the error's text
-    /// lists as changed.
+    /// [`CommandError`] if the command failed. It had no effect, except on table entries that the
+    /// error's text lists as changed.
     pub fn execute(
         &mut self,
         command: &IpfwCommand,
@@ -170,7 +171,8 @@ impl Firewall {
         self.settle_one(now_ns)?;
         match rebuild_scope(command) {
             RebuildScope::Rules => {
-                // Adding a rule creates the tables that it names and that do not exist.
+                // The rule may have created tables, because it creates those that it names and that
+                // do not exist.
                 self.config.tables.settle();
                 self.compile();
             }
@@ -444,7 +446,7 @@ const fn rebuild_scope(command: &IpfwCommand) -> RebuildScope {
 }
 
 impl NumberRange {
-    /// Whether the range contains `number`.
+    /// Returns whether the range contains `number`.
     #[must_use]
     pub const fn holds(&self, number: u16) -> bool {
         self.first <= number && number <= self.last

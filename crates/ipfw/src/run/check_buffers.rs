@@ -12,15 +12,15 @@ use crate::state::StateHash;
 #[derive(Debug, Default)]
 pub(super) struct CheckBuffers {
     pub(super) finders: CandidateCaches,
-    /// The verdict of a run that ended by `RunEnd::Other`.
+    /// The verdict of a run that ended with `RunEnd::Other`; `None` after other runs.
     pub(super) other: Option<RuleVerdict>,
-    /// Buffer for a single packet; `None` while a packet is checked.
+    /// Buffer for a single packet; `None` while the check of a packet uses it.
     pub(super) one: Option<Box<ParsedPacket>>,
     pub(super) group: Vec<ParsedPacket>,
 }
 
-/// A packet and the results of its lookups. The value is not moved, because a copy costs more than
-/// some rules.
+/// A packet and the results of its lookups. The value stays in place, because a copy would cost
+/// more than some rules do.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ParsedPacket {
     pub(super) packet: PacketHeaders,

@@ -22,8 +22,8 @@ pub(super) struct PacketCheck<'c> {
 }
 
 impl Firewall {
-    /// Decides what to do with `frame`, and changes its headers as rules require. Frames to send
-    /// and lines to log are added to `outputs`.
+    /// Decides what to do with `frame`, and changes its headers as rules require. Adds frames to
+    /// send and lines to log to `outputs`.
     pub fn check(
         &mut self,
         frame: &mut [u8],
@@ -34,8 +34,8 @@ impl Firewall {
         if !self.config.settings.enable {
             return self.accept();
         }
-        // The buffer is moved out for the check, so that the firewall is not borrowed. It costs one
-        // pointer.
+        // The buffer is moved out for the check, so that it does not keep the firewall borrowed.
+        // This moves only one pointer.
         let mut parsed = self.buffers.one.take().unwrap_or_default();
         if let Err(kind) = parsed.read(frame) {
             self.buffers.one = Some(parsed);
@@ -49,13 +49,13 @@ impl Firewall {
             self.buffers.one = Some(parsed);
             return verdict;
         }
-        // The buffer is moved back before the verdict exists: the compiler would otherwise keep the
-        // verdict in memory across this store.
+        // The buffer is moved back before the verdict is created. Otherwise the compiler would keep
+        // the verdict in memory across this store.
         self.buffers.one = Some(parsed);
         self.common_verdict(end)
     }
 
-    /// Counts and returns the common verdicts.
+    /// Counts the packet and returns its verdict, for the common verdicts.
     #[inline]
     pub(super) fn common_verdict(&mut self, end: RunEnd) -> RuleVerdict {
         if end == RunEnd::Accept {
@@ -137,7 +137,7 @@ impl Firewall {
 
     /// Stores a fragment, or continues with the packet that it completes.
     fn reassemble_fragment(&mut self, case: &mut PacketCheck<'_>) -> RuleVerdict {
-        // Earlier rules may have changed the frame: the current frame is stored.
+        // Stores the frame in its current form, with the changes of earlier rules.
         let offered = self.reassembly.offer(case.frame, &case.parsed.packet, case.now);
         let Some(mut whole) = offered else { return RuleVerdict::Held };
         let before = case.out.released.len();
@@ -158,7 +158,7 @@ impl Firewall {
         verdict
     }
 
-    /// Checks a reassembled packet. Its fragments share the verdict and take over its header
+    /// Checks a reassembled packet. Its fragments get the same verdict, and the same header
     /// changes.
     pub fn check_whole(
         &mut self,
@@ -181,8 +181,8 @@ impl Firewall {
     /// Runs a packet through the list.
     #[inline]
     pub(super) fn run(&mut self, case: &mut PacketCheck<'_>) -> RunEnd {
-        // The counters are moved out of the list for the run, so that they can change while rules
-        // are borrowed.
+        // The counters are moved out of the list for the run, so that they can be changed while the
+        // rules are borrowed.
         let mut counters = core::mem::take(&mut self.config.list.counters);
         let ParsedPacket { packet, state: sight, hash, .. } = &mut *case.parsed;
         let CheckBuffers { finders, other, .. } = &mut self.buffers;
@@ -212,7 +212,7 @@ impl Firewall {
 fn apply_to_fragments<'p>(parts: impl Iterator<Item = &'p mut [u8]>, whole: &[u8]) {
     if let Ok(after) = PacketHeaders::parse(whole) {
         for part in parts {
-            // A fragment without a transport header has no ports to update.
+            // An error is ignored: a fragment without a transport header has no ports to update.
             let _ = rewrite::copy_rewritten_fields(part, (whole, &after));
         }
     }

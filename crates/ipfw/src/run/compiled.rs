@@ -10,18 +10,18 @@
 //! A clause that is a set of values of one header field becomes a row; all other clauses remain
 //! checks. Rows only exclude rules that would not affect the packet. State lookups are stored
 //! separately ([`state_lookups`]): a packet is looked up once per name, before it passes the first
-//! rule that uses the name. Simple effects of a candidate are applied here; for other effects, the
-//! plain interpreter executes the rule, and tests all its conditions again. Header values that
+//! rule that uses the name. Simple effects of a candidate are applied directly. For other effects,
+//! the plain interpreter executes the rule, and tests all its conditions again. Header values that
 //! rules can change (`setdscp`, tags, marks) are not fields, so the classes of a packet hold for
 //! the whole list, jumps included.
 //!
 //! Candidates are cached by flow and by classes ([`flow_cache`]). All packets of a batch first
-//! advance as far as their headers allow ([`fast_path`]).
+//! advance through the rules as far as their headers decide ([`fast_path`]).
 //!
 //! Short lists are walked rule by rule, with all clauses as checks.
 //!
 //! Not for: changing rules. A changed list, set, port or address of `me` must be compiled again. A
-//! changed table only has to be settled.
+//! changed table only needs to restore its lookup speed (`settle`).
 
 mod bytes;
 mod check;

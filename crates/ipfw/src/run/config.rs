@@ -26,7 +26,7 @@ pub struct IpfwConfig {
     pub translations: Translations,
     /// Names of the ports.
     pub ports: Vec<String>,
-    /// The addresses of `me`, and the port that has each, if any.
+    /// The addresses of `me`, each with the port that has it; `None` if no port does.
     pub me: Vec<(IpAddr, Option<PortIndex>)>,
 }
 
@@ -49,7 +49,7 @@ impl IpfwConfig {
         port.and_then(|port| self.ports.get(usize::from(port))).map_or("", |name| name)
     }
 
-    /// Whether the rules of a set are run.
+    /// Returns whether a set is enabled, so that its rules are run.
     #[inline]
     #[must_use]
     pub const fn is_enabled(&self, set: u8) -> bool {

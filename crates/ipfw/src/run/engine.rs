@@ -43,7 +43,7 @@ pub struct Firewall {
     pub(super) reassembly: Reassembly,
     pub(super) translators: Translators,
     pub(super) epoch_ns: u64,
-    /// The ids of rules that commands have removed, but whose states have not been removed yet.
+    /// The ids of rules that commands have removed, whose states still exist.
     pub(super) removed_rules: Vec<u64>,
     /// `state` commands that wait until all rules of their file are loaded.
     pub(super) pending_states: Vec<StateCommand>,
@@ -54,7 +54,7 @@ pub struct Firewall {
     pub(super) buffers: CheckBuffers,
 }
 
-/// Packets by outcome. `checked` is the sum of all other counters.
+/// Packets by outcome. `checked` is equal to the sum of all other counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckCounters {
     /// Packets checked.
@@ -63,7 +63,7 @@ pub struct CheckCounters {
     pub accepted: u64,
     /// Packets sent to another next hop or port by `fwd`.
     pub forwarded: u64,
-    /// Packets handed to pipes and queues, or held as fragments.
+    /// Packets passed to pipes and queues, or held as fragments.
     pub handed_over: u64,
     /// Packets dropped by a rule.
     pub by_rule: u64,
@@ -84,9 +84,9 @@ pub struct CheckCounters {
 impl Firewall {
     /// Builds a firewall with only the default rule, which denies.
     ///
-    /// The decisions of `prob` derive from `seed`, which may be shown. Values that a remote sender
-    /// must not predict derive from `secret`: the keys of all hashes, and the ports that `nat`
-    /// chooses.
+    /// The decisions of `prob` derive from `seed`, which may be made public. Values that a remote
+    /// sender must not predict derive from `secret`: the keys of all hashes, and the ports that
+    /// `nat` chooses.
     #[must_use]
     pub fn new(seed: u64, secret: [u64; 2]) -> Self {
         let mut firewall = Self {
@@ -133,26 +133,27 @@ impl Firewall {
         self.compile();
     }
 
-    /// Sets the addresses of `me` and the port that has each, for `nat … if PORT`.
+    /// Sets the addresses of `me`, each with the port that has it, which `nat … if PORT` needs.
     pub fn set_me(&mut self, addresses: Vec<(IpAddr, Option<PortIndex>)>) {
         self.config.me = addresses;
         self.translators.settle(&self.config);
         self.compile();
     }
 
-    /// Selects the plain interpreter or [`CompiledRules`], which give the same results.
+    /// Selects the plain interpreter if `plain` is true, otherwise [`CompiledRules`]. Both give the
+    /// same results.
     pub fn set_plain(&mut self, plain: bool) {
         self.plain = plain;
         self.compile();
     }
 
-    /// The compiled rules; `None` with the plain interpreter.
+    /// The compiled rules; `None` if the plain interpreter is used.
     #[must_use]
     pub fn program(&self) -> Option<&CompiledRules> {
         self.program.as_deref()
     }
 
-    /// Compiles the rules, after any change that the compiled rules depend on.
+    /// Compiles the rules, after a change on which the compiled rules depend.
     pub(super) fn compile(&mut self) {
         self.buffers.finders.clear();
         self.program = (!self.plain).then(|| Arc::new(CompiledRules::compile(&self.config)));
@@ -169,19 +170,19 @@ impl Firewall {
         &self.config
     }
 
-    /// The states.
+    /// Returns the table of states.
     #[must_use]
     pub const fn states(&self) -> &StateTable {
         &self.states
     }
 
-    /// Frames that no rule saw, by cause.
+    /// Returns the counts of malformed frames, which no rule has checked, by reason.
     #[must_use]
     pub const fn malformed(&self) -> &MalformedCounters {
         &self.malformed
     }
 
-    /// Fragments that reached a `reass` rule, by outcome.
+    /// Returns the counts of fragments that reached a `reass` rule, by outcome.
     #[must_use]
     pub const fn fragments(&self) -> &FragmentCounters {
         self.reassembly.counters()
@@ -199,14 +200,15 @@ impl Firewall {
         self.reassembly.held()
     }
 
-    /// Packets by outcome.
+    /// Returns the counts of packets by outcome.
     #[must_use]
     pub const fn drops(&self) -> &CheckCounters {
         &self.drops
     }
 
-    /// Whether a packet that left a pipe or queue must be checked again, with the metadata that it
-    /// had when it entered. The check continues after the rule that sent the packet there.
+    /// Returns whether a packet that leaves a pipe or queue must be checked again, with the
+    /// metadata that it had on entry. The check continues after the rule that sent the packet
+    /// there.
     #[must_use]
     pub const fn continues_after_shaper(&self) -> bool {
         !self.config.settings.one_pass

@@ -25,22 +25,22 @@ pub struct RuleTrace {
     pub outcome: RuleOutcome,
 }
 
-/// The outcome of a rule.
+/// The effect of a rule on the traced packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleOutcome {
     /// The rule's set is disabled.
     Disabled,
-    /// The draw of `prob` skipped the rule.
+    /// The random draw of `prob` skipped the rule.
     Chance,
-    /// The packet has no state.
+    /// The rule looked up states, and the packet has none.
     NoState,
-    /// The packet has a state of this rule, and the rule's action was run.
+    /// The packet has a state that was created by the rule with this number, whose action was run.
     State(RuleNumber),
     /// The rule did not match: the text of its first clause that does not hold.
     Unmet(String),
     /// The rule matched, and the search continued.
     Passed,
-    /// The rule matched, and the search continued elsewhere.
+    /// The rule matched, and the search continued at another rule than the next.
     Jumped,
     /// The rule matched, and the search ended.
     Ended,
@@ -53,9 +53,9 @@ pub enum RuleOutcome {
 }
 
 impl Firewall {
-    /// Returns the rules that a packet meets and their outcomes, as [`Self::check`] would process
-    /// it. The call counts the packet and creates states, so use a firewall that checks no other
-    /// packets.
+    /// Returns the rules that a packet meets, with their outcomes, and the verdict. The packet is
+    /// processed as by [`Self::check`]. The call counts the packet and creates states, so use a
+    /// firewall that checks no other packets.
     pub fn explain(
         &mut self,
         frame: &mut [u8],
@@ -190,7 +190,7 @@ impl RuleRun<'_> {
             }
             (Some(_), _) => match step {
                 RuleStep::Next => RuleOutcome::Passed,
-                // The packet's state belongs to this rule.
+                // The search continues at the next rule, so this is not a jump.
                 RuleStep::Jump(to) if *to == at + 1 => RuleOutcome::Passed,
                 RuleStep::Jump(_) => RuleOutcome::Jumped,
                 RuleStep::Done(_) => RuleOutcome::Ended,
@@ -200,8 +200,8 @@ impl RuleRun<'_> {
                 RuleOutcome::NoState
             }
             (None, None) if rule.chance.is_some() => RuleOutcome::Chance,
-            // `record-state` with a deferred action, or no space for a state: the verdict shows
-            // which.
+            // The reason is `record-state` with a deferred action, or a full state table. The
+            // verdict shows which.
             (None, None) => match step {
                 RuleStep::Done(_) => RuleOutcome::Ended,
                 _ => RuleOutcome::Passed,

@@ -1,8 +1,8 @@
 //! The MAC addresses of inside hosts, learned from outgoing frames.
 //!
 //! The peer of a translated packet sees one address for all hosts behind the translator, and so one
-//! MAC address. There is no router between the two ports that would set the right MAC address, so
-//! the frame is addressed here to the host that the packet is for.
+//! MAC address. No router between the two ports sets the right MAC address. So for each incoming
+//! packet, the firewall itself sets the MAC address of the inside host.
 
 use core::net::Ipv4Addr;
 
@@ -11,7 +11,7 @@ use slipring_wire::MacAddr;
 
 use crate::keyed::KeyedBuildHasher;
 
-/// Maximum number of remembered hosts, because any host can claim addresses.
+/// Maximum number of remembered hosts, because a host could claim any number of addresses.
 const MAX_HOSTS: usize = 65_536;
 
 /// Maps the inside hosts' IPv4 addresses to their MAC addresses.

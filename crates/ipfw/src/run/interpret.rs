@@ -24,8 +24,8 @@ pub enum RuleVerdict {
     Accept,
     /// The packet is dropped.
     Deny(DenyReason),
-    /// The packet is dropped by a rule, and the caller sends this error to its sender: only if
-    /// [`CheckOutputs::leaves_errors`] is set.
+    /// The packet is dropped by a rule, and the caller must send this error to the packet's sender.
+    /// Only returned if [`CheckOutputs::leaves_errors`] is set.
     Reject(IcmpMessage),
     /// The packet goes to another next hop or port.
     Forward(NextHop),
@@ -39,7 +39,7 @@ pub enum RuleVerdict {
     /// The IPv6 prefix of the packet is translated. As for `Nat`, callers never see this.
     Nptv6(ObjectName),
     /// The packet is a fragment that waits for its packet's other fragments; the firewall keeps a
-    /// copy.
+    /// copy of it.
     Held,
 }
 
@@ -70,7 +70,7 @@ pub(super) enum RuleStep {
     Done(RuleVerdict),
 }
 
-/// The run of a packet through the list.
+/// One run of a packet through the list of rules.
 pub(super) struct RuleRun<'a> {
     pub(super) config: &'a IpfwConfig,
     pub(super) counters: &'a mut [RuleCounters],
@@ -84,7 +84,7 @@ pub(super) struct RuleRun<'a> {
     pub(super) out: &'a mut CheckOutputs,
     /// The verdict of a run that ends with [`RunEnd::Other`].
     pub(super) other: &'a mut Option<RuleVerdict>,
-    /// Hash of the packet's flow, once a rule has looked up states.
+    /// Hash of the packet's flow; `None` until a rule looks up states.
     pub(super) hash: &'a mut Option<StateHash>,
 }
 
@@ -127,18 +127,18 @@ impl RuleRun<'_> {
         }
     }
 
-    /// Returns the index after a rule; if the rule no longer exists, the first index with a higher
-    /// number.
+    /// Returns the index of the rule at which to continue after `resume`. If that rule no longer
+    /// exists, this is the first rule with a higher number.
     fn position_after(&self, resume: ResumePoint, to: ReturnTo) -> usize {
         match self.config.list.position(resume.rule) {
-            // There is a next rule, because the default rule sends no packets away.
+            // A next rule exists, because the default rule is never a resume point.
             Some(position) if to == ReturnTo::NextRule => position + 1,
             _ => self.config.list.first_from(resume.number.saturating_add(1)),
         }
     }
 
     /// Runs one rule: `prob`, states, patterns, a new state and the action, in ipfw's order. If the
-    /// draw of `prob` can only affect this rule, it is made after the patterns match.
+    /// draw of `prob` can only affect this rule's match, it is postponed until the patterns match.
     pub(super) fn step(&mut self, at: usize) -> RuleStep {
         let config = self.config;
         let entry = &self.entries[at];
@@ -174,7 +174,7 @@ impl RuleRun<'_> {
         if !question.matches(rule) {
             return RuleStep::Next;
         }
-        // The value is copied, because the query borrows `self`, which is changed below.
+        // The value is copied, because `question` borrows `self`, which is changed below.
         let tablearg = question.tablearg.cloned();
         if !is_drawn && !self.is_drawn(rule) {
             return RuleStep::Next;
@@ -182,7 +182,7 @@ impl RuleRun<'_> {
         if let Some(keep) = &rule.keep {
             match self.keep(entry, keep, tablearg.as_ref()) {
                 Err(refusal) => {
-                    // The drop counts for this rule.
+                    // The packet is dropped and still counts as matched by this rule.
                     self.count(at);
                     return RuleStep::Done(RuleVerdict::Deny(match refusal {
                         StateRefusal::Full => DenyReason::StatesFull,
@@ -197,7 +197,7 @@ impl RuleRun<'_> {
     }
 
     /// Runs the action of a state's rule. If the action does not end the search, the search
-    /// continues after that rule, wherever the state was looked up.
+    /// continues after that rule, no matter which rule looked up the state.
     pub(super) fn act_for_state(&mut self, position: usize) -> RuleStep {
         match self.act(position, None) {
             RuleStep::Next => RuleStep::Jump(position + 1),
@@ -206,7 +206,7 @@ impl RuleRun<'_> {
     }
 
     /// Looks up the packet's state for the rule at `at`; returns the index of the rule that created
-    /// it.
+    /// the state; `None` if there is no state.
     #[inline]
     pub(super) fn look_up(&mut self, id: StateNameId, at: usize) -> Option<usize> {
         self.crossing.search.record(id);
@@ -280,7 +280,7 @@ impl RuleRun<'_> {
         self.counters[at].count(1, self.packet.counted_len.into(), self.now);
     }
 
-    /// Counts, logs, tags, and runs the action of the rule at `at`.
+    /// Counts, logs and tags the packet, and runs the action of the rule at index `at`.
     pub(super) fn act(&mut self, at: usize, tablearg: Option<&TableValue>) -> RuleStep {
         let entry = &self.entries[at];
         let rule = &*entry.rule;

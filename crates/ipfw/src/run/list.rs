@@ -8,8 +8,8 @@ use hashbrown::HashMap;
 use super::search::{StateNameId, StateNames};
 use crate::rule::{DEFAULT_RULE, RESERVED_SET, Rule, RuleAction, RuleNumber};
 
-/// Maximum number of old rules that a new rule with the same number is compared with, since
-/// thousands of rules may share a number.
+/// Maximum number of old rules with the same number with which a new rule is compared. There is a
+/// limit because thousands of rules may share a number.
 const MAX_COMPARED_RULES: usize = 64;
 
 /// A rule in the list.
@@ -17,7 +17,7 @@ const MAX_COMPARED_RULES: usize = 64;
 pub struct RuleEntry {
     /// The rule's number.
     pub number: RuleNumber,
-    /// Unique among all rules that ever existed in this list.
+    /// The rule's id, unique among all rules that ever existed in this list.
     pub id: u64,
     /// The rule itself.
     pub rule: Arc<Rule>,
@@ -29,11 +29,12 @@ pub struct RuleEntry {
 /// The counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleCounters {
-    /// Number of packets that matched.
+    /// Number of packets that matched the rule.
     pub packets: u64,
-    /// Bytes of these packets.
+    /// Number of bytes of these packets.
     pub bytes: u64,
-    /// Time of the last match, in nanoseconds of the engine's clock.
+    /// Time of the last match, in nanoseconds of the engine's clock; `None` if no packet has
+    /// matched.
     pub last_match_ns: Option<u64>,
     /// Lines logged since the last `resetlog`.
     pub logged: u64,
@@ -51,14 +52,14 @@ impl RuleCounters {
     }
 }
 
-/// A hasher for ids that the list assigns itself, so no sender can cause collisions.
+/// A hasher for rule ids. The list itself assigns the ids, so no sender can cause collisions.
 #[derive(Clone, Copy, Debug, Default)]
 struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
-        // Fibonacci hashing; rotates the high bits, which are mixed best, to where hash tables look
-        // first.
+        // Fibonacci hashing; the high bits are mixed best, so they are rotated to the bits that
+        // hash tables use first.
         self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
     }
 
@@ -84,7 +85,7 @@ pub struct RuleList {
 }
 
 impl RuleList {
-    /// Builds a list with only the default rule, with `action`.
+    /// Builds a list with only the default rule, whose action is `action`.
     #[must_use]
     pub fn new(action: RuleAction) -> Self {
         let rule = Rule {
@@ -139,7 +140,8 @@ impl RuleList {
         self.entries.partition_point(|entry| entry.number < number)
     }
 
-    /// Adds a rule after the rules with its number, or after the last rule; returns its number.
+    /// Adds a rule after the existing rules with the same number, or if `number` is `None`, at the
+    /// end, before the default rule. Returns the rule's number.
     pub fn add(&mut self, number: Option<RuleNumber>, mut rule: Rule, step: u32) -> RuleNumber {
         let number = number.unwrap_or_else(|| self.next_number(step));
         let at = self.entries.partition_point(|entry| entry.number <= number);
@@ -183,8 +185,8 @@ impl RuleList {
         gone
     }
 
-    /// Recognises rules that were removed and added again unchanged since `before`: they keep their
-    /// old ids and counters. Returns those ids, sorted.
+    /// Finds rules that were removed since `before` and added again without a change, and restores
+    /// their old ids and counters. Returns these ids, sorted.
     pub fn recognize(&mut self, before: &Self) -> Vec<u64> {
         let mut went: BTreeMap<RuleNumber, VecDeque<usize>> = BTreeMap::new();
         if self.last_id != before.last_id {
@@ -225,7 +227,8 @@ impl RuleList {
         }
     }
 
-    /// Changes the counters of the rules for which `of` returns `true`; returns their number.
+    /// Resets counters of the rules for which `of` returns `true`. Returns the number of these
+    /// rules.
     pub fn reset(
         &mut self,
         of: impl Fn(&RuleEntry) -> bool,

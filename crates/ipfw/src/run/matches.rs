@@ -19,12 +19,12 @@ pub(super) struct RuleQuery<'a> {
     pub(super) crossing: &'a PacketMetadata,
     pub(super) number: RuleNumber,
     pub(super) set: u8,
-    /// The result of this rule's last table lookup.
+    /// The value found by this rule's last table lookup; `None` if no lookup has found one.
     pub(super) tablearg: Option<&'a TableValue>,
 }
 
 impl<'a> RuleQuery<'a> {
-    /// Whether every clause has a pattern that holds.
+    /// Returns whether every clause of the rule has at least one pattern that holds.
     pub(super) fn matches(&mut self, rule: &Rule) -> bool {
         rule.body.all_clauses(|patterns| {
             patterns.iter().any(|pattern| self.holds(&pattern.condition) != pattern.not)
@@ -77,7 +77,8 @@ impl<'a> RuleQuery<'a> {
             C::IpOptions(bits) => is_v4 && bits.holds(options::ip_options(frame, packet)),
             C::Frag(bits) => packet.version != IpFamily::None && bits.holds(fragment_bits(packet)),
             C::TcpFlags(bits) => packet.is_tcp() && bits.holds(packet.tcp_flags),
-            // As in ipfw's code: any combination of SYN, ACK and RST other than SYN alone.
+            // As in ipfw's code, this accepts every combination of SYN, ACK and RST except SYN
+            // alone.
             C::Established => packet.is_tcp() && packet.tcp_flags & 0x16 != 0x02,
             C::TcpSeq(seq) => packet.is_tcp() && options::tcp_word(frame, packet, 4) == *seq,
             C::TcpAck(ack) => packet.is_tcp() && options::tcp_word(frame, packet, 8) == *ack,
@@ -194,7 +195,7 @@ impl<'a> RuleQuery<'a> {
         }
     }
 
-    /// Whether a table has an entry that `find` finds, with the required value.
+    /// Returns whether `find` finds an entry in the table, and the entry has the required value.
     fn table_holds(
         &mut self,
         test: &TableTest,
@@ -219,7 +220,7 @@ impl<'a> RuleQuery<'a> {
     }
 }
 
-/// Whether a table's value is the required one, if there is a requirement.
+/// Returns whether a table's value is the required one; true if no value is required.
 pub(super) fn is_wanted(
     table: &LookupTable,
     value: &TableValue,
@@ -231,7 +232,7 @@ pub(super) fn is_wanted(
     })
 }
 
-/// The kind of value that is compared if the rule does not name one.
+/// Returns the kind of value that is compared if the rule names no kind.
 fn first_kind(kinds: ValueKinds) -> ValueKind {
     kinds.iter().next().unwrap_or(ValueKind::Tag)
 }
@@ -284,7 +285,8 @@ fn lookup<'t>(
     }
 }
 
-/// Whether `name` matches a pattern with `*`, `?` and `[…]`. Only the last star is retried.
+/// Returns whether `name` matches a pattern with `*`, `?` and `[…]`. After a mismatch, only the
+/// last `*` is extended.
 pub(super) fn glob(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut here, mut star) = (0, 0, None);
     while here < name.len() {

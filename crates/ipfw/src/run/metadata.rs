@@ -7,7 +7,7 @@ use crate::rule::RuleNumber;
 /// Maximum depth of calls.
 pub(super) const MAX_CALLS: usize = 16;
 
-/// The check of a packet: when it comes in, or when it goes out.
+/// Which check of a packet this is: on input or on output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CheckPass {
     /// The packet comes in: `in` holds, and `via` is the port by which it comes in.
@@ -16,23 +16,24 @@ pub enum CheckPass {
     Out,
 }
 
-/// Data on a packet apart from its bytes; passed from check to check.
+/// The data of a packet apart from its bytes. It is passed from check to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketMetadata {
     /// Whether the packet is checked when it comes in or when it goes out.
     pub pass: CheckPass,
     /// The port by which the packet came in; `None` for a frame that the firewall itself sends.
     pub recv: Option<PortIndex>,
-    /// The port by which the packet leaves, once known.
+    /// The port by which the packet leaves; `None` until it is known.
     pub xmit: Option<PortIndex>,
     /// The packet's tags.
     pub tags: Vec<u16>,
     /// The packet's mark.
     pub mark: u32,
-    /// Where to continue after a pipe, queue, translator or reassembly.
+    /// Where to continue after a pipe, queue, translator or reassembly; `None` to start at the
+    /// first rule.
     pub resume: Option<ResumePoint>,
     pub(super) calls: Vec<ResumePoint>,
-    /// Counts the operations that a packet may only do a limited number of times in a pass.
+    /// Counts the operations whose number is limited per packet and pass.
     pub(super) search: StateSearch,
 }
 
@@ -40,7 +41,7 @@ pub struct PacketMetadata {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResumePoint {
     pub(super) rule: u64,
-    /// The number of the rule, in case it no longer exists.
+    /// The number of the rule, which is used if the rule no longer exists.
     pub number: RuleNumber,
 }
 
@@ -60,8 +61,8 @@ impl PacketMetadata {
         }
     }
 
-    /// The metadata of the same packet when it goes out by `xmit`: tags and mark stay, and rules
-    /// are searched from the first one.
+    /// Returns the metadata of the same packet when it goes out by `xmit`. Tags and mark stay, and
+    /// the search starts at the first rule.
     #[must_use]
     pub fn outgoing(self, xmit: PortIndex) -> Self {
         let (calls, search) = (Vec::new(), StateSearch::NEW);

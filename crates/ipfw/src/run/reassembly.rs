@@ -1,13 +1,13 @@
 //! Reassembly of IPv4 fragments, so that rules see the whole packet.
 //!
 //! The firewall is between two ports and does not change packet sizes. Reassembled packets are only
-//! used to match rules; the fragments leave unchanged, once all have arrived.
+//! used to match rules; the fragments themselves leave unchanged, once all have arrived.
 //!
 //! # Invariants
 //! 1. At most [`MAX_PACKETS`] packets wait, of at most [`MAX_FRAGMENTS`] fragments each.
 //! 2. Fragments of one packet never overlap. A packet with overlapping fragments is discarded,
-//!    since it is unknown which bytes a host would accept (RFC 5722 requires the same for IPv6). Of
-//!    a repeated fragment with the same bytes, only the repetition is dropped.
+//!    since it is unknown which bytes a host would accept (RFC 5722 requires the same for IPv6). If
+//!    a fragment arrives again with the same bytes, only the second copy is dropped.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ use crate::packet::PacketHeaders;
 const MAX_PACKETS: usize = 1024;
 /// Maximum number of fragments per packet.
 const MAX_FRAGMENTS: usize = 64;
-/// How long fragments wait, in ns: as long as on hosts.
+/// Maximum time that fragments wait, in ns. It is that of common hosts.
 const WAIT_NS: u64 = 30_000_000_000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 
@@ -72,7 +72,7 @@ struct PartialPacket {
 struct WaitingFragment {
     frame: Vec<u8>,
     payload: core::ops::Range<usize>,
-    /// Order of arrival: frames leave in the order in which they arrived.
+    /// Sequence number of the arrival: frames leave in the order in which they arrived.
     order: u64,
 }
 
@@ -176,7 +176,7 @@ enum AddOutcome {
 
 impl PartialPacket {
     /// Adds a fragment. Fails if the fragment is invalid, contradicts earlier fragments or exceeds
-    /// a limit: the packet must then be discarded.
+    /// a limit: in these cases the packet must be discarded.
     fn add(&mut self, frame: &[u8], packet: &PacketHeaders, order: u64) -> Result<AddOutcome, ()> {
         let start = u32::from(packet.ip_off & 0x1fff) * 8;
         let payload = packet.l4..packet.end;

@@ -2,7 +2,8 @@
 //!
 //! A bridge has no address of its own, so the source of an ICMP error is the packet's destination
 //! address. Errors, multicasts, broadcasts, later fragments and resets are never answered. ICMP
-//! errors are limited in rate, resets are not: each answers one segment of one connection.
+//! errors are limited in rate. Resets are not, because each of them answers one segment of one
+//! connection.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -26,16 +27,18 @@ pub struct CheckOutputs {
     pub frames: Vec<EmittedFrame>,
     /// Fragments that waited for the checked frame. They share its verdict and leave before it.
     pub released: Vec<Vec<u8>>,
-    /// The reassembled packet that these fragments and the checked frame belong to.
+    /// The reassembled packet of these fragments and the checked frame; `None` if the frame
+    /// completed no packet.
     pub whole: Option<Vec<u8>>,
     /// Lines to log.
     pub log: Vec<LogEvent>,
-    /// Whether lines outside the system log have a reader; set by the caller.
+    /// Set by the caller: whether lines that do not go to the system log have a reader.
     pub is_watched: bool,
-    /// Whether the caller sends the ICMP errors of `reject` and `unreach`, as a router does from an
-    /// address of its own; set by the caller. The verdict is then `RuleVerdict::Reject`.
+    /// Set by the caller: whether the caller itself sends the ICMP errors of `reject` and
+    /// `unreach`, as a router does from its own address. If so, the verdict is
+    /// `RuleVerdict::Reject`.
     pub leaves_errors: bool,
-    /// Number of lines that were omitted from `log` because it has no reader.
+    /// Number of lines that were omitted from `log` because they have no reader.
     pub unseen: u64,
 }
 
@@ -68,7 +71,7 @@ pub struct EmittedFrame {
 pub enum EmissionTarget {
     /// The frame is sent by this port.
     Port(PortIndex),
-    /// The frame goes where a frame that came in by this port would go.
+    /// The frame is sent to the output ports of frames that come in by this port.
     From(PortIndex),
     /// The frame is sent by every port.
     All,
@@ -87,8 +90,8 @@ const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
-/// Rates of ICMP errors. They are higher than a router's, because `reject` answers each of a host's
-/// many connections.
+/// Rates of ICMP errors. They are higher than the limits of a router, because `reject` answers each
+/// of a host's many connections.
 const ERROR_LIMITS: IcmpLimits = IcmpLimits {
     per_second: 1000,
     burst: 1000,
@@ -120,7 +123,8 @@ pub(super) fn answer(
     (errors, now): (&mut IcmpLimiter, u64),
 ) -> Option<Vec<u8>> {
     let offending = OffendingPacket::parse(frame)?;
-    // Resets follow the rules of ICMP errors for groups, fragments and sources.
+    // For group addresses, fragments and source addresses, resets follow the same rules as ICMP
+    // errors.
     offending.may_answer(IcmpProblem::Prohibited.message(false)).ok()?;
     let link = FlowEthernet::of(packet).reversed();
     let flow = reversed(packet.flow());
@@ -177,8 +181,8 @@ const fn v6_code(code: u8) -> u8 {
     }
 }
 
-/// Whether the packet is ICMP other than a request. As in ipfw, only requests are answered: an
-/// error about an error or a reply is useless.
+/// Returns whether the packet is an ICMP message other than a request. As in ipfw, only requests
+/// are answered: an error about an error or a reply is useless.
 const fn is_icmp_without_question(packet: &PacketHeaders) -> bool {
     match packet.proto {
         1 => !matches!(packet.icmp.0, 8 | 10 | 13 | 15 | 17),

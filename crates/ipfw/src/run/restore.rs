@@ -20,8 +20,8 @@ enum RestoreRefusal {
 }
 
 impl Firewall {
-    /// Takes the results of the `state` commands since the last call, for the engines that have the
-    /// flows.
+    /// Takes the results of the `state` commands since the last call, to be passed to the engines
+    /// that have the flows.
     pub fn take_restored(&mut self) -> RestoredStates {
         core::mem::take(&mut self.restored)
     }
@@ -32,8 +32,8 @@ impl Firewall {
         restored.filter(Result::is_err).count()
     }
 
-    /// Removes all states and returns the living ones, for other firewalls with the same list to
-    /// [`Self::restore`].
+    /// Removes all states and returns the living ones, for [`Self::restore`] in other firewalls
+    /// with the same list.
     pub fn take_states(&mut self, now_ns: u64) -> Vec<SavedState> {
         self.states.take(now_ns)
     }
@@ -74,7 +74,8 @@ impl Firewall {
         for command in core::mem::take(&mut self.pending_states) {
             match self.resolve(&command, now_ns) {
                 Ok(written) => {
-                    // The engines that own the flows report a lack of space.
+                    // A lack of space is ignored here, because the engines that own the flows
+                    // report it.
                     let _ = self.states.restore(written.clone(), now_ns);
                     self.restored.states.push(written);
                 }
@@ -96,7 +97,8 @@ impl Firewall {
         refused.or(late).map_or(Ok(()), |why| Err(CommandError::missing(why)))
     }
 
-    /// Returns the remaining lifetime of a state. A clock that was set back does not extend it.
+    /// Returns the remaining lifetime of a state. If the clock was set back meanwhile, the lifetime
+    /// is not extended.
     fn left_ns(&self, command: &StateCommand, now_ns: u64) -> u64 {
         let passed = |at: u64| self.unix_ns(now_ns).saturating_sub(at);
         command.left_ns.saturating_sub(command.at_unix_ns.map_or(0, passed))
@@ -124,7 +126,7 @@ impl Firewall {
         let ports = &self.config.ports;
         let port = command.port.as_ref();
         let port = port.and_then(|name| ports.iter().position(|port| port == name));
-        // Sharing the text makes comparing equal names fast.
+        // The state shares the text of the rule's name, which makes comparing equal names fast.
         let of_rule = entry.rule.keep.as_ref().map(|keep| &keep.name);
         let name = of_rule.filter(|name| **name == command.name).unwrap_or(&command.name);
         Ok(SavedState {
@@ -144,7 +146,7 @@ impl Firewall {
     }
 }
 
-/// Whether a rule creates states of this name, with the same limit fields.
+/// Returns whether a rule creates states with the name and the limit fields of the command.
 fn keeps(rule: &Rule, command: &StateCommand) -> bool {
     rule.keep.as_ref().is_some_and(|keep| {
         keep.name == command.name && keep.limit.map(|limit| limit.fields) == command.limit

@@ -52,7 +52,7 @@ pub(super) fn set_mss(frame: &mut [u8], packet: &PacketHeaders, mss: u16) -> Opt
     if old <= mss {
         return None;
     }
-    // A field at an odd offset enters the sum with its bytes swapped.
+    // A field at an odd offset counts in the checksum with its bytes swapped.
     let is_odd = (at - packet.l4) % 2 == 1;
     let (was, is) = if is_odd { (old.swap_bytes(), mss.swap_bytes()) } else { (old, mss) };
     let sum = be16(frame, packet.l4 + 16)?;

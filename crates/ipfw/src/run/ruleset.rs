@@ -6,8 +6,8 @@
 //!                     '--------------- counters ---- Firewall <---'
 //! ```
 //!
-//! Compiling ten thousand rules takes long. Adopting compiled rules only requires finding the
-//! counters of each rule once. So packet checks never wait for command parsing.
+//! Compiling ten thousand rules takes long. Adopting compiled rules is fast: it only moves the
+//! counters of each rule. So packet checks never wait until commands are parsed.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -53,8 +53,8 @@ impl Ruleset {
         firewall
     }
 
-    /// The same ruleset for one of `firewalls` firewalls that share the flows; the maximum number
-    /// of states is divided among the firewalls.
+    /// Returns the ruleset for one of `firewalls` firewalls that share the flows. The maximum
+    /// number of states is divided among these firewalls.
     #[must_use]
     pub fn shared_among(mut self, firewalls: u32) -> Self {
         self.max = self.max.div_ceil(firewalls.max(1));
@@ -70,8 +70,8 @@ impl Firewall {
         Ruleset { program, ..self.before() }
     }
 
-    /// The ruleset without compiled rules: to undo a change, or for firewalls that have the same
-    /// rules and need other tables.
+    /// Returns the ruleset without compiled rules. It serves to undo a change, or to give new
+    /// tables to firewalls that have the same rules.
     #[must_use]
     pub fn before(&self) -> Ruleset {
         Ruleset {
@@ -156,13 +156,13 @@ impl Firewall {
     }
 
     /// Replaces the states and translated flows by those of firewalls that share the flows. Only
-    /// the first of them translates.
+    /// the first of these firewalls has translated flows.
     pub fn take_flows(&mut self, known: impl IntoIterator<Item = FlowSnapshot>) {
         let mut known = known.into_iter();
         let Some(first) = known.next() else { return };
         (self.states, self.translators) = (first.states, first.translators);
         for FlowSnapshot { mut states, .. } in known {
-            // Each firewall had its part of the maximum.
+            // Each firewall has a part of the maximum number of states, so the parts are added.
             self.states.max = self.states.max.saturating_add(states.max);
             for state in states.take(0) {
                 // There is enough space: these states did not exceed the maximum.

@@ -1,8 +1,8 @@
 //! Bounds a packet's path through the list: state lookups, calls and flow changes.
 //!
-//! A packet goes back in the list in two cases only: a found state continues at the rule after the
-//! state's rule, and `call` and `return` jump. Each name is looked up once and calls are counted,
-//! so every path ends.
+//! A packet can go back in the list in only two ways: if its state is found, the search continues
+//! after the state's rule, and `call` and `return` jump. Each name is looked up once and calls are
+//! counted, so every path ends.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -11,17 +11,17 @@ use crate::rule::{ObjectName, Rule, RuleAction};
 
 /// Maximum number of calls of one packet in a check: far more than a list without a loop needs.
 pub(super) const MAX_CALLS_MADE: u32 = 1024;
-/// Maximum number of flow changes of one packet in a check, by translation and reassembly.
+/// Maximum number of times that translation and reassembly may change a packet's flow in one check.
 const MAX_FLOW_CHANGES: u32 = 32;
 
-/// The name of the states that a rule looks up, as a small number assigned by its list.
+/// The name of the states that a rule looks up, as a small number that the list assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StateNameId(u32);
 
 impl StateNameId {
     /// `:any`: states of all names.
     pub(super) const ANY: Self = Self(0);
-    /// How many numbers the first word of a [`StateSearch`] holds.
+    /// Number of name numbers that fit into the first word of a [`StateSearch`].
     pub(super) const FIRST_WORD: usize = u64::BITS as usize;
 
     /// The number as an index.
@@ -51,7 +51,7 @@ impl StateNames {
         }
     }
 
-    /// Returns the number of the name that a rule looks up; assigns one if it has none.
+    /// Returns the number of the name that a rule looks up; assigns a number if the name has none.
     pub(super) fn id_of(&mut self, rule: &Rule) -> Option<StateNameId> {
         let Some(name) = probes(rule)? else { return Some(StateNameId::ANY) };
         if let Some(id) = self.0.get(name) {
@@ -70,7 +70,7 @@ impl StateNames {
     }
 }
 
-/// Counts the operations that a packet may only do a limited number of times.
+/// Counts the operations whose number is limited per packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StateSearch {
     /// One bit for each name that was looked up; the bit of [`StateNameId::ANY`] means all names.
@@ -82,7 +82,7 @@ pub(super) struct StateSearch {
 }
 
 impl StateSearch {
-    /// The counts of a packet before its first operation.
+    /// The counts before a packet's first operation.
     pub(super) const NEW: Self =
         Self { first: 0, more: Vec::new(), calls_made: 0, flow_changes: 0 };
 
@@ -95,7 +95,7 @@ impl StateSearch {
     }
 
     /// Notes that the packet now belongs to another flow, whose states must be looked up again;
-    /// returns whether that happened too often.
+    /// returns whether the packet's flow has changed too often.
     pub(super) fn flow_change_is_too_many(&mut self) -> bool {
         self.first = 0;
         self.more.clear();
@@ -103,7 +103,7 @@ impl StateSearch {
         self.flow_changes > MAX_FLOW_CHANGES
     }
 
-    /// Whether states of a name must still be looked up.
+    /// Returns whether states of a name must still be looked up.
     #[inline]
     pub(super) fn wants(&self, id: StateNameId) -> bool {
         let (word, bit) = (id.index() / StateNameId::FIRST_WORD, id.0 % u64::BITS);
@@ -141,8 +141,8 @@ impl StateSearch {
     }
 }
 
-/// The name of the states that a rule looks up before its other conditions, if it does. The inner
-/// value is `None` for states of any name.
+/// Returns the name of the states that a rule looks up before its other conditions: `None` if it
+/// looks up no states, `Some(None)` if it looks up states of any name.
 pub(super) fn probes(rule: &Rule) -> Option<Option<&ObjectName>> {
     match (&rule.action, &rule.keep) {
         (RuleAction::CheckState(name), _) => Some(name.as_ref()),
@@ -158,7 +158,8 @@ pub(super) mod steps {
 
     std::thread_local!(static STEPS: Cell<u64> = const { Cell::new(0) });
 
-    /// Far more than any test needs: an endless search fails instead of hanging.
+    /// Maximum number of comparisons, far more than any test needs. With it, an endless search
+    /// fails instead of hanging.
     const MOST: u64 = 1 << 28;
 
     pub(in super::super) fn count() {

@@ -12,7 +12,7 @@ pub struct IpfwSettings {
     pub one_pass: bool,
     /// Step between the numbers of rules that are added without a number, 1..=1000.
     pub autoinc_step: u32,
-    /// Whether lines of rules with `log` go to the log; otherwise they only go to captures.
+    /// Whether log lines go to the log. If not, they only go to captures.
     pub verbose: bool,
     /// Maximum number of log lines of a rule that has no limit of its own; 0 means no limit.
     pub verbose_limit: u32,
@@ -24,8 +24,8 @@ pub struct IpfwSettings {
     pub dyn_keep_states: bool,
     /// Has no effect. It is accepted so that existing scripts run.
     pub debug: u32,
-    /// Whether ARP and RARP are checked. The caller evaluates this before each check; a check
-    /// itself applies the rules to any frame.
+    /// Whether ARP and RARP are checked. The caller must evaluate this before each check, because a
+    /// check applies the rules to any frame.
     pub arp_meets_rules: bool,
     /// What happens to frames other than IP, ARP and RARP. The caller also evaluates this setting.
     pub non_ip: NonIpPolicy,
@@ -100,7 +100,7 @@ const SYSCTLS: &[(&str, u32, u32)] = &[
 pub(super) const READ_ONLY: &[&str] =
     &["net.inet.ip.fw.default_rule", "net.inet.ip.fw.static_count", "net.inet.ip.fw.dyn_count"];
 
-/// A sysctl that cannot be set to a value.
+/// A sysctl does not exist, is read-only, or does not accept the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("sysctl {name}: {reason}")]
 pub struct IpfwSysctlError {

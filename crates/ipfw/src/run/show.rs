@@ -14,7 +14,7 @@ use crate::state::{FlowState, StateKind};
 use crate::table::IpfwFlowKey;
 use crate::text::{NumberRange, RuleStyle, StyledRule, proto_name};
 
-/// The contents of a listing.
+/// The options that determine what a listing contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListOptions {
     /// `-a`, `show`: packets and bytes.
@@ -27,7 +27,7 @@ pub struct ListOptions {
     pub sets: bool,
     /// The format of rules.
     pub style: RuleStyle,
-    /// Only rules of this set.
+    /// Lists only rules of this set; `None` means all sets.
     pub set: Option<u8>,
 }
 
@@ -59,10 +59,11 @@ pub enum StateListing {
 const STATE_LEN: usize = 136;
 
 impl Firewall {
-    /// Lists the rules with numbers in `ranges`, or all if there are none.
+    /// Lists the rules with numbers in `ranges`, or all rules if there are no ranges.
     ///
     /// # Errors
-    /// [`CommandError`] if a range contains no rule; its text lists the rules of the other ranges.
+    /// [`CommandError`] if a range contains no rule. The error's text lists the rules of the other
+    /// ranges.
     pub fn list(
         &self,
         ranges: &[NumberRange],
@@ -119,7 +120,7 @@ impl Firewall {
         picked.filter_map(|(entry, counters)| self.row(entry, counters, options, widths)).collect()
     }
 
-    /// Formats a line; `None` for a rule of a disabled set unless sets are shown.
+    /// Formats the line of a rule; `None` if the rule's set is disabled and sets are not shown.
     fn row(
         &self,
         entry: &RuleEntry,

@@ -134,7 +134,7 @@ impl Firewall {
         Ok(())
     }
 
-    /// Creates the missing table of an `add` command, with a notice.
+    /// Creates the missing table of an `add` command. Returns a notice about this.
     fn create_for(&mut self, at: (u8, &ObjectName), key: &str) -> Result<String, CommandError> {
         let (set, name) = at;
         if self.config.tables.get(set, name.as_str()).is_some() {
@@ -242,7 +242,7 @@ fn detail(table: &LookupTable) -> String {
     let name = algorithm(&table.options).split(' ').next().unwrap_or("");
     let class = name.rsplit(':').next().unwrap_or("");
     let part = |family: &str, items: usize, item_len: usize| {
-        // Listings show no size for a tree (radix).
+        // Listings show no size for a radix tree.
         let size = if class == "radix" { String::new() } else { format!("size: {items} ") };
         format!(" {family}algorithm {class} info\n  {size}items: {items} itemsize: {item_len}\n")
     };
@@ -260,7 +260,7 @@ fn rows(table: &LookupTable, flags: CommandFlags) -> String {
     table.sorted().into_iter().map(row).collect()
 }
 
-/// Whether an error is ignored: with `-q`, existing and missing keys are not errors.
+/// Returns whether an error is ignored. With `-q`, existing and missing keys are not errors.
 const fn is_silent(error: Option<&TableError>, flags: CommandFlags) -> bool {
     let is_harmless = matches!(error, None | Some(TableError::Exists | TableError::NotFound));
     flags.quiet && is_harmless

@@ -37,7 +37,7 @@ use slipring_wire::{FrameSpec, MacAddr};
 use super::*;
 use crate::text::{IpfwCommand, SetCommand, parse_command};
 
-/// A firewall with ports, rules and a clock, and its outputs.
+/// A firewall with ports, rules, a clock, and the outputs of its checks.
 struct Fixture {
     firewall: Firewall,
     outputs: CheckOutputs,
@@ -90,7 +90,7 @@ impl Fixture {
         self.check(frame) == RuleVerdict::Accept
     }
 
-    /// Returns how many packets the first rule of a number has counted.
+    /// Returns how many packets the first rule with this number has counted.
     fn count(&self, number: u16) -> u64 {
         let mut rules = self.firewall.config().list.iter();
         rules.find(|(entry, _)| entry.number == number).unwrap().1.packets
@@ -140,7 +140,7 @@ fn tcp(flags: u8) -> Vec<u8> {
     tcp_seq(false, flags, 1, 1)
 }
 
-/// Builds a TCP segment from the client, or to the client if `back`.
+/// Builds a TCP segment from the client, or to the client if `back` is true.
 fn tcp_seq(back: bool, flags: u8, seq: u32, ack: u32) -> Vec<u8> {
     let (src, dst) = if back { (B, A) } else { (A, B) };
     let ports =

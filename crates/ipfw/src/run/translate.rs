@@ -28,8 +28,8 @@ pub(super) struct Translators {
     /// Draws the secret of each `nat` instance.
     secrets: Stream,
     hosts: HostMacs,
-    /// The summed counters of other firewalls, if listings show them instead of this firewall's
-    /// counters.
+    /// The summed counters of other firewalls, which listings show instead of this firewall's
+    /// counters; `None` if there are none.
     pub(super) shown: Option<TranslationStats>,
     pub(super) nat: BTreeMap<u16, (u64, Translator)>,
     pub(super) nptv6: BTreeMap<ObjectName, (u64, Nptv6Instance)>,
@@ -38,7 +38,7 @@ pub(super) struct Translators {
 /// A running instance of `nptv6`.
 #[derive(Clone, Debug)]
 pub(super) struct Nptv6Instance {
-    /// `None` while the port with the prefix has no address.
+    /// The prefixes; `None` while the port that gives the external prefix has no address.
     prefixes: Option<Nptv6Prefixes>,
     pub(super) counters: nptv6::Nptv6Counters,
 }
@@ -54,7 +54,7 @@ impl Translators {
         }
     }
 
-    /// Updates the running instances to the configuration.
+    /// Updates the running instances so that they match the configuration.
     pub(super) fn settle(&mut self, config: &IpfwConfig) {
         let wanted = &config.translations;
         self.nat.retain(|number, at_work| {

@@ -18,7 +18,7 @@ impl Firewall {
         match command {
             NatCommand::Config { number, settings } => {
                 self.config.translations.configure(*number, settings.clone());
-                // As ipfw echoes the parsed configuration.
+                // ipfw echoes the parsed configuration in this form.
                 Ok(format!("ipfw nat {number} config{settings}\n"))
             }
             NatCommand::Delete(ranges) => {
@@ -46,7 +46,7 @@ impl Firewall {
                 (NatShow::Config, _) => format!("ipfw nat {number} config{}\n", made.settings),
                 (NatShow::Flows, Some(figures)) => figures.flows_text(number),
                 (NatShow::Stats, Some(figures)) => figures.stats_text(number),
-                // Created by an earlier line of the same file.
+                // The instance was created by an earlier line of the same file.
                 (_, None) => String::new(),
             })
             .collect()
@@ -118,8 +118,8 @@ impl Firewall {
         }
     }
 
-    /// Checks the translator that a rule names: an instance of `nptv6` must exist, one of `nat` may
-    /// be created later.
+    /// Checks the translator that a rule names: an `nptv6` instance must exist, but a `nat`
+    /// instance may be created later.
     pub(super) fn check_translator(&self, action: &RuleAction) -> Result<(), CommandError> {
         match action {
             RuleAction::Nptv6(name) => self.nptv6_names(Some(name)).map(drop),

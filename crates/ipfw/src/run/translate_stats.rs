@@ -27,7 +27,7 @@ pub struct NatView {
     pub config: String,
     /// Current flows by kind; `None` before the first packet.
     pub flows: Option<[(&'static str, u64); 6]>,
-    /// Packets and flows by outcome.
+    /// Packets and flows by outcome; `None` before the first packet.
     pub outcomes: Option<[(&'static str, u64); 13]>,
 }
 

@@ -19,8 +19,8 @@ pub struct Translations {
     created: u64,
 }
 
-/// The configuration of a `nat` or `nptv6` instance. The `id` tells the instance from earlier ones
-/// that had the same number or name.
+/// The configuration of a `nat` or `nptv6` instance. The `id` distinguishes the instance from
+/// earlier instances with the same number or name.
 #[derive(Clone, Debug)]
 pub(super) struct TranslatorConfig<T> {
     pub(super) id: u64,

@@ -18,7 +18,7 @@ impl Hasher for IdentityHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        // Keys are `u64` and use the method below.
+        // Not used in practice: keys are `u64` and use the method below.
         self.0 = bytes.iter().fold(self.0, |hash, byte| hash << 8 | u64::from(*byte));
     }
 

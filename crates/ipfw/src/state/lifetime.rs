@@ -7,7 +7,7 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 pub struct StateLifetimes {
     /// TCP, established: both sides have sent SYN and acknowledge data.
     pub ack: u32,
-    /// TCP, connection being opened.
+    /// TCP, while the connection is being opened.
     pub syn: u32,
     /// TCP, closed by both sides; less than 5 seconds.
     pub fin: u32,
@@ -30,7 +30,7 @@ const SYN: u16 = 0x02;
 const RST: u16 = 0x04;
 const BOTH_SYN: u16 = SYN | SYN << 8;
 const BOTH_FIN: u16 = FIN | FIN << 8;
-/// Which sides have acknowledged new data since the lifetime was last renewed.
+/// Bits for the sides that have acknowledged new data since the lifetime was last renewed.
 const FORWARD_ACK: u8 = 1;
 const BOTH_ACK: u8 = 3;
 
@@ -53,7 +53,7 @@ impl FlowState {
         }
     }
 
-    /// Returns the new lifetime, if the segment renews it.
+    /// Returns the new lifetime; `None` if the segment does not renew it.
     fn update_tcp(
         &mut self,
         update: &StateUpdate,
@@ -91,8 +91,8 @@ impl FlowState {
         both
     }
 
-    /// Whether the flow is TCP, opened by both sides and closed by neither, so that keepalives are
-    /// worthwhile.
+    /// Returns whether the flow is a TCP connection that both sides have opened and neither has
+    /// closed, so that it gets keepalives.
     #[must_use]
     pub fn is_open_tcp(&self) -> bool {
         self.flow.proto == 6

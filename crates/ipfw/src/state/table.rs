@@ -26,8 +26,8 @@ const KEEPALIVE_PERIOD_NS: u64 = 5_000_000_000;
 
 /// The state of a flow.
 ///
-/// Laid out by cache lines: the first decides whether a packet belongs to the state, the second
-/// holds what a packet changes, and only the third is not read on a hit.
+/// The fields fill three cache lines. The first line identifies the state's flow, and the second
+/// line has the fields that a packet changes. A hit does not read the third line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct FlowState {
@@ -46,7 +46,7 @@ pub struct FlowState {
     pub rule: u64,
     /// The name of the state.
     pub name: ObjectName,
-    /// The next state with the same hash.
+    /// Index of the next state with the same hash; `None` if this is the last one.
     next: Option<u32>,
     generation: u32,
     pub(super) ack_forward: u32,
@@ -77,7 +77,7 @@ impl FlowState {
     }
 }
 
-// An empty slot takes no more memory than a state.
+// A slot takes no more memory than a state.
 const _: () = assert!(size_of::<Option<FlowState>>() == 3 * 64);
 
 /// How a state was created.
@@ -131,11 +131,11 @@ pub struct NewState {
     pub number: RuleNumber,
     /// The set of the rule whose action runs on a hit.
     pub set: u8,
-    /// The fields to count by, and the maximum count.
+    /// The fields by which states are counted, and the maximum count; `None` if there is no limit.
     pub limit: Option<(LimitFields, u32)>,
     /// Ethernet addresses and tags of the first packet.
     pub link: FlowEthernet,
-    /// The port where the first packet came in.
+    /// The port where the first packet came in; `None` if unknown.
     pub port: Option<u16>,
 }
 
@@ -167,8 +167,8 @@ pub struct StateCounters {
 #[derive(Clone, Debug)]
 pub struct StateTable {
     secret: [u64; 2],
-    /// Index of the first state per hash of both endpoints. The map is small, and the hash is keyed
-    /// by a secret; the flow itself is compared at the state.
+    /// Index of the first state per hash of both endpoints. The map contains only hashes, to be
+    /// small. They are keyed by a secret. The flow itself is compared with that in the state.
     heads: HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>,
     slots: Vec<Option<FlowState>>,
     free: Vec<u32>,
@@ -210,7 +210,7 @@ impl StateTable {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether there are no states.
+    /// Returns whether there are no states.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -255,8 +255,8 @@ impl StateTable {
         }
     }
 
-    /// Finds the state of a packet (of any name if `name` is `None`) and updates it. `hash` is the
-    /// hash of `flow`.
+    /// Finds and updates the state of a packet; if `name` is `None`, a state of any name. `hash` is
+    /// the hash of `flow`.
     pub fn hit(
         &mut self,
         (flow, hash): (IpfwFlowKey, StateHash),
@@ -290,7 +290,7 @@ impl StateTable {
     /// that name. `hash` is the hash of the flow.
     ///
     /// # Errors
-    /// [`StateRefusal`]; the table is unchanged, except for the counter of that refusal.
+    /// [`StateRefusal`] if the state is not created. Only the counter of the refusal has changed.
     pub fn make(
         &mut self,
         new: NewState,
@@ -456,7 +456,8 @@ impl StateTable {
         picked.len()
     }
 
-    /// Moves the states for which `of` returns `true` to another rule.
+    /// Moves the states for which `of` returns `true` to the rule with id `rule` and number
+    /// `number`.
     pub fn adopt(&mut self, of: impl Fn(&FlowState) -> bool, rule: u64, number: RuleNumber) {
         for state in self.slots.iter_mut().flatten().filter(|state| of(state)) {
             let StateKind::Limit(fields) = state.kind else {
@@ -473,7 +474,7 @@ impl StateTable {
 }
 
 /// Builds one TCP segment for each end of the connection. Its sequence number is one below the
-/// number that the end expects, so that the end answers.
+/// number that the end expects, so that the end answers with an acknowledgement.
 fn keepalives(state: &FlowState) -> [Keepalive; 2] {
     const ACK: u8 = 0x10;
     let answer = reversed(state.flow);

@@ -33,10 +33,10 @@ enum TableEntries {
 /// A table: its options and its entries.
 #[derive(Clone, Debug)]
 pub struct LookupTable {
-    /// The options with which the table was created, with the limit and the lock as later commands
-    /// changed them.
+    /// The options with which the table was created, but with the limit and the lock that later
+    /// commands have set.
     pub options: TableOptions,
-    /// The table's number in listings.
+    /// The number of the table that listings show.
     pub index: u32,
     entries: TableEntries,
     /// Every distinct value, with the number of entries that have it.
@@ -71,8 +71,8 @@ pub enum TableError {
 }
 
 impl LookupTable {
-    /// Builds an empty table. `secret` keys its hashes, so that a sender cannot choose addresses
-    /// that collide if a program adds the senders of packets to the table.
+    /// Builds an empty table. `secret` keys its hashes, for the case that a program adds source
+    /// addresses to the table: senders cannot choose addresses that collide.
     #[must_use]
     pub fn new(options: TableOptions, index: u32, secret: [u64; 2]) -> Self {
         let hasher = KeyedBuildHasher(secret);
@@ -104,7 +104,7 @@ impl LookupTable {
         }
     }
 
-    /// Whether the table has no entries.
+    /// Returns whether the table has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -119,7 +119,8 @@ impl LookupTable {
     /// is returned.
     ///
     /// # Errors
-    /// [`TableError::Exists`] or [`TableError::Limit`]; the table is unchanged.
+    /// [`TableError::Exists`] if the key exists and `update` is false, or [`TableError::Limit`] if
+    /// the table is full. In both cases the table is unchanged.
     pub fn insert(
         &mut self,
         key: &TableKey,
@@ -141,7 +142,7 @@ impl LookupTable {
     /// Removes an entry and returns its value.
     ///
     /// # Errors
-    /// [`TableError::NotFound`].
+    /// [`TableError::NotFound`] if the table has no such key.
     pub fn remove(&mut self, key: &TableKey) -> Result<TableValue, TableError> {
         let index = self.entries.remove(key).ok_or(TableError::NotFound)?;
         Ok(self.release(index))
@@ -160,7 +161,8 @@ impl LookupTable {
     }
 
     fn intern(&mut self, value: TableValue) -> u32 {
-        // Consecutive entries mostly have the same value.
+        // The last added value is tried first, because consecutive entries mostly have the same
+        // value.
         let last = self.values.get_mut(self.last as usize);
         if let Some((_, uses)) = last.filter(|(last, uses)| *uses > 0 && *last == value) {
             *uses += 1;
@@ -199,8 +201,8 @@ impl LookupTable {
         &self.values[index as usize].0
     }
 
-    /// Whether lookups are at full speed, which changes of a prefix table reduce until
-    /// [`Self::settle`].
+    /// Returns whether lookups are at full speed. Changes to a prefix table make lookups slower
+    /// until [`Self::settle`].
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         match &self.entries {

@@ -58,7 +58,7 @@ impl TableKey {
     /// Parses a key that is to be inserted into a table with these options.
     ///
     /// # Errors
-    /// [`TableKeyError`], also for a prefix of another length than the table allows.
+    /// [`TableKeyError`], also if a prefix has a length that the table does not allow.
     pub fn for_table(text: &str, options: &TableOptions) -> Result<Self, TableKeyError> {
         let key = Self::parse(text, options.kind)?;
         let fits = match (options.masks, &key) {
@@ -71,7 +71,7 @@ impl TableKey {
         if fits { Ok(key) } else { Err(TableKeyError { text: shortened(text.into()), wanted }) }
     }
 
-    /// Guesses the kind of table for a key, if the table does not exist.
+    /// Guesses the kind of a table that does not exist, from a key.
     #[must_use]
     pub fn guess(text: &str) -> TableKind {
         if prefix(text).is_some() {

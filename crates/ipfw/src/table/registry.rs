@@ -20,7 +20,7 @@ pub struct Tables {
     secret: [u64; 2],
 }
 
-/// The result of one entry of `add` or `delete`.
+/// The result of `add` or `delete` for one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryChange {
     /// The outcome.
@@ -31,7 +31,7 @@ pub struct EntryChange {
     pub row: String,
 }
 
-/// The outcome of an entry.
+/// The outcome for one entry of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryChangeResult {
     /// The entry is new.
@@ -91,7 +91,7 @@ impl Tables {
         self.sets.values().map(BTreeMap::len).sum()
     }
 
-    /// Whether there are no tables.
+    /// Returns whether there are no tables.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -127,7 +127,7 @@ impl Tables {
         }
     }
 
-    /// Creates a table; `false` if the name exists.
+    /// Creates a table; returns `false` if the name already exists.
     pub fn create(&mut self, set: u8, name: &ObjectName, options: TableOptions) -> bool {
         let tables = self.sets.entry(set).or_default();
         if tables.contains_key(name) {
@@ -139,7 +139,7 @@ impl Tables {
         true
     }
 
-    /// Removes a table; `false` if it does not exist.
+    /// Removes a table; returns `false` if the table does not exist.
     pub fn destroy(&mut self, set: u8, name: &ObjectName) -> bool {
         self.sets.get_mut(&set).is_some_and(|tables| tables.remove(name).is_some())
     }
@@ -153,7 +153,7 @@ impl Tables {
         }
     }
 
-    /// Returns all tables, sorted by name; numbers sort numerically.
+    /// Returns all tables, sorted by name; names that are numbers are sorted by value.
     #[must_use]
     pub fn sorted(&self) -> Vec<(u8, &ObjectName, &LookupTable)> {
         let sets = self.sets.iter();
@@ -194,7 +194,7 @@ impl Tables {
         let Some(table) = self.get(set, name.as_str()) else { return };
         for (change, entry) in changes.iter_mut().zip(entries) {
             change.row = match parsed(entry, &table.options) {
-                // Shown as written, since the entry was not tried on the table.
+                // The entry was not tried, so it is shown as written.
                 _ if change.result == EntryChangeResult::Ignored => entry.0.clone(),
                 Ok((key, value)) => row(table, &key, &value),
                 Err(_) => format!("{} {}", entry.0, entry.1.as_deref().unwrap_or("0")),

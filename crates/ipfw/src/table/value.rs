@@ -6,7 +6,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use super::value_kind::{KINDS, ValueKind};
 use crate::text::{dscp_value, shortened};
 
-/// Which numbers the values of a table have.
+/// The set of kinds of numbers that the values of a table contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueKinds(u16);
 
@@ -115,7 +115,8 @@ impl TableValue {
         Some(())
     }
 
-    /// Formats the value for listings; a legacy one as an address if `as_ip`.
+    /// Formats the value for listings; a legacy value is formatted as an address if `as_ip` is
+    /// true.
     #[must_use]
     pub fn show(&self, kinds: ValueKinds, as_ip: bool) -> String {
         self.display(kinds, as_ip).to_string()

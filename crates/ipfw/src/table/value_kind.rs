@@ -10,7 +10,7 @@ pub enum ValueKind {
     Pipe,
     /// A forwarding table, which is not used here.
     Fib,
-    /// A translator.
+    /// Number of a `nat` instance.
     Nat,
     /// A DSCP.
     Dscp,

@@ -34,8 +34,8 @@ pub(super) fn read(cursor: &mut WordCursor<'_>, rule: &mut Rule) -> Result<(), R
     Ok(())
 }
 
-/// Refuses a rule without a condition: the author has forgotten the condition, or means every
-/// packet and can write that. `check-state` and `return` need no body; a rule may consist of a
+/// Refuses a rule without a condition: either the condition was forgotten, or the author means
+/// every packet and can write so. `check-state` and `return` need no body; a rule may consist of a
 /// comment.
 pub(super) fn require_body(rule: &Rule, action: &SourceWord) -> Result<(), RuleTextError> {
     let needs_none = matches!(rule.action, RuleAction::CheckState(_) | RuleAction::Return(_))
@@ -64,8 +64,8 @@ pub(super) fn can_hold(
     }
 }
 
-/// Whether the next word is a protocol rather than an option: it is followed by `from`, or its name
-/// cannot begin an option.
+/// Returns whether the next word is a protocol rather than an option: it is followed by `from`, or
+/// its name cannot begin an option.
 fn has_head(cursor: &WordCursor<'_>) -> bool {
     let (mut ahead, mut second) = (cursor.clone(), cursor.clone());
     let known = block(&mut ahead, protocol).is_ok();
@@ -73,7 +73,7 @@ fn has_head(cursor: &WordCursor<'_>) -> bool {
         return true;
     }
     second.skip();
-    // A word before `from` counts as a protocol, even if it is invalid.
+    // A word before `from` counts as a protocol, even if no such protocol exists.
     (known || second.peek_text() == "from") && !is_option_start(cursor)
 }
 
@@ -156,7 +156,7 @@ fn protocol_word(text: &str) -> Option<Condition> {
         "icmp6" | "icmpv6" => Condition::Proto(58),
         _ => {
             let by_number = || number::decimal(text).and_then(|proto| u8::try_from(proto).ok());
-            // protocols(5) also has each name in capitals.
+            // protocols(5) also has each name in upper case.
             let by_name = || names::value(names::PROTOCOLS, &text.to_ascii_lowercase());
             Condition::Proto(by_name().or_else(by_number)?)
         }

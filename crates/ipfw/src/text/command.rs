@@ -28,28 +28,28 @@ pub enum IpfwCommand {
     List {
         /// `show`: with counters.
         counters: bool,
-        /// Only rules of this set.
+        /// Lists only rules of this set; `None` means all sets.
         set: Option<u8>,
-        /// Only rules with these numbers; empty is all.
+        /// Only rules with these numbers; empty means all.
         ranges: Vec<NumberRange>,
     },
-    /// `zero`: packet counters and log budgets.
+    /// `zero`: resets packet counters and the numbers of logged lines.
     Zero {
-        /// Only rules of this set.
+        /// Resets only rules of this set; `None` means all sets.
         set: Option<u8>,
-        /// Only rules with these numbers; empty is all.
+        /// Only rules with these numbers; empty means all.
         ranges: Vec<NumberRange>,
     },
-    /// `resetlog`: log budgets only.
+    /// `resetlog`: resets only the numbers of logged lines.
     ResetLog {
-        /// Only rules of this set.
+        /// Resets only rules of this set; `None` means all sets.
         set: Option<u8>,
-        /// Only rules with these numbers; empty is all.
+        /// Only rules with these numbers; empty means all.
         ranges: Vec<NumberRange>,
     },
     /// The `flush` command.
     Flush {
-        /// Only rules of this set.
+        /// Deletes only rules of this set; `None` means all sets.
         set: Option<u8>,
     },
     /// `set …`.
@@ -75,7 +75,7 @@ pub enum IpfwCommand {
     Sysctl {
         /// The name; empty with `-a`.
         name: String,
-        /// The new value, if the command sets one.
+        /// The new value; `None` reads the current value.
         value: Option<u32>,
     },
 }
@@ -85,7 +85,7 @@ pub enum IpfwCommand {
 pub enum DeleteTarget {
     /// Rules with these numbers; only rules of `set`, if it is given.
     Rules {
-        /// Only rules of this set.
+        /// Deletes only rules of this set; `None` means all sets.
         set: Option<u8>,
         /// The numbers.
         ranges: Vec<NumberRange>,

@@ -50,7 +50,7 @@ impl<'w> WordCursor<'w> {
         if word.text == text { Ok(()) } else { Err(RuleTextError::unexpected(word, expected)) }
     }
 
-    /// The error for a line that has too few words.
+    /// Returns the error for a line that has too few words.
     pub(super) fn too_short(&self, expected: &str) -> RuleTextError {
         let text = String::new();
         let column = self.raw.trim_end().chars().count() as u32 + 1;
@@ -58,7 +58,8 @@ impl<'w> WordCursor<'w> {
         RuleTextError::at(&end, "the line ends too early".into(), expected)
     }
 
-    /// Returns the rest of the line after the `//` of the next word; consumes all words.
+    /// If the next word begins with `//`, returns the rest of the line after it and consumes all
+    /// words; otherwise `None`.
     pub(super) fn comment(&mut self) -> Option<String> {
         let word = self.peek().filter(|word| word.text.starts_with("//"))?;
         self.at = self.words.len();

@@ -71,8 +71,8 @@ impl RuleTextError {
     }
 }
 
-/// Whether a terminal would interpret a character rather than show it: control characters and marks
-/// that change the text direction.
+/// Returns whether a terminal would interpret a character instead of showing it: control characters
+/// and marks that change the text direction.
 pub(super) fn is_unprintable(c: char) -> bool {
     let turns =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

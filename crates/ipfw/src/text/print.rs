@@ -22,11 +22,11 @@ use parts::CommaSeparated;
 pub struct RuleStyle {
     /// `-c`: omits `from any to any` if there are other conditions.
     pub compact: bool,
-    /// `-b`: action and comment only.
+    /// `-b`: prints only action and comment.
     pub brief: bool,
-    /// `-N`: service names for ports.
+    /// `-N`: prints service names for ports.
     pub names: bool,
-    /// All digits of probabilities, not the six of listings: for text that is parsed again.
+    /// Prints all digits of probabilities instead of six, for text that will be parsed again.
     pub exact: bool,
 }
 

@@ -32,7 +32,7 @@ pub struct StateCommand {
     pub line: u32,
     /// The rule whose action runs on a hit.
     pub rule: RuleNumber,
-    /// Position among the rules with that number, from 1.
+    /// Position of the rule among the rules with the same number, counted from 1.
     pub nth: u32,
     /// The flow in the direction of its first packet.
     pub flow: IpfwFlowKey,
@@ -40,13 +40,13 @@ pub struct StateCommand {
     pub name: ObjectName,
     /// Remaining lifetime, in nanoseconds.
     pub left_ns: u64,
-    /// When the state was saved, in nanoseconds since 1970; `None` is now.
+    /// When the state was saved, in nanoseconds since 1970; `None` means now.
     pub at_unix_ns: Option<u64>,
     /// Ethernet addresses and tags of the flow's first packet.
     pub link: FlowEthernet,
-    /// The port where that packet came in.
+    /// The port where the flow's first packet came in; `None` if unknown.
     pub port: Option<String>,
-    /// The fields by which a limit counts the state.
+    /// The fields by which a limit counts the state; `None` if there is no limit.
     pub limit: Option<LimitFields>,
     /// The TCP part of the state.
     pub tcp: TcpStateInfo,
@@ -233,7 +233,7 @@ fn count(cursor: &mut WordCursor<'_>) -> Result<u64, RuleTextError> {
     found.ok_or_else(|| RuleTextError::unexpected(word, "packets and bytes"))
 }
 
-/// Formats the data by which people distinguish the state from others.
+/// The description of a state in messages.
 impl StateCommand {
     /// A short description for people: `tcp 10.0.0.1 1024 <-> 10.1.0.1 80 :default`.
     #[must_use]

@@ -16,7 +16,7 @@ use crate::table::{FlowFields, TableKind, ValueKind, ValueKinds};
 pub struct TableCommand {
     /// The tables that the command applies to.
     pub scope: TableScope,
-    /// The set in which the name is looked up, if sets have their own tables.
+    /// The set in which the name is looked up. It only matters if sets have their own tables.
     pub set: u8,
     /// The action.
     pub verb: TableVerb,
@@ -40,7 +40,7 @@ pub enum TableVerb {
     Destroy,
     /// Changes the limit.
     Modify {
-        /// Maximum number of entries; 0 is no limit.
+        /// Maximum number of entries; 0 means no limit.
         limit: u32,
     },
     /// Swaps the contents with another table.
@@ -51,14 +51,14 @@ pub enum TableVerb {
     Unlock,
     /// Adds entries: key and value.
     Add {
-        /// Whether all entries or none are added.
+        /// Whether the command adds either all entries or none.
         atomic: bool,
         /// Keys and values.
         entries: Vec<(String, Option<String>)>,
     },
     /// Removes entries.
     Delete {
-        /// Whether all entries or none are removed.
+        /// Whether the command removes either all entries or none.
         atomic: bool,
         /// Keys to delete.
         keys: Vec<String>,
@@ -82,11 +82,12 @@ pub struct TableOptions {
     pub kind: TableKind,
     /// The kinds of values.
     pub values: ValueKinds,
-    /// The requested algorithm, for listings.
+    /// The requested algorithm, which listings show; `None` if none was requested.
     pub algorithm: Option<String>,
-    /// The only prefix lengths for IPv4 and IPv6 that `addr:hash` accepts.
+    /// The only prefix lengths for IPv4 and IPv6 that `addr:hash` accepts; `None` means that all
+    /// are accepted.
     pub masks: Option<[u8; 2]>,
-    /// Maximum number of entries; 0 is no limit.
+    /// Maximum number of entries; 0 means no limit.
     pub limit: u32,
     /// Whether the table is locked from the start.
     pub locked: bool,
@@ -254,7 +255,7 @@ fn values(cursor: &mut WordCursor<'_>) -> Result<ValueKinds, RuleTextError> {
 }
 
 /// Parses the name of an ipfw algorithm, which is otherwise ignored: the engine chooses the
-/// algorithm. Entries that `addr:hash` cannot hold are refused nevertheless.
+/// algorithm. Entries that ipfw's `addr:hash` could not hold are still refused.
 fn algorithm(cursor: &mut WordCursor<'_>) -> Result<(String, Option<[u8; 2]>), RuleTextError> {
     let expected = "addr:radix, addr:hash, addr:kfib, iface:array, number:array, flow:hash or \
                     mac:radix";

@@ -22,7 +22,7 @@ fn error(text: &str) -> RuleTextError {
     parse_command(text).unwrap_err()
 }
 
-/// Rules as written, with the canonical text where it differs.
+/// Rules as written, each with its canonical text, which is empty if it is the same.
 const RULES: &[(&str, &str)] = &[
     ("allow ip from any to any", ""),
     ("allow all from any to any", "allow ip from any to any"),
@@ -497,7 +497,7 @@ fn errors_quote_absurdly_long_words_in_part() {
 
 #[test]
 fn protocols_have_freebsds_names_whatever_the_machine_knows() {
-    // Numbers of IANA's list; names of FreeBSD's protocols(5).
+    // The numbers are from IANA's list, the names from FreeBSD's protocols(5).
     for (name, number) in [
         ("ggp", 3),
         ("chaos", 16),

@@ -1,6 +1,6 @@
 //! Splits a line into words.
 //!
-//! Blanks separate words, but not around commas. Brackets around several words are separate words;
+//! Blanks separate words, except next to commas. Brackets around several words are separate words;
 //! brackets within a word, as in `table(x)` and `1.2.3.0/24{1,2}`, belong to that word. `#` ends
 //! the line. A word that begins with `//` begins the comment, which the parser takes from the line.
 
@@ -35,7 +35,7 @@ pub(super) fn split(text: &str, line: u32) -> Vec<SourceWord> {
 struct WordSplitter {
     line: u32,
     words: Vec<SourceWord>,
-    /// Whether the last word ends in a comma, so that the next piece belongs to that word.
+    /// Whether the last word ends in a comma, so that the next piece is appended to that word.
     glue: bool,
     in_comment: bool,
 }

@@ -9,15 +9,15 @@ use slipring_model::{LineClock, NANOS_PER_SEC};
 use super::bit_rate;
 use super::segments::{RateSegment, RateSegments};
 
-/// Maximum number of rate changes per frame. A frame with more changes stops the line permanently:
-/// the rate stays at 0 or changes too often. Checked specifications need far fewer.
+/// Maximum number of rate changes per frame. If a frame needs more, the rate stays at 0 or changes
+/// too often, and the line stops permanently. Valid specifications need far fewer.
 const MAX_RATE_CHANGES: u32 = 1 << 24;
 
 pub(crate) struct FluidLine {
     segments: RateSegments,
     segment: RateSegment,
-    /// Clock of the line: the time at which the line is free, and the rate of the current segment,
-    /// or the last rate above 0.
+    /// Clock of the line. It holds the time at which the line is free and the rate of the current
+    /// segment. If that rate is 0, it holds the last rate above 0.
     clock: LineClock,
 }
 

@@ -101,8 +101,8 @@ impl Link {
         frames.len()
     }
 
-    /// Computes when the leading frames that find the line free leave the line; returns the number
-    /// of these frames.
+    /// Computes when the leading frames that find the line free leave the line again. Returns the
+    /// number of these frames.
     #[inline]
     fn predict_departures(&self, frames: &[FrameArrival], room: &mut BatchScratch) -> usize {
         let frames = &frames[..frames.len().min(MAX_BATCH)];
@@ -166,8 +166,8 @@ impl Link {
         let delays_ns = &mut room.delays_ns[from..to];
         let (sent, base_ns) = (&frames[from..to], &base_ns[from..to]);
         let clamped = self.far_end.send_batch(sent, first + from as u64, base_ns, delays_ns);
-        // Tested first, because the counters are in another cache line that most frames need not
-        // touch.
+        // This is tested first, because the counters are in another cache line, which most frames
+        // need not touch.
         if clamped.packets > 0 {
             self.counters.clamped += clamped;
         }

@@ -40,9 +40,9 @@ impl PendingChanges {
 
 impl Network {
     /// Schedules another plan for the same links. The plan takes effect at `at_ns` on all links at
-    /// once: after the events that are due by then, before later arrivals. A plan with a time in
-    /// the past takes effect at the next call. Plans take effect in order of time; plans with equal
-    /// times take effect in order of submission.
+    /// once: after the events that are due by then, and before later arrivals. A plan with a time
+    /// in the past takes effect at the next call. Plans take effect in order of time; plans with
+    /// equal times take effect in order of submission.
     ///
     /// Frames inside the network stay: waiting frames continue under the new rules, frames in
     /// flight arrive at their old times. A stage that does not change keeps its state, and every

@@ -19,13 +19,14 @@ pub(super) struct LinkRoutes {
 /// Means "no link" and "no component".
 const NO_LINK: u32 = u32::MAX;
 
-/// The choice of links at an entry or a node. Frames without a choice touch only one cache line of
-/// it, since there may be thousands of entries.
+/// The choice of links at an entry or a node. If there is no choice, a frame touches only one
+/// cache line of this struct. This matters because there may be thousands of entries.
 #[repr(align(64))]
 pub(super) struct LinkRoute {
     /// Link of frames that match no class; [`NO_LINK`] if they are lost.
     default: u32,
-    /// Index of the component of the links that begin here; [`NO_LINK`] if no link begins here.
+    /// Index of the component of the links that begin at this entry or node; [`NO_LINK`] if no
+    /// link begins there.
     component: u32,
     classes: Vec<(CbpfProgram, u32)>,
     passed: PacketCounts,
@@ -47,7 +48,7 @@ impl LinkRoutes {
         routes
     }
 
-    /// Takes over the classes of another plan with the same links.
+    /// Takes over the classes of another plan that has the same links.
     pub(super) fn choose(&mut self, plan: &NetworkSpec) {
         self.entries.iter_mut().chain(&mut self.nodes).for_each(|route| {
             route.classes.clear();
@@ -106,13 +107,15 @@ impl LinkRoute {
         some(self.component)
     }
 
-    /// Returns the link that all frames take, if there is only one.
+    /// Returns the link that all frames take; `None` if classes choose the link or there is no
+    /// link.
     #[inline]
     pub(super) fn only_link(&self) -> Option<usize> {
         some(self.default).filter(|_| self.classes.is_empty()).map(|link| link as usize)
     }
 
-    /// Returns the counters; the output is the sum over all links that begin here.
+    /// Returns the counters; the output is the sum over all links that begin at this entry or
+    /// node.
     pub(super) fn counters(&self) -> LinkCounters {
         let mut counters = LinkCounters {
             input: self.passed + self.refused,

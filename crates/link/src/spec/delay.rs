@@ -12,10 +12,10 @@ use crate::user::DelayFactory;
 /// How long a frame travels after the line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DelaySpec {
-    /// The delay.
+    /// How the delay of each frame is determined.
     pub model: DelayModel,
     /// Time in ns after which the correlation of delays has halved; required by
-    /// [`OrderPolicy::Correlated`].
+    /// [`OrderPolicy::Correlated`]. `None` if delays are independent.
     pub half_life_ns: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ pub enum DelayModel {
         period_ns: u64,
         /// What follows the end of the trace; with [`TraceEnd::Once`] the delay is then 0.
         end: TraceEnd,
-        /// Whether to interpolate linearly between steps.
+        /// Whether to interpolate linearly between steps instead of changing the delay abruptly.
         smooth: bool,
     },
     /// A minimum gap between frames, as in TLEM. A frame is released `delay_ns` after it left the
@@ -72,21 +72,23 @@ pub struct DelayStep {
     pub route: u32,
 }
 
-/// What happens to frames that would overtake others.
+/// What happens to frames that would overtake earlier frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OrderPolicy {
-    /// The frames are deferred until the frames ahead have left. Delays are drawn independently, so
-    /// they become longer than specified if frames arrive faster than the delay varies.
+    /// A frame is deferred until all frames ahead of it have left. Delays are drawn independently,
+    /// so the actual delays are longer than specified if frames arrive faster than the delay
+    /// varies.
     #[default]
     Strict,
-    /// As `Strict`, but few frames would overtake others, because the delay varies smoothly in
-    /// time, with its half-life.
+    /// Like `Strict`, but the delay varies smoothly in time, with its half-life. So few frames
+    /// would overtake others.
     Correlated,
     /// Frames may overtake.
     Free,
     /// Frames that would overtake are dropped.
     Drop,
-    /// Frames overtake frames of other paths, and are deferred after frames of their own path.
+    /// A frame may overtake frames of other paths, and is deferred until earlier frames of its own
+    /// path have left.
     Path,
 }
 
@@ -122,7 +124,7 @@ impl DelaySpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// Names the first invalid field.
+    /// [`SpecError`] that names the first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         if let Some(half_life_ns) = self.half_life_ns {
             at_least("half_life_ns", half_life_ns, 1, "ns")?;

@@ -6,7 +6,7 @@ use core::fmt::Display;
 
 use slipring_model::{Chance, ParameterError};
 
-/// A value that no link can have.
+/// An invalid value of a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {value} is not allowed, only {allowed}")]
 pub struct SpecError {
@@ -87,7 +87,7 @@ pub(super) fn filled<T>(field: &str, list: &[T]) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// Converts the parameter error of a model.
+/// Converts an error in a parameter of a model.
 pub(super) fn parameter_error(error: ParameterError) -> SpecError {
     SpecError::new(error.parameter, error.value, error.must_be)
 }

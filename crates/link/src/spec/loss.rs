@@ -74,20 +74,20 @@ pub enum LossModel {
     },
     /// Whether each frame is lost, one entry after another. The pattern repeats.
     Pattern(Vec<bool>),
-    /// One frame of every `every`.
+    /// Loses one frame of every `every` frames.
     Nth {
         /// Length of a cycle in frames.
         every: u64,
         /// Which frame of the cycle is lost: 1 to `every`.
         nth: u64,
     },
-    /// The frames with these numbers, counted from 1, in ascending order.
+    /// Loses the frames with these numbers, which are counted from 1 and in ascending order.
     Numbers(Vec<u64>),
     /// Losses at given times.
     ByTime {
         /// The windows, in order of time and disjoint.
         windows: Vec<LossWindow>,
-        /// Time in ns after which the windows recur; `None`: they do not recur.
+        /// Time in ns after which the windows recur; `None` if they do not recur.
         period_ns: Option<u64>,
     },
     /// A user model.
@@ -115,7 +115,7 @@ impl LossSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// Names the first invalid field.
+    /// [`SpecError`] that names the first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         self.model.check()
     }
@@ -125,7 +125,7 @@ impl LossModel {
     /// Validates the fields.
     ///
     /// # Errors
-    /// Names the first invalid field.
+    /// [`SpecError`] that names the first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
             Self::Bernoulli(_) | Self::User(_) => Ok(()),

@@ -8,7 +8,7 @@ use super::SpecError;
 use super::error::{at_least, at_most, probability, within};
 use super::frame_len::MAX_FRAME_LEN;
 
-/// Holds frames back before the queue, so that later ones overtake them.
+/// Holding frames back before the queue, so that later frames overtake them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldSpec {
     /// Probability that a frame is held.
@@ -17,14 +17,15 @@ pub struct HoldSpec {
     pub hold_ns: u64,
 }
 
-/// Bit errors that are delivered.
+/// Bit errors in frames that are still delivered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CorruptSpec {
     /// How many bits are wrong, and how often.
     pub errors: BitErrorSpec,
     /// First byte that may be hit.
     pub from_byte: u32,
-    /// First byte after the range that may be hit; `None`: up to the end of the frame.
+    /// First byte after the range that may be hit; `None` if the range extends to the end of the
+    /// frame.
     pub until_byte: Option<u32>,
     /// Whether to update IP, TCP, UDP and ICMP checksums that were correct, so that the damage
     /// reaches the application.
@@ -36,7 +37,7 @@ pub struct CorruptSpec {
 pub enum BitErrorSpec {
     /// Each bit is inverted with the same probability.
     Ber(f64),
-    /// A run of neighbouring bits, with a probability per frame; all of them are inverted.
+    /// With a probability per frame, inverts a run of neighbouring bits.
     Burst {
         /// Probability that a frame is hit.
         chance: Chance,
@@ -69,7 +70,7 @@ pub enum MangleEdit {
     Random(u32),
 }
 
-/// Duplicates frames after the line.
+/// Duplication of frames after the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateSpec {
     /// Probability that a frame is copied.
@@ -84,7 +85,7 @@ impl HoldSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// The hold time is 0.
+    /// [`SpecError`] if the hold time is 0.
     pub fn check(&self) -> Result<(), SpecError> {
         if self.chance == Chance::NEVER {
             return Ok(());
@@ -104,7 +105,7 @@ impl CorruptSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// A probability is invalid, or no frame has the bits or bytes.
+    /// [`SpecError`] if a probability is invalid, or no frame has the given bits or bytes.
     pub fn check(&self) -> Result<(), SpecError> {
         match self.errors {
             BitErrorSpec::Ber(ber) => probability("ber", ber)?,
@@ -135,8 +136,8 @@ impl MangleSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// There are no bytes to change, there are more than [`Self::MAX_BYTES`], or they are beyond
-    /// the end of the longest frame.
+    /// [`SpecError`] if there are no bytes to change, if there are more than [`Self::MAX_BYTES`],
+    /// or if they are beyond the end of the longest frame.
     pub fn check(&self) -> Result<(), SpecError> {
         let (field, bytes) = match &self.edit {
             MangleEdit::Set(bytes) => ("bytes", bytes.len() as u64),
@@ -150,14 +151,14 @@ impl MangleSpec {
 }
 
 impl DuplicateSpec {
-    /// Maximum number of copies of a frame. No real network makes that many, and a link that made
-    /// millions would be busy with nothing else.
+    /// Maximum number of copies of a frame. No real network makes as many copies, and a link that
+    /// made millions would have no time for other work.
     pub const MAX_COPIES: u32 = 1000;
 
     /// Validates the fields.
     ///
     /// # Errors
-    /// There are no copies, or more than [`Self::MAX_COPIES`].
+    /// [`SpecError`] if there are no copies, or more than [`Self::MAX_COPIES`].
     pub fn check(&self) -> Result<(), SpecError> {
         within("copies", f64::from(self.copies), 1.0, f64::from(Self::MAX_COPIES))
     }

@@ -9,7 +9,8 @@ use super::frame_len::MIN_FRAME_LEN;
 pub struct PoliceSpec {
     /// How arrivals are measured.
     pub meter: MeterSpec,
-    /// Action for frames beyond the committed rate (yellow, with meters of two rates).
+    /// Action for frames beyond the committed rate. With meters of two rates, these frames are
+    /// yellow.
     pub exceed: PoliceAction,
     /// Action for frames beyond the peak rate (red); meters with one rate do not use it.
     pub violate: PoliceAction,
@@ -25,7 +26,7 @@ pub enum MeterSpec {
         /// Capacity in bytes.
         burst: u64,
     },
-    /// Two rates, three colours, RFC 2698: the peak rate includes the committed one.
+    /// Two rates and three colours (RFC 2698): the peak rate includes the committed rate.
     Rfc2698 {
         /// Committed rate in bits per second.
         committed_bps: u64,
@@ -36,7 +37,8 @@ pub enum MeterSpec {
         /// Peak burst in bytes.
         peak_burst: u64,
     },
-    /// Two rates, three colours, RFC 4115: the excess rate is in addition to the committed one.
+    /// Two rates and three colours (RFC 4115): the excess rate is in addition to the committed
+    /// rate.
     Rfc4115 {
         /// Committed rate in bits per second.
         committed_bps: u64,
@@ -72,7 +74,8 @@ impl PoliceSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// Names the first invalid field; a burst smaller than the shortest frame is invalid.
+    /// [`SpecError`] that names the first invalid field; a burst smaller than the shortest frame
+    /// is invalid.
     pub fn check(&self) -> Result<(), SpecError> {
         let holds_a_frame = |field: &str, bytes| {
             at_least(field, bytes, MIN_FRAME_LEN.into(), "bytes, the shortest frame,")

@@ -7,30 +7,32 @@ use slipring_model::aqm;
 /// The queue before the line. The frame on the line counts as waiting until it is finished.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkQueueSpec {
-    /// Maximum length of the queue in bytes, without FCS; `None`: no limit.
+    /// Maximum length of the queue in bytes, without FCS; `None` for no limit.
     pub bytes: Option<u64>,
-    /// Maximum length of the queue in packets; `None`: no limit.
+    /// Maximum length of the queue in packets; `None` for no limit.
     pub packets: Option<u64>,
-    /// Maximum expected wait for the line in ns, estimated when a frame arrives; `None`: no limit.
+    /// Maximum expected wait for the line in ns, estimated when a frame arrives; `None` for no
+    /// limit.
     pub delay_ns: Option<u64>,
-    /// How the limits apply.
+    /// How the limits apply to an arriving frame.
     pub admit: AdmitPolicy,
     /// Which frame leaves next, and which is dropped.
     pub discipline: Discipline,
     /// Whether to mark frames instead of dropping them, if they can carry a mark.
     pub ecn: bool,
-    /// The wait in ns from which on frames are marked, whatever the discipline decides; `None`: no
-    /// limit.
+    /// If a frame waits at least this long, in ns, it is marked, whatever the discipline decides.
+    /// `None` if the wait alone marks no frame.
     pub mark_above_ns: Option<u64>,
 }
 
 /// How the limits apply to an arriving frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdmitPolicy {
-    /// A frame is admitted if the queue with the frame does not exceed the limit.
+    /// A frame is admitted if the queue does not exceed the limit, counted with the new frame.
     #[default]
     Strict,
-    /// As in TLEM: a frame is admitted if the queue without the frame does not exceed the limit.
+    /// As in TLEM: a frame is admitted if the queue does not exceed the limit, counted without the
+    /// new frame.
     Tlem,
 }
 
@@ -63,7 +65,7 @@ impl LinkQueueSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// Names the first invalid field.
+    /// [`SpecError`] that names the first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         let limits = [("bytes", self.bytes), ("packets", self.packets)];
         for (field, limit) in limits {

@@ -10,7 +10,7 @@ use super::error::{above, at_least, at_most, filled, within};
 use super::frame_len::MAX_FRAME_LEN;
 use crate::user::RateFactory;
 
-/// The speed of a line.
+/// The rate of a line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RateSpec {
     /// No rate limit: a frame takes no time on the line, so frames never queue.
@@ -25,8 +25,8 @@ pub enum RateSpec {
     /// frame may use several opportunities, several frames may share an opportunity, and unused
     /// bytes are lost.
     Opportunities {
-        /// Times of the opportunities, in ascending order. The last one is also the length of the
-        /// trace.
+        /// Times of the opportunities in ns, in ascending order. The last one is also the length
+        /// of the trace.
         at_ns: Vec<u64>,
         /// Bytes per opportunity.
         mtu: u32,
@@ -38,7 +38,7 @@ pub enum RateSpec {
         /// The steps in order of time; the first step applies from the beginning, regardless of its
         /// time.
         steps: Vec<RateStep>,
-        /// Length of the trace; not before the last step.
+        /// Length of the trace in ns; not before the last step.
         period_ns: u64,
         /// What follows the last step.
         end: TraceEnd,
@@ -47,7 +47,7 @@ pub enum RateSpec {
     Slots {
         /// Bits per second inside a slot.
         bps: u64,
-        /// Time after which the slots recur.
+        /// Time in ns after which the slots recur.
         period_ns: u64,
         /// The slots in order of time, disjoint, and inside the period.
         slots: Vec<RateSlot>,
@@ -63,7 +63,7 @@ pub enum RateSpec {
         to_bps: u64,
         /// How long the change takes, in ns.
         duration_ns: u64,
-        /// Interval between rate changes.
+        /// Time between rate changes, in ns.
         step_ns: u64,
         /// What follows the end of the ramp.
         end: TraceEnd,
@@ -72,11 +72,11 @@ pub enum RateSpec {
     Sine {
         /// Mean, in bits per second.
         mean_bps: u64,
-        /// Largest deviation from the mean rate.
+        /// Largest deviation from the mean rate, in bits per second.
         amplitude_bps: u64,
-        /// Time from one peak to the next.
+        /// Time from one peak to the next, in ns.
         period_ns: u64,
-        /// Interval between rate changes.
+        /// Time between rate changes, in ns.
         step_ns: u64,
     },
     /// A Markov chain: states that follow each other at random, each with its own rate.
@@ -88,15 +88,15 @@ pub enum RateSpec {
     OrnsteinUhlenbeck {
         /// Mean, in bits per second.
         mean_bps: u64,
-        /// Long-run standard deviation of the rate.
+        /// Long-run standard deviation of the rate, in bits per second.
         sd_bps: u64,
-        /// Time after which half of a deviation has decayed.
+        /// Time in ns after which half of a deviation has decayed.
         half_life_ns: u64,
         /// Minimum rate in bits per second.
         min_bps: u64,
         /// Maximum rate in bits per second.
         max_bps: u64,
-        /// Interval between rate changes.
+        /// Time between rate changes, in ns.
         step_ns: u64,
     },
     /// A user model.
@@ -140,14 +140,14 @@ pub struct MarkovState {
     pub bps: u64,
     /// Mean time in the state, in ns; the time is exponentially distributed.
     pub mean_ns: u64,
-    /// Weights of the states that may follow, one per state; the weight of the state itself must be
-    /// 0. Empty: all other states are equally likely.
+    /// Weights of the states that may follow, one per state; the weight of the state itself must
+    /// be 0. If the list is empty, all other states are equally likely.
     pub next: Vec<f64>,
 }
 
 impl RateSpec {
-    /// Maximum number of steps in a ramp, in the period of a sine, or in the half-life of a rate
-    /// that wanders.
+    /// Maximum number of steps in a ramp, in the period of a sine, or in the half-life of an
+    /// Ornstein–Uhlenbeck process.
     pub const MAX_STEPS: u64 = 1_000_000;
     /// Maximum number of states of a chain.
     pub const MAX_STATES: usize = 100;
@@ -155,7 +155,7 @@ impl RateSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// Names the first invalid field.
+    /// [`SpecError`] that names the first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
             Self::Unlimited | Self::User(_) => Ok(()),
@@ -307,7 +307,7 @@ pub struct Framing {
     pub overhead_bytes: i32,
     /// Minimum length, including the overhead; shorter frames are padded to it.
     pub min_frame: u32,
-    /// Cells into which the frame with its overhead is divided.
+    /// How the frame, with its overhead, is divided into cells.
     pub cells: LineCells,
 }
 
@@ -336,7 +336,7 @@ impl Framing {
     /// Validates the fields.
     ///
     /// # Errors
-    /// The minislot has 0 bytes, or a length is out of range for a frame.
+    /// [`SpecError`] if the minislot has 0 bytes, or a length is out of range for a frame.
     pub fn check(&self) -> Result<(), SpecError> {
         let longest = u64::from(MAX_FRAME_LEN);
         at_most("min_frame", u64::from(self.min_frame), longest, "as no frame is longer")?;
@@ -369,8 +369,8 @@ impl Framing {
 pub struct LinkProfile {
     /// Extra occupation in ns: samples at equal steps of the cumulative probability, ascending.
     pub samples_ns: Vec<u64>,
-    /// Frames that draw one of the first samples, up to this fraction (0 to 1) of the list, arrive.
-    /// Frames that draw a later sample are lost after they occupied the line.
+    /// Fraction (0 to 1) of the list. Frames that draw one of the samples up to this fraction
+    /// arrive. Frames that draw a later sample are lost after they occupied the line.
     pub loss_level: f64,
 }
 
@@ -378,14 +378,14 @@ impl LinkProfile {
     /// Validates the fields.
     ///
     /// # Errors
-    /// There are no samples, or `loss_level` is not within 0 to 1.
+    /// [`SpecError`] if there are no samples, or `loss_level` is not within 0 to 1.
     pub fn check(&self) -> Result<(), SpecError> {
         filled("samples_ns", &self.samples_ns)?;
         within("loss_level", self.loss_level, 0.0, 1.0)
     }
 }
 
-/// The end of a frame's serialisation from which its delay is measured.
+/// Whether a frame's delay is measured from the end or the start of its serialisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SerialisePoint {
     /// The delay is measured from the frame's last bit.

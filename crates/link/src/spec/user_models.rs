@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::{DelayModel, LinkSpec, LossModel, RateSpec};
 
 impl LinkSpec {
-    /// Returns the first error of each user model, with its stage.
+    /// Returns the first error of each user model, with the name of its stage.
     #[must_use]
     pub fn user_model_errors(&self) -> Vec<(&'static str, String)> {
         let losses = self.loss.iter().map(|loss| match &loss.model {
@@ -25,9 +25,8 @@ impl LinkSpec {
         all.filter_map(|(stage, trouble)| Some((stage, trouble?))).collect()
     }
 
-    /// Replaces factories of this specification by factories of `old` that make the same models. A
-    /// running link keeps such models, so their errors are reported through the factories that
-    /// created them.
+    /// Replaces factories of this specification by equal factories of `old`. A running link keeps
+    /// the models that these factories of `old` made, and only they can report the models' errors.
     pub fn reuse_factories(&mut self, old: &Self) {
         if self.rate == old.rate {
             self.rate = old.rate.clone();

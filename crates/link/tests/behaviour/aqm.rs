@@ -14,7 +14,7 @@ fn managed(discipline: Discipline, ecn: bool) -> LinkSpec {
     LinkSpec { queue, ..constant(10_000_000) }
 }
 
-/// Builds a UDP frame of 1250 bytes from `port`; a line of 10 Mbit/s sends one per ms.
+/// Builds a UDP frame of 1250 bytes from `port`; a line of 10 Mbit/s sends one frame per ms.
 fn frame(port: u16, ecn: u8) -> Vec<u8> {
     let mut bytes = FrameSpec::default().build(1250).unwrap().bytes;
     bytes[34..36].copy_from_slice(&port.to_be_bytes());
@@ -40,7 +40,7 @@ fn overload(spec: LinkSpec, ecn: u8, ms: u64) -> Sim {
     sim
 }
 
-/// Longest wait of the frames that went on the line in the second half.
+/// Returns the longest wait among the later half of the frames that went on the line.
 fn settled_wait(sim: &Sim) -> u64 {
     let later = &sim.memory.queued[sim.memory.queued.len() / 2..];
     later.iter().map(|queued| queued.delay_ns).max().unwrap()
@@ -83,7 +83,7 @@ fn marks_of_ipv6_are_set_in_its_traffic_class() {
     let mut bytes = vec![0u8; 1250];
     bytes[12..14].copy_from_slice(&[0x86, 0xdd]);
     bytes[14] = 0x60;
-    // ECT(0) is in the upper half of the second byte.
+    // ECT(0) has the value 2. The traffic class of IPv6 ends in the upper half of its second byte.
     bytes[15] = 0x20;
     bytes[18..20].copy_from_slice(&(1250u16 - 54).to_be_bytes());
     bytes[20] = 59;
@@ -256,15 +256,15 @@ fn limits_of_the_queue_replace_those_of_the_algorithm() {
     for discipline in disciplines() {
         assert_eq!(taken(discipline.clone(), None, None), 40, "{discipline:?}");
         for (bytes, packets) in [(Some(5_000), None), (None, Some(4))] {
-            // The frame on the line may count as one that waits, or not.
+            // A discipline may or may not count the frame on the line as waiting.
             let taken = taken(discipline.clone(), bytes, packets);
             assert!((4..=5).contains(&taken), "{discipline:?} {bytes:?} {packets:?}: {taken}");
         }
     }
 }
 
-/// A PIE that started again would drop nothing at first, for its burst allowance of 150 ms (RFC
-/// 8033, section 4.4).
+/// A PIE algorithm that started again would at first drop nothing, because of its burst allowance
+/// of 150 ms (RFC 8033, section 4.4).
 #[test]
 fn a_change_of_parameters_keeps_the_probability_of_pie() {
     let pie =

@@ -1,4 +1,4 @@
-//! Batches: a link treats a batch of frames as it treats each frame alone.
+//! Batches: a link treats the frames of a batch as it treats single frames.
 
 use proptest::prelude::*;
 use slipring_link::{
@@ -12,7 +12,8 @@ use slipring_wire::FrameSpec;
 use crate::random::{link, traffic};
 use crate::support::Sim;
 
-/// Generates payload-agnostic links: those that are not full take frames in batches.
+/// Generates links whose stages are all payload-agnostic. Such a link takes frames in batches
+/// while it is not full.
 fn blind_link() -> impl Strategy<Value = LinkSpec> {
     let rate = prop_oneof![
         Just(RateSpec::Unlimited),
@@ -51,8 +52,8 @@ fn blind_link() -> impl Strategy<Value = LinkSpec> {
     })
 }
 
-/// Plays steps of [`traffic`]; frames between two runs are pushed together or one by one. Halfway
-/// the link begins to keep order, if it did not.
+/// Plays steps of [`traffic`]. Between two runs, frames are pushed together or one by one.
+/// Halfway, the link begins to keep the order, if it did not before.
 fn play(link: LinkSpec, traffic: &[(u64, u32, bool, bool)], together: bool) -> Sim {
     let mut sim = Sim::new(&NetworkSpec::single(link.clone()), 3);
     let strict = NetworkSpec::single(LinkSpec { order: OrderPolicy::Strict, ..link });
@@ -114,7 +115,8 @@ fn frames_beyond_one_batch_and_lost_among_them_leave_as_they_should() {
     let sim = play(link, &steps, true);
     let lost: Vec<_> = sim.memory.lost.iter().map(|lost| (lost.handle.0, lost.at_ns)).collect();
     assert_eq!(lost[..3], [(6, 760), (9, 1_000), (13, 1_460)]);
-    // Each loss model counts all frames: 69 and 139 are a tenth and a seventh frame.
+    // Each loss model counts all frames. Counted from 0, frames 69 and 139 are both a tenth and a
+    // seventh frame.
     assert_eq!(lost.len(), 20 + 28 - 2);
     let kept = (0..200).filter(|number| lost.iter().all(|lost| lost.0 != *number));
     let releases: Vec<u64> = kept.map(|number| u64::from(number + 1) * 100 + 1_060).collect();

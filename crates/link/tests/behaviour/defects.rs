@@ -56,7 +56,7 @@ fn tiny_error_rates_are_not_rounded_away() {
     let lost = losses(lossy(LossModel::Ber(1e-7), LossPosition::Pre), 7, 1_000_000);
     let count = lost.iter().filter(|&&lost| lost).count();
     assert!(count.abs_diff(100) < 33, "{count}");
-    // At 1e-12, one of 10^9 frames of 1000 bits is lost, or one of 16 frames of 8 GB.
+    // At 1e-12, one of 10^9 frames of 1000 bits is lost, or about one of 116 frames of 1 GiB.
     let mut sim = Sim::link(lossy(LossModel::Ber(1e-12), LossPosition::Pre));
     (0..1_000).for_each(|_| _ = sim.push(0, 1 << 30));
     let count = sim.memory.lost_to(LinkDropCause::Ber);
@@ -185,7 +185,7 @@ fn random_delays_of_ordered_frames_never_leave_in_one_burst_when_correlated() {
     let order = slipring_link::OrderPolicy::Correlated;
     let out = releases(LinkSpec { delay, order, ..LinkSpec::wire("up") }, 500_000, 60, 1_000);
     let longest = out.chunk_by(|a, b| a == b).map(<[u64]>::len).max().unwrap();
-    // TLEM drops 9515 at a million packets a second.
+    // In TLEM, as many as 9515 frames leave at the same time, at a million packets per second.
     assert!(longest < 10, "{longest}");
 }
 

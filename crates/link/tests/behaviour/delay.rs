@@ -45,7 +45,7 @@ fn a_wire_adds_nothing() {
 
 #[test]
 fn uniform_delays_are_uniform() {
-    // 100 packets a second: no packet is close to the packet before it.
+    // At 100 packets per second, no packet is close to the packet before it.
     let out = delays(random(Dist::uniform(MS, 9 * MS).unwrap()), 100_000, 10 * MS);
     assert_distribution(&out, |x| (x - 1e6) / 8e6);
     assert!((mean(&out) / 1e6 - 5.0).abs() < 0.025, "{}", mean(&out));
@@ -60,7 +60,7 @@ fn exponential_delays_are_exponential() {
 
 #[test]
 fn delays_of_a_table_are_its_entries() {
-    // The quantiles of a logistic distribution represent any table of netem's.
+    // A table of quantiles of a logistic distribution stands for any table of netem.
     let entries: Vec<i16> = (0..4096)
         .map(|k| {
             let p = (f64::from(k) + 0.5) / 4096.0;
@@ -84,7 +84,7 @@ fn correlated_jitter_keeps_order_mean_and_deviation_without_clamping() {
     };
     let spec = LinkSpec { order: OrderPolicy::Correlated, ..delayed(delay) };
     let mut sim = Sim::link(spec);
-    // One minute at 100,000 packets per second.
+    // The run lasts one minute, at 100,000 packets per second.
     for number in 0..6_000_000 {
         sim.push(number * 10_000, 60);
         if number % 256 == 0 {
@@ -239,6 +239,6 @@ fn the_fixed_cost_of_the_box_is_taken_off_but_never_more_than_there_is() {
 
 #[test]
 fn a_lone_frame_on_a_slow_link_is_not_early() {
-    // TLEM releases the frame at 0 ms.
+    // TLEM would release the frame at 0 ms.
     assert_eq!(releases(constant(10_000_000), 1, 1500, 0), [1_200_000]);
 }

@@ -8,7 +8,8 @@ use slipring_link::{
 };
 use slipring_model::{Chance, aqm};
 
-/// Returns the field that a link is refused for, below `link.up.`; `None` if it is not refused.
+/// Returns the field for which a link is refused, as a path below `link.up.`; `None` if the link
+/// is accepted.
 fn refused(change: impl FnOnce(&mut LinkSpec)) -> Option<String> {
     let mut spec = LinkSpec::wire("up");
     change(&mut spec);
@@ -70,7 +71,7 @@ fn steps_and_slots_of_a_rate_lie_within_their_period() {
     bounds("rate.steps.at_ns", &[6], &[0, 5], |ns| steps(ns, 1, 10, TraceEnd::Loop));
     bounds("rate.period_ns", &[8], &[0, 6, 7], |ns| steps(7, 1, ns, TraceEnd::Loop));
     bounds("rate.steps.bps", &[1], &[0], |bps| steps(7, bps, 10, TraceEnd::Loop));
-    // A line that stops for ever must not cause an endless search for its next bit.
+    // A line that stops for ever must not cause an endless search for the time of its next bit.
     bounds("rate.steps.bps", &[0], &[], |bps| steps(7, bps, 10, TraceEnd::Hold));
     bounds("rate.steps.bps", &[0], &[], |bps| steps(7, bps, 10, TraceEnd::Once));
     assert_eq!(steps(u64::MAX, 1, u64::MAX, TraceEnd::Hold).as_deref(), Some("rate.period_ns"));
@@ -116,7 +117,7 @@ fn rates_that_vary_at_random_or_in_waves_have_bounds() {
     bounds("rate.half_life_ns", &[1, 2], &[0], |ns| wandering(low, 0, high, ns, 1));
     bounds("rate.step_ns", &[1, 20], &[0], |ns| wandering(low, 0, high, 10, ns));
     bounds("rate.step_ns", &[3], &[2], |ns| wandering(low, 0, high, 2_000_001, ns));
-    // A step carries a bit at the mean rate.
+    // At the mean rate, a step carries at least one bit.
     bounds("rate.step_ns", &[1_000], &[999], |ns| wandering(1_000_000, 0, high, 1_000, ns));
 }
 
@@ -160,7 +161,7 @@ fn states_of_a_rate_have_bounds() {
     // one.
     let two = |fast_ns| chain(vec![state(1_000_000_000_000, fast_ns, &[]), state(1, 1_000, &[])]);
     assert_eq!(two(1_000), None);
-    // On average, a bit is sent per visit of a state, however long the line stops.
+    // On average, each visit of a state sends a bit, however long the line stops in between.
     let slow = |slow_ns| chain(vec![state(2, 1_000_000_000, &[]), state(0, slow_ns, &[])]);
     bounds("rate.states.mean_ns", &[1_000_000_000, 1_000_000_001, 1 << 40], &[], slow);
 }

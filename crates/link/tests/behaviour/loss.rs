@@ -1,4 +1,4 @@
-//! The frames that are lost, and the places where they are lost.
+//! Which frames are lost, and where they are lost.
 
 use slipring_link::{
     LinkDropCause, LinkSpec, LossModel, LossPosition, LossSpec, LossWindow, NetworkSpec, RateSpec,
@@ -53,7 +53,7 @@ fn every_cause_of_a_loss_has_its_name() {
 #[test]
 fn independent_losses_are_as_many_as_asked_and_repeat_with_their_seed() {
     let first = losses(pre(percent(1)), 7, 1_000_000);
-    // 3.3 standard deviations.
+    // The tolerance is 3.3 standard deviations.
     assert!(count(&first).abs_diff(10_000) < 330, "{}", count(&first));
     assert_eq!(first, losses(pre(percent(1)), 7, 1_000_000));
     assert_ne!(first, losses(pre(percent(1)), 8, 1_000_000));
@@ -95,7 +95,8 @@ fn gilbert_elliott_has_the_loss_and_the_bursts_of_its_chain() {
     let runs = bursts(&lost);
     let mean = runs.iter().sum::<usize>() as f64 / runs.len() as f64;
     assert!((mean - 4.0).abs() < 0.15, "{mean}");
-    // Lengths are geometric: chi squared over 1..=10 and more; 29.6 is its 0.999 quantile.
+    // The lengths are geometrically distributed. Chi-squared test over lengths 1 to 10 and longer
+    // ones; 29.6 is the 0.999 quantile.
     let mut chi = 0.0;
     for length in 1..=11 {
         let p: f64 = 0.75f64.powi(length - 1) * if length > 10 { 1.0 } else { 0.25 };
@@ -115,7 +116,7 @@ fn gilbert_elliott_in_time_does_not_care_how_often_it_is_asked() {
         good: 0.0,
     };
     let often = losses(pre(model()), 1, 20_000_000 / 10);
-    // One microsecond between two frames; states last thousands of frames.
+    // Frames are 1 us apart, and a state lasts for thousands of frames.
     assert!((share(&often) - 1.0 / 11.0).abs() < 0.06, "{}", share(&often));
     let runs = bursts(&often);
     assert!(runs.iter().sum::<usize>() / runs.len() > 2_000, "{runs:?}");
@@ -125,7 +126,7 @@ fn gilbert_elliott_in_time_does_not_care_how_often_it_is_asked() {
 fn four_states_lose_alone_and_in_bursts() {
     let model = LossModel::FourState { p13: 0.01, p31: 0.3, p32: 0.2, p23: 0.5, p14: 0.02 };
     let lost = losses(pre(model), 5, 400_000);
-    // Stationary: pi1 (p13 + p14) = pi3 p31 + pi4; pi3 p32 = pi2 p23; pi4 = pi1 p14.
+    // Stationary probabilities: pi1 (p13 + p14) = pi3 p31 + pi4; pi3 p32 = pi2 p23; pi4 = pi1 p14.
     let (in_burst, alone) = (0.01 / 0.3, 0.02);
     let all = 1.0 + in_burst + in_burst * 0.2 / 0.5 + alone;
     let expected = (in_burst + alone) / all;
@@ -169,7 +170,7 @@ fn losses_by_time_happen_in_their_windows() {
 
 #[test]
 fn bit_errors_lose_long_frames_more_often() {
-    // 1000 bits: 1 - (1 - 1e-4)^1000 = 9.5 %.
+    // A frame has 1000 bits, so it is lost with probability 1 - (1 - 1e-4)^1000 = 9.5 %.
     let lost = losses(pre(LossModel::Ber(1e-4)), 7, 300_000);
     let expected = 1.0 - (1.0f64 - 1e-4).powi(1000);
     assert!((share(&lost) - expected).abs() < 0.002, "{} {expected}", share(&lost));

@@ -1,4 +1,4 @@
-//! Frames held back, damaged, copied.
+//! Frames that are held back, damaged or copied.
 
 use slipring_link::{
     BitErrorSpec, CorruptSpec, DelaySpec, DuplicateSpec, HoldSpec, LinkDropCause, LinkSpec,
@@ -17,7 +17,7 @@ fn udp() -> Vec<u8> {
     FrameSpec::default().build(200).unwrap().bytes
 }
 
-/// Returns whether the header and UDP checksums are correct.
+/// Returns whether the checksum of the IPv4 header and the UDP checksum are correct.
 fn checks(frame: &[u8]) -> (bool, bool) {
     let header = checksum::of(&frame[14..34]) == 0;
     let headers = Headers::parse(frame).unwrap();
@@ -54,11 +54,11 @@ fn bursts_of_bit_errors_stay_within_their_range_and_have_their_length() {
         let run = u32::from(u16::from_be_bytes([bytes[10], bytes[11]]));
         assert_eq!(run >> run.trailing_zeros(), 0b11111, "neighbours");
     }
-    // Every place of the range is hit at times.
+    // Every position in the range is hit in some frames.
     let places = with(2, 5, 10, Some(12));
     assert!(places.iter().any(|bytes| bytes[10] & 0x80 != 0));
     assert!(places.iter().any(|bytes| bytes[11] & 1 != 0));
-    // A run that is longer than its range, and a range behind the end of the frame.
+    // A run of bits that is longer than its range, and a range after the end of the frame.
     for bytes in with(2, 100, 10, Some(12)) {
         assert_eq!((wrong(&bytes), &bytes[10..12]), (16, &[0xff, 0xff][..]));
     }
@@ -68,7 +68,7 @@ fn bursts_of_bit_errors_stay_within_their_range_and_have_their_length() {
 #[test]
 fn bytes_are_written_over_where_and_as_often_as_asked_and_checksums_follow() {
     let frame = udp();
-    // The destination address, and the port after the IP header: checksums cover both.
+    // Offset 30 is the destination address, and 36 is the destination port. Checksums cover both.
     for (at, fix_checksum) in [(30, true), (30, false), (36, true)] {
         let edit = MangleEdit::Set(vec![10, 9]);
         let mangle = MangleSpec { chance: Chance::ALWAYS, at, edit, fix_checksum };
@@ -157,7 +157,8 @@ fn bit_errors_are_delivered_as_often_as_asked() {
         pairs.map(|(a, b)| u64::from((a ^ b).count_ones())).sum::<u64>()
     };
     let wrong: u64 = sim.memory.bytes.iter().map(wrong).sum();
-    // 3.2 million bits: 3200 +- 3.3 * 56.6.
+    // 3.2 million bits: 3200 errors are expected, with a tolerance of 3.3 standard deviations of
+    // 56.6.
     assert!(wrong.abs_diff(3200) < 187, "{wrong}");
     assert_eq!(sim.memory.delivered.len(), 2_000);
 }
@@ -183,7 +184,7 @@ fn damage_breaks_checksums_unless_they_are_to_be_fixed() {
 fn fixed_checksums_cover_damaged_addresses_and_checksums() {
     let spec = CorruptSpec {
         errors: BitErrorSpec::Burst { chance: Chance::ALWAYS, bits: 3 },
-        // Addresses, ports, length and checksum.
+        // The range covers addresses, ports, length and checksum.
         from_byte: 24,
         until_byte: Some(38),
         fix_checksum: true,

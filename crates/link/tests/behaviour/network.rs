@@ -21,7 +21,7 @@ fn link(spec: LinkSpec, from: LinkSource, to: LinkTarget) -> NetworkLink {
     NetworkLink { spec, from, to }
 }
 
-/// Builds a chain of links.
+/// Builds a network in which the links form a chain.
 fn chain(specs: Vec<LinkSpec>) -> NetworkSpec {
     let last = specs.len() - 1;
     let links = specs.into_iter().enumerate().map(|(index, spec)| {

@@ -22,7 +22,7 @@ fn loss(model: LossModel, position: LossPosition) -> LossSpec {
     LossSpec { model, position }
 }
 
-/// A random delay, drawn from the stream that a user model gets.
+/// A user model of a random delay, which is drawn from the stream that the model gets.
 struct Random;
 
 impl UserDelayModel for Random {
@@ -32,7 +32,8 @@ impl UserDelayModel for Random {
     }
 }
 
-/// A link with every stage: held frames come out of order, and the line is hardly ever busy.
+/// A link with every stage. Held frames arrive at later stages out of order, and the line is
+/// hardly ever busy.
 fn base(delay: DelaySpec, corrupt: BitErrorSpec) -> LinkSpec {
     let chain = LossModel::GilbertElliott { p: 0.05, r: 0.25, bad: 0.9, good: 0.01 };
     let states = LossModel::FourState { p13: 0.01, p31: 0.3, p32: 0.1, p23: 0.2, p14: 0.01 };
@@ -70,7 +71,7 @@ fn delivered(spec: &LinkSpec) -> BTreeSet<(u64, Vec<u8>)> {
     out.map(|(delivery, bytes)| (delivery.release_ns, bytes.clone())).collect()
 }
 
-/// Links whose stages draw in every possible way.
+/// Returns links that together use every kind of random draw.
 fn bases() -> Vec<LinkSpec> {
     let dist = || Dist::normal(1e6, 3e5).unwrap();
     let smooth = DelaySpec { half_life_ns: Some(3_000_000), ..DelaySpec::random(dist()) };
@@ -119,7 +120,8 @@ fn copies_that_are_added_shift_no_decision_of_what_was_there() {
             let duplicate = DuplicateSpec { chance: chance(1, 10), copies: 2, after_ns };
             let with = delivered(&LinkSpec { duplicate: Some(duplicate), ..base.clone() });
             assert!(alone.is_subset(&with), "{after_ns}");
-            // A copy at the same time may have the same delay; then it equals its original.
+            // A copy that is made at the same time may get the same delay as its original. Then
+            // the two are equal, and the set contains them once.
             let more = if after_ns == 0 { 0 } else { alone.len() / 20 };
             assert!(with.len() >= alone.len() + more, "{after_ns}: {}", with.len());
         }
@@ -219,7 +221,8 @@ fn on_the_second(first: &LinkSpec, second: &LinkSpec) -> BTreeMap<u64, Vec<Fate>
     fates
 }
 
-/// Links on which frames do not meet, with every stage that draws.
+/// Returns links with every stage that draws random numbers. On these links, no frame has to wait
+/// for another.
 fn second_links() -> Vec<LinkSpec> {
     let no_line = |base: LinkSpec| LinkSpec {
         rate: RateSpec::Unlimited,
@@ -351,7 +354,8 @@ fn frames_that_enter_by_different_links_are_counted_apart() {
         classes: vec![],
     };
     let mut sim = Sim::new(&plan(3), 1);
-    // Two frames from the left for each one from the right; the handles are 0, 1, 2, and so on.
+    // Two frames from the left for each frame from the right. Their handles are 0, 1, 2, and so
+    // on.
     let mut at_ns = 0;
     let mut three = |sim: &mut Sim| {
         for entry in [0, 0, 1] {
@@ -361,11 +365,11 @@ fn frames_that_enter_by_different_links_are_counted_apart() {
         at_ns
     };
     (0..3).for_each(|_| _ = three(&mut sim));
-    // Left: 0 1 3 4 6 7, right: 2 5 8.
+    // Frames 0 1 3 4 6 7 come from the left, and 2 5 8 from the right.
     sim.run(100);
     let lost = |sim: &Sim| -> Vec<_> { sim.memory.lost.iter().map(|lost| lost.handle.0).collect() };
     assert_eq!(lost(&sim), [0, 2, 4]);
-    // Each branch changes from the next frame of that branch on.
+    // On each branch, the change applies from that branch's next frame on.
     sim.network.change(101, &plan(2)).unwrap();
     at_ns = 200;
     for entry in [0, 1, 0, 1] {
@@ -376,7 +380,7 @@ fn frames_that_enter_by_different_links_are_counted_apart() {
     assert_eq!(lost(&sim), [0, 2, 4, 9, 10]);
 }
 
-/// The time that the line takes for a frame at each of these times.
+/// Returns how long the line takes for a frame at each of these times, in ns.
 fn times_on_line(rate: &RateSpec, at_ns: impl Iterator<Item = u64>) -> BTreeMap<u64, u64> {
     let mut sim = Sim::link(LinkSpec { rate: rate.clone(), ..LinkSpec::wire("up") });
     let times: Vec<_> = at_ns.collect();
@@ -425,7 +429,7 @@ fn a_rate_that_changes_at_random_is_the_same_however_often_frames_ask() {
 #[test]
 fn a_chain_of_rates_makes_only_changes_that_its_weights_allow() {
     const MS: u64 = 1_000_000;
-    // In a cycle: 1, 2, 3, 1.
+    // The states follow each other in a cycle: 1, 2, 3, 1.
     let state = |bps, next| MarkovState { bps, mean_ns: 4 * MS, next };
     let rate = RateSpec::Markov {
         states: vec![
@@ -436,11 +440,11 @@ fn a_chain_of_rates_makes_only_changes_that_its_weights_allow() {
     };
     let took = times_on_line(&rate, (0..400_000).map(|at| at * MS / 50));
     let of = |took_ns: &u64| [1_000, 2_000, 4_000].iter().position(|whole| whole == took_ns);
-    // Frames that meet a change of rate are not evaluated.
+    // Frames during which the rate changes are not evaluated.
     let mut seen: Vec<usize> = took.values().filter_map(of).collect();
     seen.dedup();
     assert!(seen.len() > 1_500, "{}", seen.len());
-    // Two changes between two frames are rare: the state lasts 20 us.
+    // The states last 20 us on average, so two changes between two frames are rare.
     let odd = seen.windows(2).filter(|pair| (pair[0] + 1) % 3 != pair[1]).count();
     assert!(odd * 50 < seen.len(), "{odd} of {}", seen.len());
 }

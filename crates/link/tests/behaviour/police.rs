@@ -23,7 +23,7 @@ fn a_bucket_passes_its_burst_and_then_its_rate() {
 
 #[test]
 fn slow_buckets_fill_exactly() {
-    // TLEM loses a quarter of 10 kbit/s, and everything below 7.6 kbit/s, to rounding.
+    // Because of rounding, TLEM loses a quarter of 10 kbit/s, and everything below 7.6 kbit/s.
     let mut sim = Sim::link(policed(PoliceSpec::bucket(1_000, 125)));
     (0..100).for_each(|second| _ = sim.push(second * 1_000_000_000, 125));
     sim.finish();

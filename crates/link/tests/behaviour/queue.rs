@@ -27,7 +27,7 @@ fn a_queue_tells_how_deep_it_is_with_each_frame_that_joins_it() {
         sim.memory.joined.iter().map(|joined| (joined.packets, joined.bytes)).collect()
     };
     assert_eq!(depths(&sim), (1..=20).map(|n| (n, n * 1000)).collect::<Vec<_>>());
-    // A full queue is as deep as its limit; frames that it refuses do not enter.
+    // A full queue is exactly as long as its limit, and frames that it refuses do not enter it.
     let mut sim =
         Sim::link(limited(LinkQueueSpec { bytes: Some(100_000), ..LinkQueueSpec::default() }));
     (0..1000).for_each(|n| _ = sim.push(n * 1_000_000, 1000));
@@ -57,7 +57,7 @@ fn a_packet_limit_counts_packets() {
 
 #[test]
 fn a_time_limit_counts_what_is_ahead() {
-    // Each frame takes 8 ms: the fourth would wait 24 ms.
+    // Each frame takes 8 ms, so the fourth frame would wait 24 ms.
     let mut sim = Sim::link(limited(LinkQueueSpec {
         delay_ns: Some(16_000_000),
         ..LinkQueueSpec::default()
@@ -88,7 +88,8 @@ fn drophead_keeps_the_newest_frames_whatever_the_limit() {
     let limits = [
         LinkQueueSpec { packets: Some(4), ..LinkQueueSpec::default() },
         LinkQueueSpec { bytes: Some(4000), ..LinkQueueSpec::default() },
-        // Each frame takes 8 ms: at most three wait in addition to the one on the line.
+        // Each frame takes 8 ms, so at most three frames wait in addition to the frame on the
+        // line.
         LinkQueueSpec { delay_ns: Some(30_000_000), ..LinkQueueSpec::default() },
     ];
     for limit in limits {
@@ -109,7 +110,7 @@ fn drophead_keeps_what_waits_from_a_frame_that_fits_in_no_case() {
     }
     sim.finish();
     assert_eq!(sim.memory.handles(), [0, 1]);
-    // The frame on the line takes 40 ms, whatever is dropped; after that there is space.
+    // The frame on the line takes 40 ms, whichever frames are dropped. After that, there is space.
     let mut sim =
         drophead(LinkQueueSpec { delay_ns: Some(30_000_000), ..LinkQueueSpec::default() });
     for (at_ns, len) in [(0, 5000), (9_999_999, 1000), (10_000_000, 1000), (18_000_000, 1000)] {

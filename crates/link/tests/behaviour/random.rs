@@ -63,7 +63,8 @@ fn losses() -> impl Strategy<Value = Vec<LossSpec>> {
 
 fn rate() -> impl Strategy<Value = RateSpec> {
     let any_bps = prop_oneof![1u64..10_000_000, 1_000_000u64..400_000_000_000];
-    // A frame on a slow line that changes every microsecond meets millions of changes.
+    // On a slow line whose rate changes every microsecond, the rate would change millions of times
+    // during a frame. So the rates are high.
     let bps = || 100_000_000u64..400_000_000_000;
     prop_oneof![
         2 => Just(RateSpec::Unlimited),
@@ -266,8 +267,8 @@ pub(crate) fn link() -> impl Strategy<Value = LinkSpec> {
     })
 }
 
-/// Gap before a frame, its length, whether it can carry marks, and whether the network runs before
-/// the frame arrives.
+/// The gap before a frame in ns, the frame's length, whether it can carry marks, and whether the
+/// network runs before the frame arrives.
 type Step = (u64, u32, bool, bool);
 
 pub(crate) fn traffic() -> impl Strategy<Value = Vec<Step>> {
@@ -301,7 +302,7 @@ fn play(
         if run {
             sim.run(now_ns);
         }
-        // IPv4 begins at byte 14: the ECN field is in its second byte.
+        // The IPv4 header begins at byte 14, and the ECN field is in its second byte.
         frame[15] = if capable { 2 } else { 0 };
         let handle = sim.memory.store(&frame);
         let arrival = slipring_link::FrameArrival { arrival_ns: now_ns, handle, len };
@@ -327,7 +328,7 @@ proptest! {
     fn nothing_is_lost_uncounted(spec in link(), traffic in traffic(), seed: u64) {
         let plan = NetworkSpec::single(spec);
         let sim = play(&plan, seed, &traffic, false)?;
-        // The carrier's own count agrees with the engine's.
+        // The carrier's own counts agree with the engine's.
         let counters = sim.counters();
         prop_assert_eq!(counters.input.packets, traffic.len() as u64);
         prop_assert_eq!(counters.output.packets, sim.memory.delivered.len() as u64);
@@ -358,7 +359,7 @@ proptest! {
         let eager: Vec<_> = traffic.iter().map(|&(gap, len, ecn, _)| (gap, len, ecn, true)).collect();
         let (lazy, eager) = (play(&plan, seed, &lazy, false)?, play(&plan, seed, &eager, false)?);
         prop_assert_eq!(lazy.counters(), eager.counters());
-        // Copies are stored at other times, and so have other handles.
+        // Copies are stored at other times, and so they have other handles.
         let seen = |sim: &Sim| {
             let delivered = sim.memory.delivered.iter();
             delivered.map(|delivery| (delivery.release_ns, delivery.len)).collect::<Vec<_>>()

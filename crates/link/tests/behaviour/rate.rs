@@ -1,4 +1,4 @@
-//! The speed of the line.
+//! The rate of the line.
 
 use slipring_link::{Framing, LinkSpec, RateSpec};
 
@@ -29,7 +29,7 @@ fn a_million_frames_at_line_rate_end_to_the_nanosecond() {
 #[test]
 fn rates_of_400_gbit_do_not_drift() {
     let spec = LinkSpec { framing: Framing::ETHER, ..constant(400_000_000_000) };
-    // 84 bytes are 1.68 ns.
+    // 84 bytes take 1.68 ns.
     assert_eq!(releases(spec, 1_000_000, 60, 0).last(), Some(&1_680_000));
 }
 

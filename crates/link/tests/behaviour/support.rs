@@ -12,10 +12,10 @@ use slipring_link::{
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) frames: BTreeMap<FrameHandle, Vec<u8>>,
-    /// The frames of bursts, as they arrived.
+    /// The frames of bursts, as they arrived, by handle.
     arrivals: BTreeMap<FrameHandle, FrameArrival>,
     next: u32,
-    /// Number of further copies that may be made.
+    /// Number of copies that may still be made; `None` for no limit.
     pub(crate) room: Option<usize>,
     pub(crate) delivered: Vec<Delivery>,
     /// Bytes of the delivered frames.
@@ -25,7 +25,8 @@ pub(crate) struct Memory {
     pub(crate) joined: Vec<QueueArrival>,
     /// The notifications of the network, in order.
     pub(crate) notifications: Vec<Notification>,
-    /// The link by which each frame came to a node, and the time of the arrival.
+    /// For each frame that came to a node: the link, the frame's handle, and the time of the
+    /// arrival in ns.
     pub(crate) hops: Vec<(u32, u32, u64)>,
 }
 
@@ -180,7 +181,7 @@ impl Sim {
     }
 }
 
-/// Returns the releases of `count` frames of `len`, one every `gap_ns` from 0.
+/// Returns the release times of `count` frames of `len` bytes, one every `gap_ns` from 0 on.
 pub(crate) fn releases(spec: LinkSpec, count: u64, len: u32, gap_ns: u64) -> Vec<u64> {
     let mut sim = Sim::link(spec);
     for number in 0..count {
@@ -228,8 +229,8 @@ pub(crate) fn deviation(values: &[u64]) -> f64 {
     (squares / values.len() as f64).sqrt()
 }
 
-/// Asserts that values come from a distribution; `below` is its probability of at most x. Uses the
-/// Kolmogorov–Smirnov test at a significance of 0.001.
+/// Asserts that values come from a distribution. `below` returns its probability of at most x.
+/// Uses the Kolmogorov–Smirnov test at a significance level of 0.001.
 pub(crate) fn assert_distribution(values: &[u64], below: impl Fn(f64) -> f64) {
     let mut sorted: Vec<f64> = values.iter().map(|&value| value as f64).collect();
     sorted.sort_by(f64::total_cmp);

@@ -35,7 +35,8 @@ fn a_trace_of_opportunities_repeats_from_its_last_value() {
 fn small_frames_share_an_opportunity_and_large_ones_span_several() {
     let spec = || opportunities(&[1, 2, 3], 1504, TraceEnd::Loop);
     assert_eq!(in_ms(&releases(spec(), 6, 752, 0)), [1, 1, 2, 2, 3, 3]);
-    // 2000 bytes of 1504 + 1504, then the 1008 bytes left over and 1504.
+    // The first frame uses 1504 and 496 bytes of two opportunities; the next frame uses the 1008
+    // bytes left over and 992 bytes of the third.
     assert_eq!(in_ms(&releases(spec(), 3, 2000, 0)), [2, 3, 4]);
     assert_eq!(in_ms(&releases(spec(), 1, 9000, 0)), [6]);
 }
@@ -45,7 +46,7 @@ fn what_an_opportunity_leaves_is_lost() {
     let mut sim = Sim::link(opportunities(&[1, 2, 3], 1500, TraceEnd::Loop));
     sim.push(0, 100);
     sim.push(MS + 1, 100);
-    // Opportunities without frames are lost, too.
+    // The bytes of opportunities at which no frame waits are lost, too.
     sim.push(1_000 * MS + 1, 1500);
     sim.finish();
     assert_eq!(in_ms(&sim.memory.releases()), [1, 2, 1001]);
@@ -92,7 +93,7 @@ fn a_pause_skips_rounds_of_opportunities_without_shifting_them() {
         sim.push(at_ms * MS, 1500);
         sim.finish();
         assert_eq!(in_ms(&sim.memory.releases()), [expected], "at {at_ms} ms");
-        // The same after a frame has used the first opportunity.
+        // The times are the same after a frame has used the first opportunity.
         let mut sim = Sim::link(trace());
         sim.push(0, 1500);
         sim.push(at_ms * MS, 1500);
@@ -100,7 +101,7 @@ fn a_pause_skips_rounds_of_opportunities_without_shifting_them() {
         let next = if expected == 1 { 4 } else { expected };
         assert_eq!(in_ms(&sim.memory.releases()), [1, next], "at {at_ms} ms");
     }
-    // Both opportunities of one moment serve a frame that arrives then.
+    // If two opportunities coincide, both serve frames that arrive at that moment.
     let mut sim = Sim::link(trace());
     (0..3).for_each(|_| _ = sim.push(20 * MS, 1500));
     sim.finish();
@@ -118,14 +119,15 @@ fn the_distance_that_is_held_is_that_of_the_last_two_moments() {
         sim.finish();
         assert_eq!(in_ms(&sim.memory.releases()), [1, 5, 5, expected], "at {at_ms} ms");
     }
-    // A single opportunity recurs after its own time.
+    // A single opportunity recurs after as long as it came after the start.
     let single = opportunities(&[7], 1500, TraceEnd::Hold);
     assert_eq!(in_ms(&releases(single, 3, 1500, 0)), [7, 14, 21]);
 }
 
 #[test]
 fn the_wait_for_opportunities_is_estimated_by_their_mean_rate() {
-    // 1500 bytes per ms on average: as many frames as wait at most 5 ms.
+    // The line carries 1500 bytes per ms on average. So the queue admits the frames that wait at
+    // most 5 ms at this rate.
     let queue = LinkQueueSpec { delay_ns: Some(5 * MS), ..LinkQueueSpec::default() };
     let trace = opportunities(&[1, 2, 3], 1500, TraceEnd::Loop);
     let mut sim = Sim::link(LinkSpec { queue, ..trace });
@@ -157,7 +159,7 @@ fn slots_and_waves_are_where_they_should_be_after_a_long_pause() {
         period_ns: 1_000 * MS,
         step_ns: MS,
     };
-    // 1000 bytes at 8, 12, 8 and 4 Mbit/s.
+    // 1000 bytes at rates of 8, 12, 8 and 4 Mbit/s.
     for (at_ms, took_ns) in [(0, 1_000_000), (250, 666_667), (500, 1_000_000), (750, 2_000_000)] {
         let mut sim = Sim::link(rated(sine.clone()));
         let at_ns = 77_000 * MS + at_ms * MS;
@@ -203,14 +205,14 @@ fn stepped(end: TraceEnd) -> LinkSpec {
 
 #[test]
 fn a_frame_that_spans_a_change_of_rate_does_part_before_and_part_after_it() {
-    // 1 byte per ns for 1 us, nothing for 2 us, then 2 bytes per ns.
+    // The rate is 1 byte per ns for 1 us, 0 for 2 us, then 2 bytes per ns.
     assert_eq!(releases(stepped(TraceEnd::Hold), 1, 1_600, 0), [3_300]);
     assert_eq!(releases(stepped(TraceEnd::Hold), 2, 10_000, 0), [7_500, 12_500]);
 }
 
 #[test]
 fn rates_over_time_loop_hold_or_end() {
-    // A round of 4 us carries 3000 bytes.
+    // One round of 4 us carries 3000 bytes.
     assert_eq!(releases(stepped(TraceEnd::Loop), 4, 1_500, 0), [3_250, 4_000, 7_250, 8_000]);
     let mut sim = Sim::link(stepped(TraceEnd::Once));
     (0..4).for_each(|_| _ = sim.push(0, 1_500));
@@ -225,7 +227,8 @@ fn a_line_that_idled_through_many_rounds_is_where_it_should_be() {
     sim.push(4_000_000_000_500, 1_000);
     sim.push(4_000_000_001_500, 100);
     sim.finish();
-    // 500 bytes until the pause at 1 us, the rest from 3 us at twice the rate.
+    // The line sends 500 bytes before it pauses at 1 us, and the rest from 3 us on at twice the
+    // rate.
     assert_eq!(sim.memory.releases(), [4_000_000_003_250, 4_000_000_003_300]);
 }
 
@@ -283,7 +286,7 @@ fn a_ramp_carries_the_mean_of_its_ends() {
         step_ns: MS,
         end: TraceEnd::Hold,
     };
-    // 2 MB take one second on the ramp; another 3 MB take one second at its end.
+    // The ramp takes one second and carries 2 MB. In each further second, the line carries 3 MB.
     let out = releases(rated(ramp), 5_000, 1_000, 0);
     assert!(out[1_999].abs_diff(1_000 * MS) < MS, "{}", out[1_999]);
     assert!(out[4_999].abs_diff(2_000 * MS) < MS, "{}", out[4_999]);
@@ -300,7 +303,7 @@ fn a_wave_goes_up_and_down_around_its_mean() {
     };
     let out = releases(rated(sine), 10_000, 1_000, 0);
     assert!(out[9_999].abs_diff(10_000 * MS) < 2 * MS, "{}", out[9_999]);
-    // The first half of a period carries 4 MB/s * (1/2 + 1/2pi) more than the second.
+    // In the first half of the period, the line carries 1 MB * (1/2 + 1/(2 pi)) = 659 kB.
     let first = out.iter().filter(|&&at| at < 500 * MS).count();
     assert!(first.abs_diff(659) < 5, "{first}");
 }
@@ -310,7 +313,7 @@ fn a_chain_of_rates_spends_its_time_in_each() {
     let state = |bps| MarkovState { bps, mean_ns: 10 * MS, next: vec![] };
     let chain = RateSpec::Markov { states: vec![state(16_000_000), state(0)] };
     let out = releases(rated(chain), 20_000, 1_000, 0);
-    // Half of the time at 2 MB/s, half at 0: a thousand bytes per ms on average.
+    // The rate is 2 MB/s half of the time and 0 otherwise, which is 1000 bytes per ms on average.
     let last = *out.last().unwrap() as f64 / 1e9;
     assert!((last / 20.0 - 1.0).abs() < 0.1, "{last}");
 }
@@ -336,7 +339,7 @@ fn a_frame_on_a_slow_line_passes_whole_rounds_at_once() {
 fn a_chain_of_rates_forgets_a_long_pause_at_once() {
     const DAY_NS: u64 = 86_400_000 * MS;
     let state = |bps, mean_ns, next| MarkovState { bps, mean_ns, next };
-    // Fractions of the time: one fifth, one fifth, three fifths.
+    // The states take one fifth, one fifth and three fifths of the time.
     let states = vec![
         state(8_000_000_000, 10_000, vec![0.0, 1.0, 0.0]),
         state(80_000_000_000, 5_000, vec![0.5, 0.0, 0.5]),
@@ -349,7 +352,7 @@ fn a_chain_of_rates_forgets_a_long_pause_at_once() {
         let within = |at: &u64| (from..until).contains(&(at % DAY_NS));
         sim.memory.releases().iter().filter(|at| within(at)).count()
     };
-    // 100, 10 and 1 ns; few frames meet a change.
+    // A frame takes 100, 10 or 1 ns. During few frames, the state changes.
     let shares = [took(90, 200), took(9, 20), took(0, 2)].map(|count| count as f64 / 3_000.0);
     for (share, expected) in shares.into_iter().zip([0.2, 0.2, 0.6]) {
         assert!((share - expected).abs() < 0.03, "{shares:?}");
@@ -416,7 +419,7 @@ fn a_profile_occupies_the_line_longer_and_drops_afterwards() {
     sim.finish();
     let lost = sim.memory.lost_to(slipring_link::LinkDropCause::Profile) as f64;
     assert!((lost / count as f64 - 0.25).abs() < 0.0101, "{lost}");
-    // Lost frames occupied the line, too: 100 + 425 ns each on average.
+    // Lost frames occupied the line, too. Each frame takes 100 ns + 425 ns on average.
     let last =
         sim.memory.delivered.last().unwrap().release_ns.max(sim.memory.lost.last().unwrap().at_ns);
     assert!((last as f64 / count as f64 - 525.0).abs() < 8.0, "{last}");
@@ -429,7 +432,8 @@ fn a_profile_needs_no_rate() {
     assert_eq!(releases(spec, 3, 1000, 0), [250, 500, 750]);
 }
 
-/// Returns how long a frame of 1000 bytes takes that begins in each of four steps of 1 ms.
+/// Returns how long a frame of 1000 bytes takes, in ns, if it begins in each of four steps of 1
+/// ms.
 fn ns_in_each_of_four_steps(sim: &mut Sim, start_ns: u64) -> Vec<u64> {
     let begins: Vec<u64> = (0..4).map(|step| start_ns + step * 1_000_000 + 100).collect();
     let first = sim.memory.releases().len();
@@ -453,12 +457,12 @@ fn steps_of_a_sine_have_the_rate_of_their_middle() {
         period_ns: 4_000_000,
         step_ns: 1_000_000,
     };
-    // The middles are at 45, 135, 225 and 315 degrees.
+    // The middles of the steps are at 45, 135, 225 and 315 degrees.
     let (fast, slow) = (ns_at(8e9 + 4e9 * 0.5_f64.sqrt()), ns_at(8e9 - 4e9 * 0.5_f64.sqrt()));
     let link = LinkSpec { rate: sine, ..LinkSpec::wire("up") };
     let mut sim = Sim::link(link.clone());
     assert_eq!(ns_in_each_of_four_steps(&mut sim, 0), [fast, fast, slow, slow]);
-    // A sine that a change brings begins at the time of the change.
+    // If a sine is set by a change, it begins at the time of the change.
     let mut sim = Sim::link(LinkSpec::wire("up"));
     let plan = slipring_link::NetworkSpec::single(link);
     sim.network.change(5_700_000, &plan).unwrap();

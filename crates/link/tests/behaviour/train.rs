@@ -1,4 +1,5 @@
-//! Bursts: every frame is treated as it would be alone, whatever else happens in the burst.
+//! Bursts: every frame of a burst is treated as a single frame would be, whatever else happens
+//! during the burst.
 
 use proptest::prelude::*;
 use slipring_link::{
@@ -14,7 +15,7 @@ fn plain(delay_ns: u64) -> LinkSpec {
     LinkSpec { delay: DelaySpec::constant(delay_ns), ..LinkSpec::wire("up") }
 }
 
-/// Links that bursts meet, or into which a link may change.
+/// Returns the links through which bursts pass. A running link may also be changed to any of them.
 fn links() -> [LinkSpec; 5] {
     let loss = LossSpec { model: LossModel::Nth { every: 5, nth: 3 }, position: LossPosition::Pre };
     [

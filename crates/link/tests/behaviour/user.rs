@@ -11,7 +11,7 @@ use slipring_model::Stream;
 
 use crate::support::{Sim, releases};
 
-/// Loses frames whose first byte is odd; marks none.
+/// Loses frames whose first byte is odd, and marks no frame.
 struct DropOdd;
 
 impl UserLossModel for DropOdd {
@@ -35,7 +35,7 @@ fn a_loss_model_of_the_users_sees_bytes_and_names_causes() {
     assert_eq!(sim.memory.lost_to(LinkDropCause::Malformed), 5);
 }
 
-/// One third of a nanosecond per byte.
+/// The line takes one third of a nanosecond per byte.
 struct ThirdNsPerByte;
 
 impl UserRateModel for ThirdNsPerByte {
@@ -164,7 +164,7 @@ fn a_change_keeps_a_model_that_says_it_is_the_same() {
     assert_ne!(delay(Some("growing")), delay(Some("shrinking")));
     assert_ne!(delay(None), delay(None));
     let link = |identity| LinkSpec { delay: delay(identity), ..LinkSpec::wire("up") };
-    // A fresh model begins at 0, and the frame only waits for its predecessor.
+    // A fresh model begins to count at 0, so the frame only waits until its predecessor has left.
     for (identity, last) in [("growing", 2_010), ("another", 1_000)] {
         let mut sim = Sim::link(link(Some("growing")));
         sim.push(0, 60);
@@ -209,7 +209,7 @@ fn a_link_reports_errors_by_stage_also_of_models_that_a_change_kept() {
     let all = [("loss", "no verdict"), ("rate", "no end"), ("delay", "no time")]
         .map(|(stage, error)| (stage, error.to_string()));
     assert_eq!(failing.user_model_errors(), all);
-    // Equal models are kept, and so are models that report errors.
+    // The models of equal factories are kept. This also applies to models that report errors.
     let mut kept = quiet.clone();
     kept.reuse_factories(&failing);
     assert_eq!(kept.user_model_errors(), all);

@@ -26,11 +26,11 @@ use crate::{ParameterError, Stream};
 pub struct CoDelSpec {
     /// Acceptable standing delay in ns; default 5 ms.
     pub target_ns: u64,
-    /// How long the delay must stay above the target before CoDel acts, in ns: about the longest
-    /// round trip of the flows; default 100 ms.
+    /// How long the delay must stay above the target before CoDel acts, in ns; default 100 ms. It
+    /// should be about the longest round trip of the flows.
     pub interval_ns: u64,
-    /// CoDel does not act on a queue of at most this many bytes, which is the size of the largest
-    /// packet; default 1514.
+    /// CoDel does not act on a queue of at most this many bytes; default 1514. It should be the
+    /// size of the largest packet.
     pub mtu: u32,
     /// Whether to mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
@@ -55,7 +55,7 @@ impl CoDelSpec {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// [`ParameterError`] names the first one that is out of range.
+    /// [`ParameterError`] names the first parameter that is out of range.
     pub fn validate(&self) -> Result<(), ParameterError> {
         param::time("interval_ns", self.interval_ns)?;
         let ok = (1..=self.interval_ns).contains(&self.target_ns);
@@ -67,8 +67,8 @@ impl CoDelSpec {
 #[derive(Clone, Debug)]
 pub struct CoDel {
     spec: CoDelSpec,
-    /// Time at which the sojourn time will have been above the target for one interval, in ns;
-    /// `None` while it is below the target.
+    /// Time at which the sojourn time will have been above the target for a whole interval, in ns;
+    /// `None` while the sojourn time is below the target.
     first_above_ns: Option<u64>,
     drop_next_ns: u64,
     /// The interval between drops is divided by the square root of this count, which each drop or
@@ -77,13 +77,13 @@ pub struct CoDel {
     /// The value of `count` at the start of this drop state.
     last_count: u32,
     dropping: bool,
-    /// Whether the previous packet was dropped. If the next packet is late too, `drop_next_ns` is
-    /// advanced before the decision about it.
+    /// Whether the previous packet was dropped. If so, and if the next packet is late too,
+    /// `drop_next_ns` is advanced before the decision about the next packet.
     reschedule: bool,
 }
 
 impl CoDel {
-    /// Starts with an empty queue.
+    /// Creates the state for an empty queue.
     ///
     /// # Errors
     /// [`ParameterError`] if `spec` is out of range.
@@ -116,8 +116,8 @@ impl CoDel {
         &self.spec
     }
 
-    /// The count whose square root divides the interval between drops; `None` outside the drop
-    /// state.
+    /// Returns the count whose square root divides the interval between drops; `None` outside the
+    /// drop state.
     #[must_use]
     pub fn drop_count(&self) -> Option<u32> {
         self.dropping.then_some(self.count)
@@ -141,7 +141,7 @@ impl CoDel {
         }
     }
 
-    /// Returns whether a late packet is to be marked or dropped now.
+    /// Returns whether it is time to mark or drop a late packet.
     #[cold]
     fn is_due(&mut self, now_ns: u64) -> bool {
         if core::mem::take(&mut self.reschedule) {
@@ -184,8 +184,8 @@ impl CoDel {
     }
 }
 
-/// `interval / sqrt(count)`, exact except that it is rounded down to whole ns: for real x,
-/// floor(sqrt(x)) = isqrt(floor(x)).
+/// Returns `interval / sqrt(count)`, rounded down to whole ns. The result is exact, because
+/// floor(sqrt(x)) = isqrt(floor(x)) for real x.
 fn interval_over_sqrt(interval_ns: u64, count: u32) -> u64 {
     match interval_ns.checked_mul(interval_ns) {
         Some(square) => (square / u64::from(count)).isqrt(),

@@ -37,10 +37,10 @@ pub enum DualPi2Schedule {
         /// Percentage from 0 (the classic queue sends only what L4S leaves) to 100.
         classic_percent: u32,
     },
-    /// Time-shifted FIFO: the L4S packet goes first unless the classic packet arrived more than
-    /// `shift_ns` before it.
+    /// Time-shifted FIFO: the packet at the head of the L4S queue goes first, unless the packet at
+    /// the head of the classic queue arrived more than `shift_ns` before it.
     TimeShifted {
-        /// The head start of L4S in ns.
+        /// The head start of L4S packets in ns.
         shift_ns: u64,
     },
 }
@@ -100,7 +100,7 @@ impl DualPi2Spec {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// [`ParameterError`] names the first one that is out of range.
+    /// [`ParameterError`] names the first parameter that is out of range.
     pub fn validate(&self) -> Result<(), ParameterError> {
         param::time("target_ns", self.target_ns)?;
         param::time("update_ns", self.update_ns)?;
@@ -137,8 +137,8 @@ pub struct DualPi2<H> {
 #[derive(Clone, Debug, Default)]
 struct DualPi2Queue {
     queue: SlabQueue,
-    /// Sum of the marking probabilities of the packets since the last mark. `drops` is the same sum
-    /// for drops.
+    /// Sum of the marking probabilities of the packets since the last mark. `drops` is the
+    /// corresponding sum for drops.
     marks: f64,
     drops: f64,
 }
@@ -232,8 +232,8 @@ impl<H> DualPi2<H> {
         self.store.push(&mut queue.queue, SlabPacket { entry, mark: false });
     }
 
-    /// Dequeues the packet that leaves at `now_ns`. Packets that are dropped before it go to
-    /// `lost`.
+    /// Dequeues the packet that leaves at `now_ns`; `None` if no packet is left. Packets that are
+    /// dropped before it go to `lost`.
     pub fn dequeue(
         &mut self,
         now_ns: u64,
@@ -326,7 +326,8 @@ impl<H> DualPi2<H> {
         if may_mark { AqmVerdict::Mark } else { AqmVerdict::Drop }
     }
 
-    /// The marking probability of an L4S packet from its sojourn time alone, without the coupling.
+    /// Returns the probability with which an L4S packet is marked because of its sojourn time
+    /// alone, without the coupling.
     fn ramp(&self, sojourn_ns: u64) -> f64 {
         match sojourn_ns.checked_sub(self.spec.ramp_start_ns) {
             None | Some(0) => 0.0,
@@ -358,8 +359,8 @@ impl<H> DualPi2<H> {
             let delay_ns = oldest_ns.map_or(0, |oldest_ns| at_ns.saturating_sub(oldest_ns));
             self.controller.update(&self.spec, delay_ns);
             at_ns = at_ns.saturating_add(period_ns);
-            // Saturation: while the delay only grows, p stays at 1; while the delay is zero, p
-            // stays at 0.
+            // The controller is saturated: while the delay only grows, p stays at 1; while the
+            // delay is zero, p stays at 0.
             let is_settled = before_p == self.controller.base_p && matches!(before_p, 0.0 | 1.0);
             if is_settled && at_ns <= now_ns {
                 at_ns += (now_ns - at_ns) / period_ns * period_ns;
@@ -379,8 +380,8 @@ impl Pi2Controller {
     }
 }
 
-/// Adds a probability to a sum; returns whether the sum reached one, and then subtracts one. (The
-/// RFC requires a sum above one, and so lets one packet pass at a probability of one.)
+/// Adds a probability to a sum. If the sum reaches one, subtracts one and returns true. (The RFC
+/// requires a sum above one, so one packet passes even at a probability of one.)
 fn accumulate(sum: &mut f64, p: f64) -> bool {
     *sum += p;
     let reached = *sum >= 1.0;

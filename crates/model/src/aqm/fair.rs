@@ -68,7 +68,7 @@ impl FairSpec {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// [`ParameterError`] names the first one that is out of range.
+    /// [`ParameterError`] names the first parameter that is out of range.
     pub fn validate(&self) -> Result<(), ParameterError> {
         let within = |value: u32, max, name, must_be| {
             param::check((1..=max).contains(&value), name, f64::from(value), must_be)
@@ -83,14 +83,14 @@ impl FairSpec {
 
 const MAX_FLOWS: u32 = 1 << 16;
 const MAX_QUANTUM: u32 = 1 << 20;
-/// No flow: the end of a list, or a hash value without a queue.
+/// Means "no flow", at the end of a list or for a hash value without a queue.
 const NO_FLOW: u32 = u32::MAX;
 
 /// Queues with one [`Aqm`] each, served in turns.
 #[derive(Clone, Debug)]
 pub struct FairQueue<H, A> {
     spec: FairSpec,
-    /// The initial state of a new queue's algorithm.
+    /// The initial state of the algorithm of a new queue.
     template: A,
     /// Index of the queue of each hash value, or [`NO_FLOW`].
     table: Vec<u32>,
@@ -99,7 +99,7 @@ pub struct FairQueue<H, A> {
     old: FlowList,
     store: PacketSlab<H>,
     total: AqmQueueView,
-    /// Finds the longest queue; created when a limit is exceeded for the first time.
+    /// Finds the longest queue; `None` until a limit is exceeded for the first time.
     longest: Option<LongestQueue>,
 }
 
@@ -221,8 +221,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         self.drop_from_longest(lost);
     }
 
-    /// Dequeues the packet that leaves at `now_ns`. Packets that the algorithm drops before it go
-    /// to `lost`.
+    /// Dequeues the packet that leaves at `now_ns`; `None` if no packet is left. Packets that the
+    /// algorithm drops before it go to `lost`.
     pub fn dequeue(
         &mut self,
         now_ns: u64,
@@ -348,9 +348,9 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         }
     }
 
-    /// Removes an empty queue from its list. A queue in `new` moves to `old` once before it is
-    /// removed, because otherwise a flow that sends one packet at a time would stay new for ever
-    /// (RFC 8290, section 4.2).
+    /// Removes an empty queue from its list. A queue in `new` first moves to `old` and is removed
+    /// later. Otherwise a flow that sends one packet at a time would count as new for ever (RFC
+    /// 8290, section 4.2).
     fn end_turn(&mut self, index: u32) {
         if self.new.head == index {
             self.new.pop(&mut self.flows);
@@ -361,7 +361,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         }
     }
 
-    /// Drops from the heads of the longest queue until the limits hold.
+    /// Drops packets from the head of the longest queue, in batches, until the limits hold. For
+    /// each batch, determines the longest queue again.
     fn drop_from_longest(&mut self, lost: &mut impl FnMut(QueuedPacket<H>, AqmDropCause)) {
         while self.total.packets > u64::from(self.spec.limit_packets)
             || self.total.bytes > self.spec.limit_bytes

@@ -21,7 +21,7 @@ impl QueueLength {
     pub(super) fn new(bytes: u64, packets: u32) -> Self {
         const PACKET_BITS: u32 = 20;
         const MAX_PACKETS: u32 = (1 << PACKET_BITS) - 1;
-        // Lengths above 16 TiB count as 16 TiB.
+        // A length above 16 TiB counts as 16 TiB.
         let bytes = bytes.min(u64::MAX >> PACKET_BITS);
         Self(bytes << PACKET_BITS | u64::from(packets.min(MAX_PACKETS)))
     }
@@ -36,7 +36,7 @@ pub(super) struct LongestQueue {
 }
 
 impl LongestQueue {
-    /// Builds the tree; length number `n` is that of queue `n`.
+    /// Builds the tree; entry `n` of `lengths` is the length of queue `n`.
     pub(super) fn new(lengths: impl ExactSizeIterator<Item = QueueLength>) -> Self {
         let size = lengths.len().next_power_of_two();
         let mut tree = vec![QueueLength::default(); 2 * size];

@@ -20,9 +20,9 @@ pub struct AqmQueueView {
     pub bytes: u64,
     /// Number of packets that wait in the queue.
     pub packets: u64,
-    /// Expected wait, in ns, of a packet that arrives now; 0 if the queue's owner does not know it.
-    /// Only [`DelaySource::View`](super::DelaySource::View) reads it, and only at arrivals.
-    /// 0. Only [`DelaySource::View`](super::DelaySource::View) reads it, and only at arrivals.
+    /// Expected wait, in ns, of a packet that arrives now; 0 if the queue's owner does not know
+    /// it. Only [`DelaySource::View`](super::DelaySource::View) uses this value, and only at
+    /// arrivals.
     pub delay_ns: u64,
 }
 
@@ -73,14 +73,14 @@ pub trait Aqm {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Ecn {
-    /// Not capable of ECN, or not IP.
+    /// The packet is not ECN-capable, or not IP.
     #[default]
     NotEct = 0,
-    /// ECN-capable transport, codepoint ECT(1): of the L4S kind (RFC 9331).
+    /// ECN-capable transport, codepoint ECT(1): the packet is an L4S packet (RFC 9331).
     Ect1 = 1,
     /// ECN-capable transport, codepoint ECT(0).
     Ect0 = 2,
-    /// Congestion experienced: marked on its path so far.
+    /// Congestion experienced: the packet was marked on its path.
     Ce = 3,
 }
 
@@ -119,7 +119,7 @@ pub struct QueuedPacket<H> {
     pub len: u32,
     /// When the packet entered the queue, in ns.
     pub arrival_ns: u64,
-    /// Hash of the packet's flow, with all 32 bits well mixed.
+    /// Hash of the packet's flow. All 32 bits must be well mixed.
     pub flow: u32,
     /// The packet's ECN field on arrival.
     pub ecn: Ecn,
@@ -143,8 +143,8 @@ pub enum AqmDropCause {
     Aqm,
 }
 
-/// `to - from`, in seconds.
+/// Returns `to_ns - from_ns`, in seconds; negative if `to_ns` is earlier.
 pub(super) fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
-    // Both times are exact in f64 up to 2^53 ns = 104 days.
+    // `f64` represents both times exactly up to 2^53 ns, which is 104 days.
     (to_ns as f64 - from_ns as f64) / NANOS_PER_SEC as f64
 }

@@ -45,8 +45,8 @@ pub struct PieSpec {
     pub alpha: f64,
     /// Gain on the change of the delay, per second of delay; default 1.25.
     pub beta: f64,
-    /// Duration for which no packet is dropped after a burst starts in an empty queue, in ns; 150
-    /// ms.
+    /// Duration, in ns, for which no packet is dropped after a burst starts in an empty queue;
+    /// default 150 ms.
     pub max_burst_ns: u64,
     /// Whether to mark ECN-capable packets instead of dropping them; default false.
     pub ecn: bool,
@@ -58,13 +58,13 @@ pub struct PieSpec {
     /// Whether to avoid random clusters of drops, and long gaps between them (section 5.4); default
     /// true.
     pub derandomize: bool,
-    /// The source of the delay; default the departure rate.
+    /// The source of the delay; the default is the departure rate.
     pub delay_from: DelaySource,
-    /// Typical length of a packet in bytes; 1000. No packet is dropped from a queue of at most two
-    /// packets of this length.
+    /// Typical length of a packet in bytes; default 1000. No packet is dropped from a queue of at
+    /// most two packets of this length.
     pub mean_len: u32,
-    /// Stay inactive until the queue holds this many bytes, and become inactive again once delay
-    /// and probability are zero (section 5.7); default 0: always active.
+    /// Number of queued bytes at which PIE becomes active. It becomes inactive again once delay
+    /// and probability are zero (section 5.7). Default 0: PIE is always active.
     pub wake_bytes: u64,
 }
 
@@ -91,7 +91,7 @@ impl PieSpec {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// [`ParameterError`] names the first one that is out of range.
+    /// [`ParameterError`] names the first parameter that is out of range.
     pub fn validate(&self) -> Result<(), ParameterError> {
         param::time("target_ns", self.target_ns)?;
         param::time("update_ns", self.update_ns)?;
@@ -106,8 +106,8 @@ impl PieSpec {
 /// measurement in the average is this number / 2^16.
 const RATE_BYTES: u64 = 1 << 14;
 const RATE_WEIGHT: f64 = 0.25;
-/// Below this probability, packets are kept while the delay is short (RFC 8033, section 5.1); at or
-/// above it they are not.
+/// If the probability is below this value, packets are kept while the delay is short (RFC 8033,
+/// section 5.1).
 const SAFE_P: f64 = 0.2;
 
 /// The state of PIE for one queue.
@@ -129,7 +129,7 @@ pub struct Pie {
 }
 
 impl Pie {
-    /// Starts with an empty queue.
+    /// Creates the state for an empty queue.
     ///
     /// # Errors
     /// [`ParameterError`] if `spec` is out of range.
@@ -198,8 +198,8 @@ impl Pie {
             let before = (self.p, self.burst_left_ns, self.awake, self.old_delay_ns);
             self.update(self.delay_ns(queue, now_ns, due_ns + n * period_ns));
             let after = (self.p, self.burst_left_ns, self.awake, self.old_delay_ns);
-            // While a queue drains, its delay changes until it is zero; otherwise the delay is
-            // constant.
+            // If an update changes nothing, later updates change nothing either: the delay is
+            // constant, or the queue has drained and its delay stays zero.
             if before == after {
                 return;
             }
@@ -230,8 +230,8 @@ impl Pie {
         self.p = (self.p + self.step(delay_ns)).clamp(0.0, 1.0);
         if delay_ns == 0 && self.old_delay_ns == 0 {
             self.p *= 0.98;
-            // The RFC does not say when a decaying probability becomes zero; that depends on the
-            // number format. Here it becomes zero below [`SMALLEST_P`].
+            // The RFC does not say when a decaying probability becomes zero, because that depends
+            // on the number format. Here it becomes zero below [`SMALLEST_P`].
             if self.p < SMALLEST_P {
                 self.p = 0.0;
             }
@@ -247,7 +247,7 @@ impl Pie {
         self.old_delay_ns = delay_ns;
     }
 
-    /// The amount that an update adds to the probability; may be negative.
+    /// Returns the amount that an update adds to the probability, which may be negative.
     fn step(&self, delay_ns: u64) -> f64 {
         let step = self.spec.alpha * seconds_between(self.spec.target_ns, delay_ns)
             + self.spec.beta * seconds_between(self.old_delay_ns, delay_ns);
@@ -301,7 +301,7 @@ impl Aqm for Pie {
         if mark { AqmVerdict::Mark } else { AqmVerdict::Drop }
     }
 
-    /// Keeps every packet; updates the measured delay.
+    /// Keeps every packet, and updates the measured delay.
     #[inline]
     fn dequeue(&mut self, packet: &AqmDeparture, _: impl FnOnce() -> bool) -> AqmVerdict {
         if self.spec.delay_from == DelaySource::View {
@@ -321,10 +321,10 @@ impl Aqm for Pie {
     }
 }
 
-/// Probabilities below this count as zero: the smallest step of a 32-bit fraction.
+/// Probabilities below this value count as zero. It is the smallest step of a 32-bit fraction.
 const SMALLEST_P: f64 = 1.0 / (1u64 << 32) as f64;
 
-/// The factor on the gains at probability `p` (RFC 8033, section 4.2).
+/// Returns the factor for the gains at probability `p` (RFC 8033, section 4.2).
 fn tuning(p: f64) -> f64 {
     match p {
         ..0.000_001 => 1.0 / 2048.0,
@@ -343,7 +343,8 @@ fn tuning(p: f64) -> f64 {
 /// the measured time.
 #[derive(Clone, Debug, Default)]
 struct RateMeter {
-    /// Start of the measurement in ns, and the bytes that left since; `None` while none is running.
+    /// Start of the measurement in ns, and the bytes that have left since then; `None` while no
+    /// measurement is running.
     running: Option<(u64, u64)>,
     /// Average time in ns in which [`RATE_BYTES`] leave; zero before the first measurement.
     average_ns: f64,

@@ -27,16 +27,16 @@ pub enum RedUnit {
     Bytes,
 }
 
-/// Parameters of [`Red`]. Thresholds are in `unit`s.
+/// Parameters of [`Red`]. Thresholds are in the unit that `unit` selects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedSpec {
     /// The unit of the thresholds and the average; default packets.
     pub unit: RedUnit,
     /// Average queue length above which packets may be dropped or marked; default 5.
     pub min: f64,
-    /// Average at which the probability is `max_p`; default 15.
+    /// Average queue length at which the probability is `max_p`; default 15.
     pub max: f64,
-    /// Probability at `max`; default 0.1.
+    /// Probability of a hit at `max`; default 0.1.
     pub max_p: f64,
     /// Weight of the newest queue length in the average; default 0.002.
     pub weight: f64,
@@ -47,15 +47,15 @@ pub struct RedSpec {
     pub wait: bool,
     /// Whether to mark ECN-capable packets instead of dropping them; default false.
     pub ecn: bool,
-    /// Whether to drop also ECN-capable packets while the probability of a hit is 1 (RFC 3168,
-    /// section 7); true.
+    /// Whether to drop ECN-capable packets, too, while the probability of a hit is 1 (RFC 3168,
+    /// section 7); default true.
     pub hard_drop: bool,
     /// Byte mode: whether to multiply the probability by packet length / `mean_len`; default false.
     pub by_length: bool,
-    /// Usual length of a packet in bytes; 500. Used only by `by_length`.
+    /// Usual length of a packet in bytes; default 500. Used only with `by_length`.
     pub mean_len: u32,
     /// Transmission time of a typical packet in ns. While the queue is empty, the average decays
-    /// once per this time. Zero: the average becomes 0 at once.
+    /// once per this time. With 0, the average becomes 0 at once.
     pub idle_packet_ns: u64,
 }
 
@@ -82,7 +82,7 @@ impl RedSpec {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// [`ParameterError`] names the first one that is out of range.
+    /// [`ParameterError`] names the first parameter that is out of range.
     pub fn validate(&self) -> Result<(), ParameterError> {
         let Self { min, max, .. } = *self;
         param::check((0.0..MAX_THRESHOLD).contains(&min), "min", min, "from 0 to 10^15")?;
@@ -104,14 +104,14 @@ const MAX_THRESHOLD: f64 = 1e15;
 pub struct Red {
     spec: RedSpec,
     average: f64,
-    /// Packets since the last hit that arrived while the average was above `min`.
+    /// Number of packets since the last hit that arrived while the average was above `min`.
     since_hit: u64,
     /// Time in ns at which the queue became empty.
     idle_since_ns: u64,
 }
 
 impl Red {
-    /// Starts with an empty queue.
+    /// Creates the state for an empty queue.
     ///
     /// # Errors
     /// [`ParameterError`] if `spec` is out of range.
@@ -166,7 +166,8 @@ impl Red {
         };
     }
 
-    /// The probability of a hit from the average alone; `None` if every packet is hit.
+    /// Returns the probability of a hit that follows from the average alone; `None` if every
+    /// packet is hit.
     fn base_probability(&self, len: u32) -> Option<f64> {
         let RedSpec { min, max, max_p, .. } = self.spec;
         let p = if self.average < max {
@@ -180,7 +181,7 @@ impl Red {
         Some(if self.spec.by_length { (p * scale).min(1.0) } else { p })
     }
 
-    /// The probability of a hit, adjusted for the number of packets since the last hit.
+    /// Returns the probability of a hit, adjusted for the number of packets since the last hit.
     fn spread(&self, p: f64) -> f64 {
         let expected = self.since_hit as f64 * p;
         let spread = match (self.spec.wait, expected) {
@@ -220,7 +221,7 @@ impl Aqm for Red {
         AqmVerdict::Keep
     }
 
-    /// Keeps every packet; records when the queue became empty.
+    /// Keeps every packet, and records when the queue became empty.
     #[inline]
     fn dequeue(&mut self, packet: &AqmDeparture, _: impl FnOnce() -> bool) -> AqmVerdict {
         if packet.queue.packets == 0 {

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::longest::QueueLength;
 use super::packet::{AqmQueueView, QueuedPacket};
 
-/// End of a chain or of the free list.
+/// Marks the end of a chain or of the free list.
 const NO_SLOT: u32 = u32::MAX;
 
 /// The slab. It reuses the slot that was freed last first, so the memory in use stays small and
@@ -22,7 +22,7 @@ pub(super) struct PacketSlab<H> {
 
 #[derive(Clone, Debug)]
 struct SlabSlot<H> {
-    /// `None` while the slot is in the free list.
+    /// The packet in the slot; `None` while the slot is in the free list.
     queued: Option<SlabPacket<H>>,
     next: u32,
 }

@@ -24,7 +24,7 @@ struct Line {
 }
 
 impl Line {
-    /// A link of 10 Mbit/s.
+    /// Creates a line with an empty FIFO and a link of 10 Mbit/s.
     fn new(aqm: FifoAqm) -> Self {
         Self {
             aqm,
@@ -92,7 +92,8 @@ impl Line {
         verdict != AqmVerdict::Drop
     }
 
-    /// Mean sojourn time in ns, and the share of packets dropped, from `since_ns` on.
+    /// Returns the mean sojourn time in ns, and the share of packets that were dropped, both from
+    /// `since_ns` on.
     fn settled(&self, since_ns: u64) -> (f64, f64) {
         let late: Vec<u64> =
             self.out.iter().filter(|(at_ns, _)| *at_ns >= since_ns).map(|(_, ns)| *ns).collect();
@@ -110,7 +111,7 @@ fn pie(delay_from: DelaySource) -> FifoAqm {
 fn pie_holds_its_target_under_twenty_percent_overload() {
     for from in [DelaySource::DepartureRate, DelaySource::Timestamps, DelaySource::View] {
         let mut line = Line::new(pie(from));
-        // 1000 bytes every 667 us: 12 Mbit/s into a link of 10 Mbit/s.
+        // 1000 bytes every 667 us are 12 Mbit/s, for a link of 10 Mbit/s.
         line.offer(0, 60 * SECOND, 666_667, 1000);
         let (mean_ns, share) = line.settled(20 * SECOND);
         assert!((mean_ns - 15e6).abs() < 2e6, "{from:?}: {mean_ns}");
@@ -153,8 +154,9 @@ fn codel_leaves_a_link_below_its_rate_alone() {
 fn red_settles_where_its_probability_meets_the_overload() {
     let spec = RedSpec { min: 20.0, max: 60.0, max_p: 0.2, ..RedSpec::default() };
     let mut line = Line::new(FifoAqm::Red(Red::new(&spec).unwrap()));
-    // The load is 5 % too high, so every 20th packet must be dropped. Distances between drops are
-    // uniform on 1 to 1/p, with the mean (1/p + 1) / 2; a mean of 20 requires p = 1/39.
+    // The load is 5 % too high, so every 20th packet must be dropped. The distances between drops
+    // are uniformly distributed from 1 to 1/p, so their mean is (1/p + 1) / 2. For a mean of 20, p
+    // is 1/39.
     line.offer(0, 100 * SECOND, 760_000, 1000);
     let (mean_ns, share) = line.settled(30 * SECOND);
     assert!((share - 0.05).abs() < 0.002, "{share}");

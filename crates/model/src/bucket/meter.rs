@@ -15,9 +15,9 @@ use crate::ParameterError;
 pub enum Colour {
     /// Within the committed rate.
     Green,
-    /// Above the committed rate, but tolerated.
+    /// Above the committed rate, but within the peak or excess rate.
     Yellow,
-    /// Above the tolerated rate.
+    /// Above the peak or excess rate.
     Red,
 }
 
@@ -33,7 +33,7 @@ pub enum MeterKind {
 /// Whether a meter uses the colour that a packet arrived with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ColourMode {
-    /// All packets count as green.
+    /// The meter ignores the colour: all packets count as green.
     Blind,
     /// A packet keeps the colour it arrived with or gets a worse one.
     Aware,
@@ -52,7 +52,7 @@ pub struct TwoRateSpec {
     pub committed_bytes: u64,
     /// Peak (RFC 2698) or excess (RFC 4115) rate in bits per second.
     pub other_bps: u64,
-    /// Peak or excess burst in bytes.
+    /// Peak (RFC 2698) or excess (RFC 4115) burst in bytes.
     pub other_bytes: u64,
 }
 

@@ -19,7 +19,8 @@ fn policer_of_8_mbit_passes_its_burst_then_one_packet_each_ms() {
 
 #[test]
 fn slow_rates_lose_nothing_to_rounding_however_often_they_are_asked() {
-    // 10 kbit/s: 1250 bytes a second. Polled every 1.05 ms, which is 1.3125 bytes.
+    // 10 kbit/s are 1250 bytes per second. The bucket is polled every 1.05 ms, in which it gets
+    // 1.3125 bytes.
     let mut bucket = TokenBucket::new(10_000, 100, 0).unwrap();
     assert_eq!(passed(&mut bucket, 0, 1, 1000), 100);
     let asked = (1..=100_000u64).map(|n| n * 1_050_000);
@@ -43,7 +44,7 @@ fn one_bit_per_second_gives_a_byte_every_eight_seconds() {
 fn terabit_rates_are_exact_too() {
     let mut bucket = TokenBucket::new(1_600_000_000_000, 1 << 20, 0).unwrap();
     while bucket.take(0, 1 << 16) {}
-    // The rate fills 200 bytes in 1 ns.
+    // At this rate, the bucket fills with 200 bytes in 1 ns.
     assert_eq!(bucket.available_bytes(1), 200);
     assert!(!bucket.take(1, 201));
     assert!(bucket.take(1, 200));
@@ -101,7 +102,7 @@ proptest! {
         steps in prop::collection::vec((0u64..1 << 34, 0u32..1 << 20), 1..60),
     ) {
         let mut bucket = TokenBucket::new(bps, burst, 0).unwrap();
-        // Tokens are counted in units of 1/(8e9) byte; `i128` holds all values.
+        // Tokens are counted in units of 1/(8e9) byte, and all values fit in `i128`.
         let unit = 8_000_000_000i128;
         let (mut tokens, mut now_ns) = (i128::from(burst) * unit, 0);
         for (step_ns, bytes) in steps {

@@ -36,8 +36,8 @@ fn values_between_grid_points_have_the_same_distribution() {
     let mut process = process(1 << 20);
     let step = (1 << 20) / Correlated::POINTS_PER_HALF_LIFE;
     process.draw_at(0);
-    // The times are far apart, so the values are independent; each time is in the middle between
-    // two grid points.
+    // The times are far apart, so the values are independent. Each time is halfway between two
+    // grid points.
     let drawn = (1..100_000).map(|n| uniform(process.draw_at(n * 1_000 * step + step / 2)));
     let distance = kolmogorov(drawn.collect(), |p| p);
     assert!(distance < 1.95, "{distance}");
@@ -54,7 +54,8 @@ fn correlation_over_time_is_that_of_two_filters() {
         let seen = products.sum::<f64>() / (path.len() - lag) as f64;
         let k = Correlated::HALF_LIFE_RATE * lag as f64 / 5.0;
         let expected = (1.0 + k) * libm::exp(-k);
-        // The run covers 400 000 half-lives; values some five half-lives apart are independent.
+        // The run covers 400 000 half-lives. Values that are about five half-lives apart are
+        // independent.
         assert!((seen - expected).abs() < 0.012, "{lag}: {seen} {expected}");
     }
 }
@@ -83,7 +84,7 @@ fn a_middle_drawn_between_two_ends_leaves_the_process_as_it_was() {
         let (half, new) = (transition(k), noise(k));
         let whole = product(half, half);
         let end_new = sum(product(product(half, new), transposed(half)), new, 1.0);
-        // Mean of the middle: from + to * whole is the transition of one half.
+        // Mean of the middle: `from + to * whole` is the transition over one half.
         let mean = sum(bridge.from, product(bridge.to, whole), 1.0);
         // Covariance of the middle: the noise of the bridge, and the contribution of the end
         // through `to`.
@@ -130,8 +131,8 @@ fn path_has_no_jumps_and_no_corners() {
     let mut process = process(16_000);
     let path: Vec<f64> = (0..4_000_000).map(|t_ns| normal_of(process.draw_at(t_ns))).collect();
     let slopes: Vec<f64> = path.windows(2).map(|pair| (pair[1] - pair[0]) * 16_000.0).collect();
-    // The slope has a deviation of 1.678 per half-life; a corner in the path would exceed the
-    // limit.
+    // The slope has a deviation of 1.678 per half-life. A corner in the path would exceed the
+    // second limit.
     assert!(slopes.iter().all(|slope| slope.abs() < 12.0));
     assert!(slopes.windows(2).all(|pair| (pair[1] - pair[0]).abs() < 0.05));
     let (_, slope_sd) = moments(&slopes);

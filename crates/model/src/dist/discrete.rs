@@ -16,11 +16,12 @@ pub(super) struct DiscreteValues {
     pub(super) origin: ValueOrigin,
 }
 
-/// The origin of the values, for display.
+/// Where the values come from; used to describe the distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ValueOrigin {
     Samples,
-    /// A table in netem's format. `uncut_ns` is the mean before entries below 0 became 0.
+    /// The values come from a table in netem's format. `uncut_ns` is the mean before entries below
+    /// 0 were set to 0.
     Table {
         mean_ns: f64,
         sd_ns: f64,
@@ -35,13 +36,13 @@ impl DiscreteValues {
         Ok(Self { values, origin })
     }
 
-    /// The value for `draw`, one of 2⁶⁴ equally likely ones, in ns.
+    /// Returns the value for `draw`, which is one of 2⁶⁴ equally likely numbers, in ns.
     #[inline]
     pub(super) fn at(&self, draw: u64) -> u64 {
         self.values[((u128::from(draw) * self.values.len() as u128) >> 64) as usize]
     }
 
-    /// The value in ns below which the share `p` of all values is.
+    /// Returns the quantile in ns: the share `p` of all values is below it.
     pub(super) fn quantile_ns(&self, p: f64) -> f64 {
         let index = (p * self.values.len() as f64) as usize;
         self.values[index.min(self.values.len() - 1)] as f64
@@ -95,13 +96,13 @@ impl Playback {
     /// Creates a playback of `values_ns` that starts with the first value.
     ///
     /// # Errors
-    /// Returns an error if there are no values, or one is above 104 days.
+    /// Returns an error if there are no values, or a value is above 104 days.
     pub fn new(values_ns: &[u64]) -> Result<Self, ParameterError> {
         check(values_ns)?;
         Ok(Self { values: values_ns.into(), next: 0 })
     }
 
-    /// Returns the next value in ns; after the last value, the first value again.
+    /// Returns the next value in ns. After the last value, starts again with the first one.
     #[inline]
     pub fn next_ns(&mut self) -> u64 {
         let value = self.values[self.next];

@@ -9,11 +9,11 @@ use super::law::{Law, Tail, TruncatedLaw};
 use super::{Dist, DistKind, LawTable};
 
 impl Dist {
-    /// The value below which the share `p` of all values is, in ns and not rounded. A `p` below 0
-    /// means 0, above 1 it means 1.
+    /// Returns the quantile in ns, not rounded: the share `p` of all values is below it. `p` is
+    /// clamped to 0 to 1.
     #[must_use]
     pub fn quantile_ns(&self, p: f64) -> f64 {
-        /// The probability up to the middle of the first of 2⁶⁴ draws.
+        /// The cumulative probability at the middle of the lowest of 2⁶⁴ draws.
         const MIN_PROBABILITY: f64 = 1.0 / (1u128 << 65) as f64;
         let p = p.clamp(0.0, 1.0);
         match &self.0 {
@@ -35,9 +35,10 @@ impl Dist {
         self.moments().0
     }
 
-    /// The mean, in ns, that the user asked for, before truncation at 0 or to a range. `None` for a
-    /// constant, a uniform distribution, samples and a distribution given by points, and for Pareto
-    /// and Weibull, which are requested by scale and shape.
+    /// Returns the mean, in ns, that the user requested, before truncation at 0 or to a range.
+    /// `None` if no mean was requested: for a constant, a uniform distribution, samples, a
+    /// distribution given by points, and for Pareto and Weibull, which are requested by scale and
+    /// shape.
     ///
     /// ```
     /// use slipring_model::Dist;

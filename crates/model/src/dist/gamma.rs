@@ -57,8 +57,8 @@ fn log_tail(a: f64, x: f64, tail: Tail) -> (f64, f64) {
     }
 }
 
-/// The start value of the iteration: the cube of a normal value (Wilson and Hilferty), or the
-/// leading term near zero, where the cube is inaccurate.
+/// Returns the start value of the iteration: the cube of a normal value (Wilson and Hilferty).
+/// Near zero, where the cube is inaccurate, returns the leading term of the series instead.
 fn start(a: f64, tail: Tail) -> f64 {
     let z = super::normal::quantile(tail);
     let root = 1.0 - 1.0 / (9.0 * a) + z / (3.0 * libm::sqrt(a));
@@ -72,7 +72,7 @@ fn start(a: f64, tail: Tail) -> f64 {
     (libm::log(p) + libm::lgamma(a + 1.0)) / a
 }
 
-/// x^a e^-x / gamma(a): the density over ln x.
+/// Returns x^a e^-x / gamma(a), which is the density over ln x.
 fn power(a: f64, x: f64) -> f64 {
     libm::exp(a * libm::log(x) - x - libm::lgamma(a))
 }

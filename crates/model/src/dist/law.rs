@@ -8,9 +8,9 @@ use crate::ParameterError;
 /// as 2⁻⁶⁴ is as accurate near the greatest values as near the smallest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Tail {
-    /// The probability of all values below this one.
+    /// The probability of all values below a given value.
     Low(f64),
-    /// The probability of all values above this one.
+    /// The probability of all values above a given value.
     High(f64),
 }
 
@@ -28,7 +28,7 @@ pub(super) enum Law {
         scale: f64,
         shape: f64,
     },
-    /// `mu` and `sigma` are the mean and the deviation of the value's logarithm.
+    /// `mu` and `sigma` are the mean and the standard deviation of the value's logarithm.
     Lognormal {
         mu: f64,
         sigma: f64,
@@ -111,8 +111,8 @@ impl Law {
         }
     }
 
-    /// Returns whether the mean, and whether the deviation, is finite if the law is not truncated
-    /// above.
+    /// Returns whether the mean is finite, and whether the deviation is finite, if the law is not
+    /// truncated above.
     pub(super) fn has_moments(&self) -> (bool, bool) {
         match *self {
             Self::Pareto { shape, .. } => (shape > 1.0, shape > 2.0),
@@ -128,7 +128,8 @@ pub(super) struct TruncatedLaw {
     pub(super) law: Law,
     pub(super) low: f64,
     pub(super) high: f64,
-    /// The law's probability below the range; `cut_above` is the probability above it.
+    /// The probability, under `law`, of values below the range. `cut_above` is the probability of
+    /// values above the range.
     cut_below: f64,
     cut_above: f64,
     mass: f64,
@@ -145,7 +146,8 @@ impl TruncatedLaw {
     /// Returns an error if the law's probability of the range is less than [`Self::MIN_MASS`].
     pub(super) fn new(law: Law, low: f64, high: f64) -> Result<Self, ParameterError> {
         let (cut_below, cut_above) = (law.below(low), law.above(high));
-        // Subtracting the pair of smaller probabilities loses no digits.
+        // Of the two possible differences, the one between the smaller probabilities loses no
+        // digits.
         let mass =
             if cut_below < 0.5 { law.below(high) - cut_below } else { law.above(low) - cut_above };
         let must_be = "at least a billionth of the distribution";
@@ -153,8 +155,8 @@ impl TruncatedLaw {
         Ok(Self { law, low, high, cut_below, cut_above, mass })
     }
 
-    /// The quantile: the value with the probability of `tail` below it (`Tail::Low`) or above it
-    /// (`Tail::High`).
+    /// Returns the quantile of the truncated law: the value with the probability of `tail` below
+    /// it (`Tail::Low`) or above it (`Tail::High`).
     pub(super) fn quantile(&self, tail: Tail) -> f64 {
         let (p, q) = match tail {
             Tail::Low(p) => (p, 1.0 - p),

@@ -19,16 +19,16 @@ use alloc::boxed::Box;
 
 use super::law::{Tail, TruncatedLaw};
 
-/// Cells in an octave, and the binary logarithm of that number.
+/// Number of cells in an octave. `CELL_BITS` is its binary logarithm.
 const CELLS_PER_OCTAVE: u32 = 1 << CELL_BITS;
 const CELL_BITS: u32 = 5;
-/// Octaves in the table on each side of the median.
+/// Number of octaves in the table on each side of the median.
 const OCTAVES: u32 = 16;
 /// Binary logarithm of the first draw of the lowest octave.
 const MIN_EXPONENT: u32 = 63 - OCTAVES;
-/// Edges on each side of the median: one more than cells.
+/// Number of cell edges on each side of the median, which is one more than the number of cells.
 const EDGES_PER_HALF: usize = (OCTAVES * CELLS_PER_OCTAVE) as usize + 1;
-/// Fractional bits of a table value.
+/// Number of fractional bits of a table value.
 const FRACTION_BITS: u32 = 10;
 
 /// The greatest value that a law returns, in ns: about 104 days.
@@ -58,21 +58,21 @@ impl LawTable {
         Self { law, offset_ns, table }
     }
 
-    /// The value for `draw`, one of 2⁶⁴ equally likely ones, in whole ns.
+    /// Returns the value for `draw`, which is one of 2⁶⁴ equally likely numbers, in whole ns.
     #[inline]
     pub(super) fn at(&self, draw: u64) -> u64 {
         let side = draw >> 63;
-        // The number of the draw, counted from the nearer end.
+        // The number of the draw, counted from the end of the distribution that is nearer.
         let folded = draw ^ side.wrapping_neg();
-        // The lowest bit has no effect here. Setting it makes the number nonzero, for which leading
-        // zeros are counted faster.
+        // The lowest bit has no effect here. Setting it makes the number nonzero, and leading
+        // zeros of a nonzero number are counted faster.
         let zeros = (folded | 1).leading_zeros();
         if zeros > OCTAVES {
             return self.exact(draw);
         }
         let octave = 63 - MIN_EXPONENT - zeros;
-        // From its top, `aligned` holds the leading one, the index of the cell, and the offset
-        // within the cell.
+        // From the top bit on, `aligned` holds the leading one, the index of the cell, and the
+        // offset within the cell.
         let aligned = folded << zeros;
         let cell = (aligned >> (63 - CELL_BITS)) as u32 & (CELLS_PER_OCTAVE - 1);
         let inside = (aligned << (1 + CELL_BITS)) >> 1;
@@ -96,8 +96,9 @@ impl LawTable {
         self.law.quantile(tail) + self.offset_ns as f64
     }
 
-    /// Mean in ns and variance in ns². As for draws, the quantile function is straight lines
-    /// between exact quantiles; the integration goes to the outermost of the 2⁶⁴ draws.
+    /// Returns mean in ns and variance in ns². The quantile function is taken as straight lines
+    /// between exact quantiles, as for draws. The integration ends at the outermost of the 2⁶⁴
+    /// draws.
     pub(super) fn moments(&self) -> (f64, f64) {
         // The moments are computed about the median, so that little precision is lost if the mean
         // is far from 0.

@@ -125,10 +125,10 @@ impl Dist {
         picks(DiscreteValues::new(values_ns.into(), ValueOrigin::Samples)?)
     }
 
-    /// A cumulative distribution function given by points, with straight lines between them. Two
-    /// points with the same value are a step: the value has the difference of the two
-    /// probabilities. If the probability of the first point is not 0, the first value is a step
-    /// too.
+    /// Creates the distribution whose cumulative distribution function is given by points, with
+    /// straight lines between them. Two points with the same value are a step: the probability of
+    /// exactly this value is the difference between their probabilities. If the probability of the
+    /// first point is not 0, there is also a step at the first point, up from 0.
     ///
     /// # Errors
     /// Returns an error if there are fewer than two points, values or probabilities decrease, or

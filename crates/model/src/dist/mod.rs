@@ -87,14 +87,15 @@ impl Dist {
     #[inline]
     pub fn all_at(&self, draws: &mut [u64]) {
         match &self.0 {
-            // The common case: the kind of distribution is dispatched on outside the loop.
+            // This is the most common kind. Its match is outside the loop, so that the loop
+            // contains no dispatch.
             DistKind::Law(smooth) => draws.iter_mut().for_each(|draw| *draw = smooth.at(*draw)),
             _ => draws.iter_mut().for_each(|draw| *draw = self.at(*draw)),
         }
     }
 
-    /// The time for the draw `draw`, in ns. Greater draws give greater or equal times: this is the
-    /// quantile function in integers, rounded to the nearest nanosecond.
+    /// Returns the time for `draw`, in ns. This is the quantile function in integers, rounded to
+    /// the nearest nanosecond: greater draws give greater or equal times.
     #[inline]
     #[must_use]
     pub fn at(&self, draw: u64) -> u64 {

@@ -112,7 +112,8 @@ mod tests {
         let mut p = 0.5;
         while p > 1e-40 {
             let z = quantile(Tail::Low(p));
-            // A relative error in z is amplified by about z squared in the tail's probability.
+            // A relative error in z results in a relative error in the tail's probability that is
+            // about z squared times as large.
             let error = below(z) / p - 1.0;
             assert!(error.abs() < 6e-16 * (8.0 + z * z), "{p:e} {z}: {error:e}");
             assert_eq!(quantile(Tail::High(p)), -z);

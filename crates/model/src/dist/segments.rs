@@ -24,7 +24,7 @@ pub struct CdfPoint {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CdfSegments {
     pub(super) points: Box<[CdfPoint]>,
-    /// For each segment, its last draw, of 2⁶⁴ draws.
+    /// For each segment, the last draw that falls into it, of 2⁶⁴ draws.
     ends: Box<[u64]>,
     /// Nanoseconds per unit of probability in each segment; 0 in a segment over which the
     /// probability does not rise.
@@ -35,19 +35,18 @@ pub(super) struct CdfSegments {
 impl CdfSegments {
     pub(super) fn new(points: &[CdfPoint]) -> Result<Self, ParameterError> {
         check(points)?;
-        // A probability above 0 at the first point is a step up from 0.
+        // If the first point has a probability above 0, the function rises to it from 0 in a step.
         let step = points.first().filter(|first| first.p > 0.0);
         let step = step.map(|first| CdfPoint { p: 0.0, ..*first });
         Ok(Self::tabulate(step.into_iter().chain(points.iter().copied()).collect()))
     }
 
     fn tabulate(points: Vec<CdfPoint>) -> Self {
-        // Points outside the range of all draws are left out, because they would only widen the
-        // bounds.
+        // Points that no draw can reach are left out, because they would only widen the bounds.
         let first = points.iter().rposition(|point| point.p == 0.0).unwrap_or(0);
         let last = points.iter().position(|point| point.p == 1.0).unwrap_or(points.len() - 1);
         let points: Box<[CdfPoint]> = points[first..=last].into();
-        // Where p is 1, the cast saturates at the last draw.
+        // Where p is 1, the cast saturates, and the result is the last draw.
         let ends: Box<[u64]> = points[1..].iter().map(|point| (point.p * TWO_64) as u64).collect();
         let slopes = points.windows(2).map(|pair| slope(pair[0], pair[1])).collect();
         let reaches = |byte: u64| ends.partition_point(|&end| end < byte << 56) as u32;
@@ -55,7 +54,7 @@ impl CdfSegments {
         Self { points, ends, slopes, guide }
     }
 
-    /// The value for `draw`, one of 2⁶⁴ equally likely ones, in whole ns.
+    /// Returns the value for `draw`, which is one of 2⁶⁴ equally likely numbers, in whole ns.
     #[inline]
     pub(super) fn at(&self, draw: u64) -> u64 {
         let byte = (draw >> 56) as usize;
@@ -64,7 +63,7 @@ impl CdfSegments {
         (self.inside(segment, draw as f64 / TWO_64) + 0.5) as u64
     }
 
-    /// The value in ns below which the share `p` of all values is.
+    /// Returns the quantile in ns: the share `p` of all values is below it.
     pub(super) fn quantile_ns(&self, p: f64) -> f64 {
         let segment = self.points[1..].partition_point(|point| point.p < p);
         self.inside(segment.min(self.ends.len() - 1), p)
@@ -76,8 +75,8 @@ impl CdfSegments {
         (from.ns + self.slopes[segment] * (p - from.p)).clamp(from.ns, to.ns)
     }
 
-    /// The probability of a value below `ns` if `with` is false, of a value of at most `ns` if it
-    /// is true.
+    /// Returns the probability of a value below `ns`. If `with` is true, the value `ns` itself is
+    /// included.
     fn below(&self, ns: f64, with: bool) -> f64 {
         let next = self.points.partition_point(|point| point.ns < ns || (with && point.ns == ns));
         match (next.checked_sub(1), self.points.get(next)) {

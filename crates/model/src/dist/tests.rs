@@ -263,14 +263,14 @@ fn cdf_that_starts_above_zero_starts_with_a_step() {
 fn cdf_in_a_range_keeps_its_proportions() {
     let points = [(0.0, 0.0), (10.0, 0.5), (20.0, 0.5), (20.0, 0.7), (40.0, 1.0)];
     let dist = Dist::cdf(&points.map(|(us, p)| CdfPoint { ns: us * 1e3, p })).unwrap();
-    // Probability 0.25 is between 5 and 10 us, 0.2 at 20 us, 0.15 between 20 and 30 us.
+    // The probabilities are 0.25 between 5 and 10 us, 0.2 at 20 us, and 0.15 between 20 and 30 us.
     let cut = dist.within(5e3, 30e3).unwrap();
     let expected = [(0.0, 5e3), (0.25 / 0.6, 10e3), (0.3 / 0.6, 20e3), (1.0, 30e3)];
     for (p, ns) in expected {
         assert!((cut.quantile_ns(p) - ns).abs() < 1e-6, "{p}: {}", cut.quantile_ns(p));
     }
-    // Both ends of the range 12 to 25 us are tested: 12 is in a gap of the distribution, between 10
-    // and 20 us.
+    // The range 12 to 25 us begins in a gap of the distribution, between 10 and 20 us, and ends
+    // outside a gap.
     assert_eq!(dist.within(12e3, 25e3).unwrap().bounds(), 20_000..=25_000);
     assert!(dist.within(12e3, 18e3).is_err());
 }
@@ -331,7 +331,7 @@ fn draws_are_the_same_on_every_machine() {
         [2_425_511, 6_120_078, 15_771_215],
     ];
     assert_eq!(drawn, golden);
-    // The exact quantiles, computed independently of this code with 30 digits.
+    // These exact quantiles were computed independently of this code, with 30 digits.
     let exact = [
         [1_688_437.0, 3_816_686.0, 8_086_146.0],
         [15_903_627.5, 18_860_913.4, 23_612_978.6],
@@ -497,7 +497,7 @@ fn quantiles_of_choices_lie_where_the_choices_lie() {
     let points = [-1.0, 0.0, 0.24, 0.26, 0.5, 0.76, 1.0];
     assert_eq!(points.map(|p| samples.quantile_ns(p)), [10.0, 10.0, 10.0, 20.0, 30.0, 40.0, 40.0]);
     let normal = Dist::normal(20.0 * MS, 3.0 * MS).unwrap();
-    // 97.725 % of a normal distribution are less than two deviations above the mean.
+    // 97.725 % of a normal distribution is below the mean plus two standard deviations.
     for (p, sigmas) in [(0.022_750_131_948, -2.0), (0.5, 0.0), (0.977_249_868_052, 2.0)] {
         let expected = (20.0 + 3.0 * sigmas) * MS;
         assert!((normal.quantile_ns(p) - expected).abs() < 1000.0, "{p}");

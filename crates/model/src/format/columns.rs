@@ -40,7 +40,7 @@ impl<'t, const N: usize> Columns<'t, N> {
         Ok(Self { kinds, units, lines })
     }
 
-    /// The rows, each with `N` words, or an error for a row with more or fewer words.
+    /// Returns the rows, each with `N` words. A row with more or fewer words is an error.
     pub(super) fn rows(&self) -> impl Iterator<Item = Result<[FormatWord<'t>; N], FormatError>> {
         self.lines.iter().map(|fields| {
             fields.as_slice().try_into().map_err(|_| {
@@ -53,7 +53,7 @@ impl<'t, const N: usize> Columns<'t, N> {
         })
     }
 
-    /// The value, in ns or bit/s, of a word in column number `column`.
+    /// Returns the value of a word in column number `column`, in ns or bit/s.
     pub(super) fn value(&self, column: usize, word: &FormatWord<'_>) -> Result<u64, FormatError> {
         word.quantity(self.kinds[column], self.units[column])
     }
@@ -84,12 +84,13 @@ fn fields(line: &str, number: usize) -> Vec<FormatWord<'_>> {
 /// Returns whether a line is a header, which names columns: no field starts like a number.
 fn is_header(fields: &[FormatWord<'_>]) -> bool {
     let names = |word: &FormatWord<'_>| word.text.starts_with(|c: char| c.is_ascii_alphabetic());
-    // `nan` and `inf` are invalid values, not names.
+    // `nan` and `inf` start with a letter, but are invalid values and not names.
     let number = |word: &FormatWord<'_>| word.text.parse::<f64>().is_ok();
     fields.iter().all(|word| names(word) && !number(word))
 }
 
-/// The unit in a column's name, after its last underscore or in brackets; `None` if it has none.
+/// Returns the size of the unit in a column's name, which is after the last underscore or in
+/// brackets; `None` if there is no unit.
 fn unit_of(kind: ColumnQuantity, name: &str) -> Option<u64> {
     let bracketed = name.split_once(['[', '(']).map(|(_, unit)| unit.trim_end_matches([']', ')']));
     let unit = bracketed.or(name.rsplit_once('_').map(|(_, unit)| unit))?;

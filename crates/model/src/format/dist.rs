@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::{FormatError, words};
 
-/// Maximum number of entries in a table that netem's tools accept.
+/// Maximum number of entries in a table. netem's tools accept no larger tables.
 const MAX_ENTRIES: usize = 16_384;
 
 const ALLOWED: &str = "whole numbers from -32768 to 32767, up to 16384 of them";

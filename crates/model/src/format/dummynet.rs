@@ -21,11 +21,11 @@ use super::{FormatError, FormatWord, words_of};
 /// The contents of a profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DummynetProfile {
-    /// The profile's name.
+    /// The profile's name; `None` if it has none.
     pub name: Option<String>,
-    /// The link's bandwidth in bit/s, if the profile sets it.
+    /// The link's bandwidth in bit/s; `None` if the profile does not set it.
     pub bits_per_sec: Option<u64>,
-    /// The share of draws, 0 to 1, whose packet is not lost.
+    /// The share of draws, 0 to 1, with which the packet is not lost.
     pub loss_level: f64,
     /// Extra time on the link in ms: samples at equal steps of the cumulative probability,
     /// ascending. A sample at a probability that no two points enclose is 0.
@@ -43,7 +43,7 @@ struct ProfilePoint {
     delay_ms: f64,
 }
 
-/// Which number comes first in a line with a point.
+/// Which of the two numbers of a point comes first in a line.
 #[derive(Clone, Copy, PartialEq)]
 enum PairOrder {
     ProbabilityFirst,
@@ -84,7 +84,8 @@ impl DummynetProfile {
         reading.finish(text.lines().count())
     }
 
-    /// Index in `extra_ms` of the first sample whose packet is lost; all later ones are lost too.
+    /// Returns the index in `extra_ms` of the first sample with which the packet is lost. With all
+    /// later samples, the packet is lost, too.
     #[must_use]
     pub fn first_lost(&self) -> usize {
         // Draw `n` is lost if `n >= loss_level * len`, so the number of kept draws is rounded up.
@@ -93,7 +94,7 @@ impl DummynetProfile {
         whole + usize::from((whole as f64) < kept)
     }
 
-    /// The mean extra time in ms, lost packets included.
+    /// Returns the mean extra time in ms, including lost packets.
     #[must_use]
     pub fn mean_ms(&self) -> f64 {
         let sum: f64 = self.extra_ms.iter().map(|ms| f64::from(*ms)).sum();

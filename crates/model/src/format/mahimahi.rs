@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::number::ParsedDecimal;
 use super::{FormatError, FormatWord, words_of};
 
-/// The unit of a number that has none in the trace.
+/// The unit of numbers that have no unit in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
     /// Milliseconds, as in mahimahi's own traces.

@@ -11,11 +11,12 @@ pub(super) struct ParsedDecimal {
 }
 
 impl ParsedDecimal {
-    /// Greatest mantissa, with more digits than any value here needs; further decimals are dropped.
+    /// Greatest mantissa. It has more digits than any value here needs, so further decimals are
+    /// dropped.
     const MAX_MANTISSA: u128 = 10_u128.pow(30);
 
-    /// Splits a number off the front of a text; `None` unless the text starts with a digit, so a
-    /// sign or `nan` is not a number.
+    /// Splits a number off the front of a text; `None` if the text does not start with a digit. So
+    /// a sign or `nan` is not accepted.
     pub(super) fn split(text: &str) -> Option<(Self, &str)> {
         let mut number = Self { mantissa: 0, exponent: 0 };
         let whole = number.take_digits(text, false);
@@ -74,7 +75,8 @@ impl ParsedDecimal {
         let scaled = match (self.exponent >= 0, power) {
             (true, Some(power)) => product?.checked_mul(power)?,
             (true, None) => return None,
-            // Adding half of the divisor rounds halves up.
+            // Adding half of the divisor makes the division round to the nearest integer, and
+            // halves up.
             (false, Some(power)) => product?.checked_add(power / 2)? / power,
             (false, None) => 0,
         };
@@ -135,8 +137,8 @@ fn rate_unit(name: &str) -> Option<u64> {
 }
 
 impl FormatWord<'_> {
-    /// The value in ns or bit/s. `unit` is the unit from the column's header, used if the value has
-    /// none.
+    /// Returns the value in ns or bit/s. `unit` is the unit from the column's header, which
+    /// applies if the value itself has no unit.
     pub(super) fn quantity(
         &self,
         what: ColumnQuantity,
@@ -158,7 +160,7 @@ impl FormatWord<'_> {
             .ok_or_else(|| self.error(format!("`{}` is too large", self.text), what.allowed()))
     }
 
-    /// The word as a number from 0 to 1, or an error.
+    /// Returns the word as a number from 0 to 1, or an error.
     pub(super) fn probability(&self) -> Result<f64, FormatError> {
         let allowed = ColumnQuantity::Probability.allowed();
         let (_, rest) = self.number(allowed)?;

@@ -10,7 +10,8 @@ use super::columns::Columns;
 use super::number::ColumnQuantity;
 
 /// Parses rows of `delay,probability`. Neither may decrease from row to row, and the last
-/// probability is 1. Two rows with equal delays are a step, two with equal probabilities a gap.
+/// probability is 1. Two rows with equal delays are a step; two rows with equal probabilities are
+/// a gap.
 ///
 /// # Errors
 /// Returns an error if a row is not a delay and a probability, either decreases, or the last

@@ -1,4 +1,5 @@
-//! Tests of inputs that each reader accepts or rejects, as tables; no text makes a reader panic.
+//! Tests of inputs that each reader accepts or rejects, as tables, and that no text makes a reader
+//! panic.
 
 use std::format;
 use std::string::{String, ToString};
@@ -278,7 +279,7 @@ proptest! {
         prop_assume!(times.last() != Some(&0));
         let text: Vec<String> = times.iter().map(|time| format!("{time}ns")).collect();
         prop_assert_eq!(opportunities(&text.join("\n"), TimeUnit::Millis), Ok(times.clone()));
-        // Writes the same times in ms, with all six decimals.
+        // This text has the same times in ms, with all six decimals.
         let text: Vec<String> = times
             .iter()
             .map(|time| format!("{}.{:06}", time / 1_000_000, time % 1_000_000))

@@ -110,12 +110,12 @@ impl FourState {
             return normalised([1.0, 0.0, 0.0, p14]);
         }
         if p32 > 0.0 && p23 == 0.0 {
-            // State 2 is absorbing.
+            // The chain never leaves state 2.
             return [0.0, 1.0, 0.0, 0.0];
         }
         let received = if p32 > 0.0 { p32 / p23 } else { 0.0 };
         if p31 == 0.0 {
-            // Once in a burst, the chain never returns to states 1 and 4.
+            // Once the chain is in a burst, it never returns to states 1 and 4.
             return normalised([0.0, received, 1.0, 0.0]);
         }
         let lost = p13 / p31;

@@ -17,8 +17,8 @@ use crate::{Chance, Stream};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GilbertElliott {
-    /// Probability of leaving the good state, then of leaving the bad state. `lose` has the
-    /// probability of losing a packet in each of them, in the same order.
+    /// The probabilities of leaving the good state and of leaving the bad state. `lose` holds the
+    /// probabilities of losing a packet in these states, in the same order.
     leave: [Chance; 2],
     lose: [Chance; 2],
     bad: bool,
@@ -80,7 +80,7 @@ impl GilbertElliott {
         let [p, r] = self.leave.map(Chance::to_f64);
         let [good, bad] = self.lose.map(Chance::to_f64);
         let bad_share = self.bad_share();
-        // A burst starts with a lost packet whose predecessor was not lost.
+        // A burst starts with a lost packet after a packet that was not lost.
         let starts = (1.0 - bad_share) * (1.0 - good) * ((1.0 - p) * good + p * bad)
             + bad_share * (1.0 - bad) * ((1.0 - r) * bad + r * good);
         super::burst(self.expected_loss(), starts)

@@ -12,8 +12,8 @@ pub use four_state::FourState;
 pub use gilbert::GilbertElliott;
 pub use timed::TimedGilbertElliott;
 
-/// The mean length of bursts, from `lost`, the share of packets that are lost, and `starts`, the
-/// share of packets that start a burst.
+/// Returns the mean length of bursts. `lost` is the share of packets that are lost, and `starts`
+/// is the share of packets that start a burst.
 fn burst(lost: f64, starts: f64) -> f64 {
     if lost == 0.0 { 0.0 } else { lost / starts }
 }

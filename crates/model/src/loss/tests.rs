@@ -25,8 +25,8 @@ fn mean(lengths: &[usize]) -> f64 {
     lengths.iter().sum::<usize>() as f64 / lengths.len() as f64
 }
 
-/// How far the burst lengths are from a geometric distribution in which a burst ends with
-/// probability `end` after each packet; see `chi_square_excess`.
+/// Returns how far the burst lengths are from a geometric distribution in which a burst ends with
+/// probability `end` after each packet. The unit is that of `chi_square_excess`.
 fn geometric_excess(bursts: &[usize], end: f64) -> f64 {
     let mut seen = [0; 12];
     for &length in bursts {
@@ -175,8 +175,8 @@ fn states_in_time_are_the_same_whoever_asks_for_them() {
     let (mut often, mut seldom) = (chain(), chain());
     for now_ns in (0..40_000_000_000u64).step_by(100_000) {
         let lost = often.lost_at(now_ns, states, 0);
-        // Queries the second chain at one of every thousand times, and, after a pause of a million
-        // state changes, at every time.
+        // The second chain is queried only at one of every thousand times. After a pause of a
+        // million state changes, it is queried at every time.
         if now_ns % 100_000_000 == 0 || now_ns > 30_000_000_000 {
             assert_eq!(seldom.lost_at(now_ns, states, 0), lost, "{now_ns}");
         }
@@ -222,9 +222,9 @@ fn a_timed_chain_tells_the_loss_and_the_bursts_of_the_chain_that_packets_see() {
         let loss = lose[0] + bad_share * (lose[1] - lose[0]);
         assert!((chain.bad_share() - bad_share).abs() < 1e-9);
         assert!((chain.expected_loss() - loss).abs() < 1e-9);
-        // A chain with the rates a (good to bad) and b (bad to good) has changed state after the
-        // time t with probability a / (a + b) * (1 - exp(-(a + b) t)) if it was good, and with b
-        // instead of the first a if it was bad.
+        // The chain has the rates a (good to bad) and b (bad to good). If it was good, it is bad
+        // after the time t with probability a / (a + b) * (1 - exp(-(a + b) t)). If it was bad,
+        // the first a is replaced by b.
         let changed = 1.0 - (-gap_ns * (good_ns + bad_ns) / (good_ns * bad_ns)).exp();
         let leave = [bad_share * changed, (1.0 - bad_share) * changed];
         let (told, found) = (chain.mean_burst(gap_ns), burst_of_chain(leave, lose));

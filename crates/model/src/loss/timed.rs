@@ -14,7 +14,7 @@ use crate::{Chance, Draws, ParameterError, Stream};
 /// The state at time 0 is drawn from the long-run shares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimedGilbertElliott {
-    /// The mean duration of the good state, then of the bad one, in ns.
+    /// The mean durations of the good and of the bad state, in ns.
     mean_ns: [f64; 2],
     lose: [Chance; 2],
     start_bad: Chance,
@@ -27,7 +27,7 @@ pub struct TimedGilbertElliott {
     span: Option<(u64, Stream)>,
 }
 
-/// Pairs of a good and a bad state in a span, on average.
+/// Mean number of cycles in a span; a cycle is a good state followed by a bad one.
 const CYCLES_PER_SPAN: f64 = 512.0;
 
 impl TimedGilbertElliott {
@@ -57,8 +57,8 @@ impl TimedGilbertElliott {
     }
 
     /// Returns whether a packet at `now_ns` is lost. `states` are the draws for the states, and
-    /// `draw` is the draw for the packet. Times must not decrease; for an earlier time the state
-    /// reached at the latest time applies.
+    /// `draw` is the draw for the packet. Times must not decrease: an earlier time counts as the
+    /// latest one.
     #[inline]
     pub fn lost_at(&mut self, now_ns: u64, states: Draws, draw: u64) -> bool {
         if self.until_ns <= now_ns || self.span.is_none() {
@@ -117,13 +117,14 @@ impl TimedGilbertElliott {
             self.bad = !self.bad;
             self.until_ns = self.last(self.until_ns, &mut stream);
         }
-        // A state ends with its span, because the next span draws the state at its start
+        // A state ends with its span, because the state at the start of the next span is drawn
         // separately.
         self.until_ns = self.until_ns.min(end_ns);
         self.span = Some((number, stream));
     }
 
-    /// Draws the end, in ns, of the state that starts at `start_ns`; never earlier than the start.
+    /// Draws the end, in ns, of the state that starts at `start_ns`. The end is never before the
+    /// start.
     fn last(&self, start_ns: u64, stream: &mut Stream) -> u64 {
         let time_ns = -self.mean_ns[usize::from(self.bad)] * libm::log(1.0 - stream.next_f64());
         start_ns.saturating_add(libm::rint(time_ns) as u64)

@@ -48,7 +48,7 @@ fn equal_times_keep_the_order_of_pushing_over_all_levels() {
     let release_ns = (1 << 50) + 77;
     let mut wheel = Wheel::new();
     wheel.push(release_ns, 0);
-    // Each step moves time closer to the release time, so the next handle goes to a lower level.
+    // At each step, time is closer to the release time, so the next handle goes to a lower level.
     for (handle, exponent) in [(1, 40), (2, 30), (3, 20), (4, 15), (5, 9), (6, 3)] {
         assert_eq!(wheel.pop_due(release_ns - (1 << exponent)), None);
         wheel.push(release_ns, handle);
@@ -130,7 +130,7 @@ fn a_long_run_with_random_delays_equals_a_heap() {
     assert_eq!(wheel.len(), heap.heap.len());
 }
 
-/// Times that are near, far, or next to the boundaries of slots and levels.
+/// Generates times that are near, far, or next to the boundaries of slots and levels.
 fn time() -> impl Strategy<Value = u64> {
     let border = (0u32..64, -3i64..4)
         .prop_map(|(exponent, off)| (1u64 << exponent).wrapping_add_signed(off));

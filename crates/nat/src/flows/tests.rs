@@ -7,10 +7,10 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 const ACK: u8 = 0x10;
-/// TCP flags with an effect on the lifetime (SYN, FIN with ACK, RST), and without (ACK).
+/// TCP flags that affect a flow's lifetime (SYN, FIN with ACK, RST), and flags that do not (ACK).
 const FLAGS: [u8; 4] = [0x02, 0x11, 0x04, ACK];
 
-/// One of four ends.
+/// Returns an end; the numbers 0 to 3 give four different ends.
 fn end(number: u8) -> NatEndpoint {
     NatEndpoint::new([10, 0, 0, number % 2].into(), u16::from(number / 2))
 }
@@ -25,7 +25,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((ends, seconds, any::<bool>(), 0..FLAGS.len()), 1..120)
 }
 
-/// A list of flows, which is the model that the table is compared with.
+/// A list of flows: the model with which the table is compared.
 #[derive(Default)]
 struct FlowList(Vec<NatFlow>);
 
@@ -40,14 +40,14 @@ impl FlowList {
         (before - self.0.len()) as u64
     }
 
-    /// The existing flow that has a tuple in common with `new`.
+    /// Returns the existing flow that shares a tuple with `new`.
     fn rival(&mut self, new: &NatFlow) -> Option<&mut NatFlow> {
         let sides = [LookupSide::Inside, LookupSide::Outside];
         self.0.iter_mut().find(|flow| sides.iter().any(|&it| flow.tuple(it) == new.tuple(it)))
     }
 }
 
-/// A flow without the time of its next check, which the list does not need.
+/// Returns a copy of a flow without the time of its next check, which the list does not keep.
 fn plain(flow: &NatFlow) -> NatFlow {
     let mut flow = flow.clone();
     flow.wake_ns = u64::MAX;

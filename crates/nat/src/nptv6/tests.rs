@@ -37,7 +37,7 @@ fn is_valid(packet: &[u8]) -> bool {
 
 #[test]
 fn the_example_of_the_standard_comes_out_as_printed() {
-    // The example of RFC 6296, appendix B.
+    // This is the example in RFC 6296, appendix B.
     let prefixes = prefixes("fd01:203:405::", "2001:db8:1::", 48);
     let mut packet = udp("fd01:203:405:1::1234", "2001:db8:ffff::1");
     assert_eq!(prefixes.translate(&mut packet, None), Nptv6Outcome::Out);
@@ -190,7 +190,7 @@ proptest! {
             let mut answer = packet(dst, src, L4Spec::Udp(PortPair { src: 2, dst: 1 }));
             prop_assume!(made.translate(&mut answer, None) == Nptv6Outcome::In);
             let back = ends(&answer)[1];
-            // In one's complement, 0 and 0xffff are the same number: RFC 6296, 3.1.
+            // In one's complement, 0 and 0xffff represent the same number (RFC 6296, 3.1).
             let place = |address: Ipv6Addr| address.segments().map(|it| if it == 0xffff { 0 } else { it });
             prop_assert_eq!(place(back), place(ends(&original)[0]));
         }

@@ -1,4 +1,4 @@
-//! Tests invariants for any traffic.
+//! Tests invariants for arbitrary traffic.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ fn settings() -> impl Strategy<Value = NatConfig> {
     )
 }
 
-/// The answer to a packet: source and destination are swapped.
+/// Returns the answer to a packet, with source and destination swapped.
 fn answer(packet: &[u8]) -> Vec<u8> {
     let ((src, from), (dst, to)) = ends(packet);
     match packet[9] {

@@ -142,7 +142,7 @@ fn errors_about_errors_and_cut_ones_are_left_alone() {
 
 #[test]
 fn redirects_and_other_messages_pass_as_they_are_and_are_denied_on_the_way_in() {
-    // 5 is a redirect, 9 a router advertisement, 10 a router solicitation.
+    // ICMP type 5 is a redirect, 9 a router advertisement, 10 a router solicitation.
     for kind in [5, 9, 10] {
         for direction in [NatDirection::Out, NatDirection::In] {
             let mut fixture = Fixture::new(NatConfig::default());

@@ -1,4 +1,4 @@
-//! Tests IPv4 headers: with options, invalid, and with the flag "do not fragment".
+//! Tests IPv4 headers that have options, are invalid, or have the flag "do not fragment".
 
 use super::*;
 

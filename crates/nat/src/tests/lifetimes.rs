@@ -43,8 +43,8 @@ fn a_port_is_free_again_once_its_flow_has_ended() {
     assert_eq!(fixture.outside((CLIENT_2, 1), (SERVER, 53)), (OWN, 4000));
 }
 
-/// The number of seconds until a connection expires after the given segments, each a direction and
-/// TCP flags.
+/// Returns how many seconds after the given segments a connection expires. A segment is a direction
+/// and TCP flags.
 fn lifetime(segments: &[(NatDirection, u8)]) -> u64 {
     let mut fixture = Fixture::with(NatMode::SamePorts);
     for (direction, flags) in segments {

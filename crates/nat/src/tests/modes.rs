@@ -164,7 +164,7 @@ fn settings_are_written_as_ipfw_lists_them() {
 #[test]
 fn what_keeps_its_ends_is_left_alone_to_the_last_byte() {
     let mut fixture = Fixture::with(NatMode::SamePorts);
-    // The checksum fields have arbitrary values, even wrong ones, including 0 and all ones.
+    // The checksum fields have arbitrary values, most of them wrong, including 0 and all ones.
     for (port, sum) in [(1, [0, 0]), (2, [0xff, 0xff]), (3, [1, 2])] {
         let mut stranger = udp((SERVER, 53), (CLIENT, port));
         stranger[26..28].copy_from_slice(&sum);

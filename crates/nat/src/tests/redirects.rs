@@ -92,8 +92,8 @@ fn the_more_exact_redirection_wins_then_the_later() {
 
 #[test]
 fn a_known_remote_address_counts_more_than_a_known_remote_port() {
-    // As in libalias, a redirection for address and port of the remote end is preferred, then one
-    // for the address, then one for the port, then one for any remote end.
+    // As in libalias, the preferred redirection is one for the remote end's address and port, then
+    // one for its address, then one for its port, and last one for any remote end.
     let remotes = [(SERVER, 7), (SERVER, 0), ([0; 4], 7), ([0; 4], 0)];
     let redirects = (1..).zip(remotes).map(|(target, (address, port))| {
         let remote = RedirectRemote { address: address.into(), port, count: 1 };
@@ -120,7 +120,7 @@ fn one_remote_port_is_for_all_ports_of_a_range() {
 
 #[test]
 fn without_any_address_a_redirection_takes_packets_for_all() {
-    // If the address is that of an interface that has no address yet, no packet is redirected.
+    // If the outside address is that of an interface without an address, no packet is redirected.
     let interface = OutsideAddress::Interface("em0".into());
     for (outside, to) in [(OutsideAddress::None, at(WEB)), (interface, (ALIAS, 80))] {
         let redirects = vec![ports(80, 1, &[WEB], RedirectRemote::ANY)];

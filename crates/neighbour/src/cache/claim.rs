@@ -14,8 +14,8 @@ pub struct NeighbourClaim {
     pub address: IpAddr,
     /// The neighbour's MAC address; `None` if the message does not contain it.
     pub mac: Option<MacAddr>,
-    /// Whether an entry is created if the neighbour has none. Only messages of neighbours that
-    /// communicate with this interface do that.
+    /// Whether an entry is created if the neighbour has none. This is set only for messages of
+    /// neighbours that communicate with this interface.
     pub makes_entry: bool,
     /// Whether the message answers a solicitation of this interface. Such an answer proves that
     /// frames arrive in both directions.

@@ -52,14 +52,14 @@ pub(super) struct NeighbourEntry<F> {
     pub(super) was_confirmed: bool,
     /// Number of solicitations that were sent in this state.
     pub(super) solicits: u8,
-    /// Time at which the neighbour stops to count as reachable, in ns.
+    /// Time until which the neighbour counts as reachable, in ns.
     pub(super) fresh_until_ns: u64,
     /// Time at which the neighbour was last used or confirmed, in ns.
     pub(super) active_ns: u64,
     /// Time at which the entry's timer is due, in ns; `None` if no timer runs.
     pub(super) deadline_ns: Option<u64>,
-    /// The number of the entry among the incomplete entries. These are numbered in the order in
-    /// which they were created.
+    /// The number of the entry among the incomplete entries, which are numbered in the order of
+    /// their creation.
     pub(super) sequence: u64,
     pub(super) queue: HoldQueue<F>,
 }

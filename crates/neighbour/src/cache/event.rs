@@ -64,10 +64,10 @@ impl HoldDropCause {
 /// Why a frame cannot be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HoldRefusal {
-    /// The frame alone is longer than all waiting frames together may be.
+    /// The frame alone exceeds the limit on waiting bytes, per neighbour or in total.
     #[error("the frame is longer than all that may wait")]
     TooLong,
-    /// The table is full, and all its entries are neighbours that are in use.
+    /// The table is full, and each of its entries is in use.
     #[error("the table of neighbours is full")]
     TableFull,
 }

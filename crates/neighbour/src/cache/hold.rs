@@ -14,7 +14,7 @@ pub(super) struct HoldQueue<F> {
     bytes: u64,
 }
 
-/// The number of all frames that wait, and of their bytes.
+/// The number of all waiting frames, and the sum of their lengths in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct HoldUsage {
     pub(super) frames: usize,

@@ -55,7 +55,8 @@ pub fn reply(frame: &[u8], own: MacAddr) -> Option<Vec<u8>> {
 fn reply_v4(frame: &[u8]) -> Option<Vec<u8>> {
     let [plain, _, long, short] = array(frame, ETHERNET_LEN)?;
     let end = ETHERNET_LEN + usize::from(u16::from_be_bytes([long, short]));
-    // All bits except "do not fragment" must be 0, because fragments are not answered.
+    // All bits except "do not fragment" must be 0. Otherwise the packet is a fragment, and
+    // fragments are not answered.
     let [flags, offset] = array(frame, ETHERNET_LEN + 6)?;
     let is_whole = plain == 0x45 && flags & 0xbf == 0 && offset == 0;
     let message = frame.get(V4_ICMP_OFFSET..end)?;

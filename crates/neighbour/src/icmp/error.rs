@@ -42,7 +42,7 @@ pub enum IcmpProblem {
     Message(IcmpMessage),
 }
 
-/// What distinguishes ICMP errors: type, code, and the 32 bits after the checksum.
+/// The fields that distinguish ICMP errors: type, code, and the 32 bits after the checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpMessage {
     /// The ICMP or ICMPv6 type.
@@ -95,9 +95,9 @@ impl IcmpMessage {
 }
 
 impl OffendingPacket<'_> {
-    /// Builds an IP packet from `own` that tells the sender of this packet about the problem;
-    /// `None` if `own` has not the packet's address family. The caller must check whether the error
-    /// may be sent.
+    /// Builds an IP packet from `own` that informs the sender of this packet about the problem;
+    /// `None` if `own` is not of the packet's address family. The caller must check whether the
+    /// error may be sent.
     #[must_use]
     pub fn error(&self, message: IcmpMessage, own: IpAddr, quote: QuoteLength) -> Option<Vec<u8>> {
         match (own, self.source) {

@@ -7,8 +7,8 @@ use core::net::IpAddr;
 use slipring_model::Draws;
 use slipring_model::bucket::TokenBucket;
 
-/// Number of buckets for destinations. Destinations with equal hashes share a bucket. So no
-/// destination gets more errors than allowed, and memory is bounded.
+/// Number of buckets for destinations. Destinations with equal hashes share a bucket, so memory is
+/// bounded and no destination gets more errors than allowed.
 const BUCKETS: u64 = 1024;
 
 /// The allowed rates of errors in messages per second, and the bursts in messages.
@@ -30,7 +30,7 @@ impl Default for IcmpLimits {
     }
 }
 
-/// A limit that an error exceeds.
+/// The limit that an error exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IcmpLimit {
     /// The limit of a single destination.
@@ -90,8 +90,8 @@ impl IcmpLimiter {
     /// Takes a token for an error to `destination`.
     ///
     /// # Errors
-    /// The [`IcmpLimit`] that the error exceeds. No token is taken then, and the error is counted
-    /// as suppressed.
+    /// The [`IcmpLimit`] that the error exceeds. In this case, no token is taken, and the error is
+    /// counted as suppressed.
     pub fn allows(&mut self, destination: IpAddr, now_ns: u64) -> Result<(), IcmpLimit> {
         let taken = self.take(destination, now_ns);
         self.suppressed += u64::from(taken.is_err());

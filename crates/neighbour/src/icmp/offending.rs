@@ -85,7 +85,7 @@ impl<'a> OffendingPacket<'a> {
     /// Checks whether `message` may be sent to the sender of the packet.
     ///
     /// # Errors
-    /// [`IcmpSilence`] if it may not; the value is the reason.
+    /// [`IcmpSilence`] with the reason if it may not.
     pub fn may_answer(&self, message: IcmpMessage) -> Result<(), IcmpSilence> {
         if self.is_error() {
             return Err(IcmpSilence::AboutError);
@@ -129,8 +129,8 @@ fn is_group(address: IpAddr) -> bool {
     address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-/// Returns whether a source is the address of a single host. Only to such an address an error can
-/// be sent.
+/// Returns whether a source is the address of a single host. Errors can be sent only to such
+/// addresses.
 fn is_one_host(source: IpAddr) -> bool {
     match source {
         IpAddr::V4(v4) => !matches!(v4.octets()[0], 0 | 127 | 224..),

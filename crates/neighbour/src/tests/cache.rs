@@ -158,7 +158,8 @@ fn an_advertisement_resolves_and_is_believed_as_far_as_it_is_solicited() {
     }
 }
 
-/// RFC 4861, appendix C: the effect of an advertisement on a reachable and on a stale entry.
+/// The effect of an advertisement on a reachable and on a stale entry, according to RFC 4861,
+/// appendix C.
 #[test]
 fn advertisements_change_known_neighbours_as_the_table_of_the_rfc_says() {
     use NeighbourState::{Reachable, Stale};

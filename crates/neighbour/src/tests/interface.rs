@@ -61,7 +61,7 @@ fn requests_for_others_are_not_answered_and_make_no_entry() {
     let mut interface = new();
     interface.receive(&arp(1, [10, 0, 0, 9], [0; 6], [10, 0, 0, 77]), 0);
     interface.receive(&arp(2, [10, 0, 0, 9], mac(5).0, [10, 0, 0, 5]), 0);
-    // First, an announcement. Then, a reply from a host in another subnet.
+    // First an announcement, then a reply from a host in another subnet.
     interface.receive(&arp(1, [10, 0, 0, 9], [0; 6], [10, 0, 0, 9]), 0);
     interface.receive(&arp(2, [10, 9, 0, 9], OWN.0, [10, 0, 0, 1]), 0);
     interface.receive(
@@ -93,7 +93,7 @@ fn a_host_that_uses_an_own_address_is_noticed_and_not_believed() {
     interface.receive(&nd(&icmpv6("fd00::1", "ff02::1", 255, &advert)), 0);
     assert_eq!(interface.conflicts(), 2);
     assert!(interface.cache().is_empty() && messages(&mut interface).is_empty());
-    // It is no conflict if the interface receives its own message.
+    // An interface that receives its own message reports no conflict.
     let request = crate::arp::ArpPacket::announcement(OWN, [10, 0, 0, 1].into());
     interface.receive(&request.frame(MacAddr::BROADCAST), 0);
     assert_eq!(interface.conflicts(), 2);

@@ -152,7 +152,8 @@ impl Models {
         it.due = Some(now + SECOND);
     }
 
-    /// Takes over the cache's state if the RFC makes it random when the reachable time ends.
+    /// Adopts the cache's state where the RFC leaves it to chance, because the reachable time is
+    /// random.
     fn agree(&mut self, host: usize, state: NeighbourState, now: u64) {
         let Some(it) = &mut self.hosts[host] else { return };
         let age = now.saturating_sub(it.confirmed);

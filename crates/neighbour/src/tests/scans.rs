@@ -195,6 +195,6 @@ fn an_address_that_a_bridge_uses_stays_in_its_full_table() {
     assert_eq!(table.resolve(host(3)), Some((mac(1), 0)));
     assert!(!table.insert(snooped(3), 0), "nothing has changed");
     assert!(table.insert(snooped(3), 2), "the port has changed");
-    // None of the other addresses was used. So the newest address is in the table.
+    // None of the other addresses was looked up, so the newest address has replaced one of them.
     assert!(table.resolve(host(1_999)).is_some());
 }

@@ -17,12 +17,14 @@ use slipring_ring::{Geometry, RevocableMapping, is_buf_size};
 use crate::types::parameters::Parameters;
 use crate::types::params::ObjectPools;
 
-/// netmap's limits on the size of one interface object, in bytes.
+/// netmap's limits on the size of an interface object, in bytes. The next constant is for ring
+/// objects.
 const IF_SIZES: std::ops::RangeInclusive<u32> = 56..=4096;
 const RING_SIZES: std::ops::RangeInclusive<u32> = 256..=131_072;
-/// The page size in which netmap counts, whatever the page size of the program's memory.
+/// The page size in bytes in which netmap counts memory. The pages of the program's memory may be
+/// larger.
 pub(crate) const PAGE_BYTES: u64 = 4096;
-/// netmap's limits on the number of objects.
+/// netmap's limits on the number of interface objects and, in the next constant, of ring objects.
 const MAX_IFS: u32 = 10_000;
 const MAX_RINGS: u32 = 100_000;
 const MAX_BUFS: u32 = 1_000_000;
@@ -41,7 +43,8 @@ pub struct SharedPages {
 }
 
 impl SharedPages {
-    /// Returns the location of the pages, which is equal for the same pages.
+    /// Returns the location of the pages: the file and the offset in it. Two locations are equal if
+    /// they are the same pages.
     pub(crate) fn location(&self) -> ExternalPages {
         ExternalPages { file: self.identity, offset: self.offset }
     }
@@ -58,7 +61,7 @@ impl SharedPages {
         lent.map(|lent| (lent, first as usize)).map_err(|_| Errno::NOMEM)
     }
 
-    /// Maps `len` bytes from the first one on.
+    /// Maps `len` bytes, from the start of the first page on.
     ///
     /// # Errors
     /// [`Errno::INVAL`] if the range does not begin at a page boundary; [`Errno::NOMEM`] if it
@@ -93,7 +96,7 @@ impl ExtmemLayout {
     /// from the parameters.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: no pages, or an invalid size or number of objects.
+    /// [`Errno::INVAL`] if the option has no pages, or an invalid size or number of objects.
     pub(crate) fn from_option(
         option: &NmreqOptExtmem,
         parameters: &Parameters,

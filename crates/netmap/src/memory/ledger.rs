@@ -25,7 +25,8 @@ const PAGE_BYTES: u64 = 4096;
 const PART_BYTES: u64 = 1 << 30;
 const STATE_OFFSETS: [u64; 2] = [PART_BYTES, 2 * PART_BYTES];
 const FILE_BYTES: u64 = 3 * PART_BYTES;
-/// Distance between the two heads, so large that a write to one never touches the other.
+/// Distance between the two heads in bytes. It is so large that a write to one head never touches
+/// the other head.
 const HEAD_STRIDE_BYTES: u64 = 512;
 const MAGIC: u64 = u64::from_le_bytes(*b"ledger 1");
 

@@ -28,7 +28,7 @@ use crate::types::params::{MemoryParams, ObjectPools};
 
 pub use usage::MemoryUse;
 
-/// A memory uses 1/16 of the free space for spare buffers.
+/// Divisor of the free space: a new memory gets 1/16 of it for spare buffers.
 const SPARE_SHARE_DIVISOR: u64 = 16;
 
 /// The file of one user and the memories in it.
@@ -62,7 +62,8 @@ impl Drop for SpaceLease {
 }
 
 impl FileSpace {
-    /// Allocates exactly these bytes; returns whether they were free.
+    /// Allocates the `len` bytes at `at`. Returns false and does nothing if not all of them are
+    /// free, or if the range is empty or beyond the end of the file.
     fn alloc_at(&mut self, at: u64, len: u64) -> bool {
         let Some(end) = at.checked_add(len).filter(|&end| end <= self.end && len > 0) else {
             return false;
@@ -190,7 +191,8 @@ impl UserMemory {
     /// still in use, returns that memory; otherwise creates a new one.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: partial pages. [`Errno::NOMEM`]: too few pages for these sizes.
+    /// [`Errno::INVAL`] if the range has partial pages; [`Errno::NOMEM`] if it has too few pages
+    /// for these sizes.
     pub(crate) fn external_memory(
         &self,
         pages: &SharedPages,
@@ -223,11 +225,11 @@ impl UserMemory {
         self.private_memory(room)
     }
 
-    /// Returns how many spare buffers a memory may have, if each takes its own size and `overhead`
+    /// Returns how many spare buffers a memory may have. Each takes the buffer size plus `overhead`
     /// bytes. Spare buffers get 1/16 of the free space, because untouched buffers cost only address
     /// space. Free space is counted within half of the file, or within 2 GiB if the file exceeds
     /// the 4 GiB that legacy requests can address. So the result is 0 once memories occupy that
-    /// half.
+    /// much of the file.
     pub(crate) fn spare_bufs(&self, overhead: u64) -> u32 {
         let buf_size = self.parameters.private_geometry().buf_size;
         let space = lock(&self.space);

@@ -8,7 +8,7 @@ use crate::port::vale::attach::{NicAttachment, NicVanishedHandler};
 use crate::types::lock::lock;
 use crate::types::port_name::PortKey;
 
-/// The domain that owns the switch, and the provider to notify.
+/// Handles a vanished interface: detaches it from its switch in `domain` and notifies `provider`.
 #[derive(Debug)]
 pub(crate) struct AttachmentCleanup {
     domain: Weak<Domain>,

@@ -36,7 +36,7 @@ use words::{
 /// The control blocks of one open file.
 #[derive(Debug)]
 pub(crate) struct Csb {
-    /// The ring of each pair of blocks.
+    /// For each pair of blocks, the ring that it belongs to: direction and number.
     pub(crate) rings: Vec<(TxRx, usize)>,
     atok: CsbBlocks,
     ktoa: CsbBlocks,
@@ -97,8 +97,8 @@ impl Csb {
     /// are initialised from the rings.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: the rings are not bound exclusively, or an address cannot be that of a
-    /// block. [`Errno::FAULT`]: not all blocks are mapped.
+    /// [`Errno::INVAL`]: the rings are not bound exclusively, or no block can be at an address.
+    /// [`Errno::FAULT`]: not all blocks are mapped.
     pub(crate) fn new(
         binding: &Binding,
         option: &NmreqOptCsb,
@@ -159,7 +159,7 @@ impl Csb {
     }
 
     /// Publishes whether the loop wants to be woken for ring `k`. A loop that wants to be woken
-    /// checks once more afterwards.
+    /// must read the program's state once more after this call.
     pub(crate) fn set_need_kick(
         &self,
         k: usize,

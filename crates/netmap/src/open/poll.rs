@@ -51,7 +51,8 @@ impl OpenHandle {
     /// [`PollEvents::ERR`].
     ///
     /// If no event is ready, waits up to `patience`, provided that recent waits of this file
-    /// succeeded. With `arm`, the next change is reported to [`crate::Notify`] with that handle.
+    /// succeeded. If `arm` is a handle, the next change is reported to [`crate::Notify`] with that
+    /// handle.
     pub fn poll(&self, wanted: PollEvents, arm: Option<u64>, patience: Duration) -> PollEvents {
         let Some(binding) = self.bound.get() else { return PollEvents::ERR };
         if self.csb.get().is_some() {
@@ -91,9 +92,9 @@ impl OpenHandle {
     }
 
     /// Checks once more after arming. A ring may be busy because another thread is syncing it. That
-    /// thread may have begun too early to see a new frame, a new slot, or that this program waits,
-    /// and then it sends no notification. So if nothing else is ready, a timer wakes the program
-    /// soon.
+    /// thread may have begun its sync too early to see a new frame or slot, or to see that this
+    /// program waits. In that case it sends no notification. So if nothing else is ready, a timer
+    /// wakes the program soon.
     fn recheck(&self, binding: &Binding, wanted: PollEvents) -> PollEvents {
         let seen = self.sync_and_check(binding, wanted);
         if seen.busy && seen.events == PollEvents::default() {

@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Decides whether a poll waits: polls wait while recent waits succeeded.
 #[derive(Debug)]
 pub(crate) struct PollCredit {
-    /// State of the recent waits: from 1 to [`MAX_CREDIT`], polls wait; otherwise they do not.
+    /// From 1 to [`MAX_CREDIT`]: polls wait, and each failed wait subtracts 1. 0: the last wait
+    /// that was allowed has failed. Above [`MAX_CREDIT`]: polls do not wait, and each poll
+    /// subtracts 1 until the next trial.
     credit: AtomicU32,
 }
 
-/// Misses in a row after which waiting stops.
+/// Number of failed waits in a row after which polls stop waiting.
 const MAX_CREDIT: u32 = 8;
-/// After [`MAX_CREDIT`] misses in a row, one in this number of polls waits, as a trial.
+/// Number of polls without a wait until one poll waits again, as a trial.
 const TRIAL_INTERVAL: u32 = 64;
 
 impl Default for PollCredit {
@@ -27,8 +29,9 @@ impl PollCredit {
         if credit > 0 && credit <= MAX_CREDIT {
             return true;
         }
-        // After the last miss the count starts at `TRIAL_INTERVAL + MAX_CREDIT`. When it has fallen
-        // to `MAX_CREDIT`, it is set to 1, which allows one trial.
+        // After the last failed wait, the count starts at `MAX_CREDIT + TRIAL_INTERVAL` and falls
+        // by 1 with each poll. At `MAX_CREDIT` it is set to 1, so that the next poll waits once, as
+        // a trial.
         let next = if credit == 0 { MAX_CREDIT + TRIAL_INTERVAL } else { credit - 1 };
         self.credit.store(if next == MAX_CREDIT { 1 } else { next }, Ordering::Relaxed);
         false

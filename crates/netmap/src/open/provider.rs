@@ -48,9 +48,9 @@ pub trait Provider: Send + Sync + Debug {
 pub struct RecoveredPort<'l> {
     /// The port's name in requests.
     pub name: &'l str,
-    /// The network namespace in which it was found, if still known.
+    /// The network namespace in which the port was found, if it is still known.
     pub netns: Option<Arc<OwnedFd>>,
-    /// The memory that contains its rings.
+    /// The memory that contains the port's rings.
     pub memory: &'l Arc<NetmapMemory>,
     /// The port's numbers of rings and slots.
     pub shape: AdapterShape,
@@ -82,7 +82,7 @@ pub struct AdapterRequest<'w> {
     pub opener: &'w Opener,
     /// The port's name, as in `nr_name`.
     pub name: &'w str,
-    /// The options of the bind.
+    /// The body of the bind request, with the mode, sizes and flags.
     pub register: &'w NmreqRegister,
     /// The memory that `nr_mem_id` names, if it names one.
     pub memory: Option<&'w Arc<NetmapMemory>>,

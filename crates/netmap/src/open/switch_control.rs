@@ -154,7 +154,8 @@ impl Domain {
     }
 }
 
-/// What a detach does with an interface that dedicated processors poll.
+/// What a detach does with an interface whose rings workers poll without sleeping
+/// (`VALE_POLLING_ENABLE`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PolledNic {
     /// The interface stays in its switch; the request is refused.

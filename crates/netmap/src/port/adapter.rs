@@ -84,7 +84,7 @@ pub trait Adapter: Send + Sync + Debug {
         None
     }
 
-    /// Returns the port as one whose rings programs may sync in their own processes; `None` for
+    /// Returns the port as a port whose rings programs may sync in their own processes; `None` for
     /// other ports.
     fn as_delegating(&self) -> Option<&dyn DelegatingPort> {
         None
@@ -95,7 +95,7 @@ pub trait Adapter: Send + Sync + Debug {
         None
     }
 
-    /// Returns the port as one that survives a restart of the daemon; `None` for other ports.
+    /// Returns the port as a port that survives a restart of the daemon; `None` for other ports.
     fn as_persistent(&self) -> Option<Persistent<'_>> {
         None
     }

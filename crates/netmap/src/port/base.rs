@@ -7,8 +7,8 @@ use crate::port::claims::Claims;
 use crate::port::monitor_taps::MonitorTaps;
 use crate::types::shape::AdapterShape;
 
-/// The name of a port, the record of bound rings, its monitors, and its memory. It must be the last
-/// field of a port, so that the memory is dropped after the rings in it.
+/// The name of a port, the record of bound rings, its monitors, and its memory. In a port, this
+/// must be the last field, so that the memory is dropped after the rings in it.
 #[derive(Debug)]
 pub struct AdapterBase {
     name: String,

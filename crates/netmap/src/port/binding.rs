@@ -31,7 +31,8 @@ pub(crate) struct Binding {
     waker: Arc<Waker>,
     /// The claimed rings; released first when the bind is dropped.
     claim: Option<Claim>,
-    /// Ends the delegation of the rings that the program syncs itself, if there is one.
+    /// The delegation of the rings that the program syncs itself, ended when the guard is dropped;
+    /// `None` if there is no delegation.
     pub(crate) delegation: Mutex<Option<DelegationGuard>>,
     /// Must be the last field: the memory is freed with its last port, so the port is dropped last.
     pub(crate) port: Arc<dyn Adapter>,
@@ -106,7 +107,8 @@ impl Binding {
         self.port.memory().region().file_offset() + self.interface.offset()
     }
 
-    /// Syncs ring `i` of the port, after forwarding what the program has marked.
+    /// Syncs ring `i` of the port. For an rx ring, first forwards the frames that the program has
+    /// marked with `NS_FORWARD`.
     #[inline]
     pub(crate) fn sync(&self, dir: TxRx, i: usize) -> SyncStatus {
         if let (TxRx::Rx, Some(forward)) = (dir, &self.forward) {
@@ -125,8 +127,8 @@ impl Binding {
         let region = self.port.memory().region();
         let count = wanted.min(region.free_bufs());
         let Ok(bufs) = region.alloc_bufs(count) else {
-            // Another thread has taken the buffers since. A request may be granted fewer than it
-            // asked for.
+            // In the meantime, another thread has taken the buffers. Then the caller gets none: a
+            // request may be granted fewer buffers than it asked for.
             return 0;
         };
         let nexts = bufs.iter().skip(1).map(|buf| buf.0).chain([0]);

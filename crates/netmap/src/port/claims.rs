@@ -75,7 +75,8 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Calls `visit` for each claimed ring. The flag is true if no other file has the ring bound.
+    /// Calls `visit` for each claimed ring, with `true` if no other file has the ring bound.
+    /// Returns the results that are not `None`.
     pub(crate) fn each<T>(&self, mut visit: impl FnMut(TxRx, usize, bool) -> Option<T>) -> Vec<T> {
         let mut visited = Vec::new();
         for dir in TxRx::BOTH {

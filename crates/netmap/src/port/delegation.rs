@@ -51,7 +51,7 @@ pub trait DelegatingPort {
     /// checks the ring once more after this call.
     fn announce_sleep(&self, _dir: TxRx, _i: usize) {}
 
-    /// Calls `then` while ring `i` is locked as it is during a sync.
+    /// Locks ring `i` as a sync does, and calls `then` while the lock is held.
     #[cfg(test)]
     fn while_locked(&self, _dir: TxRx, _i: usize, _then: &mut dyn FnMut()) {}
 }
@@ -61,8 +61,8 @@ pub trait DelegatingPort {
 pub struct PipeDelegation {
     /// The ID under which the program syncs; no other program or thread that syncs the pipe has it.
     pub client_id: u32,
-    /// An eventfd that notifies the host. The program signals it when a sync reports that the host
-    /// has to wake a thread.
+    /// An eventfd of the daemon. The program signals it when a sync reports that the daemon has to
+    /// wake a thread.
     pub kick: OwnedFd,
     /// Whether the program always writes the time of each rx sync to the ring.
     pub writes_timestamps: bool,

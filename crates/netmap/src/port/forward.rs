@@ -1,12 +1,12 @@
 //! Forwards frames between an interface and its host without a copy in the program. On a ring with
 //! `NR_FORWARD`, each frame that the program marks with `NS_FORWARD` and gives back goes to the
-//! other side. With the parameter `fwd`, all frames on all rings do.
+//! other side. With the parameter `fwd`, all frames on all rings are forwarded, marked or not.
 //!
 //! Frames move from an rx ring to a tx ring of the same open file, at the rx sync that would have
 //! released them. Buffers are exchanged, or copied where payloads have offsets. Both sides have to
 //! be bound: the host's tx rings for frames that the interface received, and all tx rings of the
-//! interface for frames that the host sent. A frame that finds no free tx slot is lost, as if it
-//! had no mark.
+//! interface for frames that the host sent. If there is no free tx slot for a frame, it is dropped:
+//! its slot is released like any other.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ pub(crate) struct Forward {
     to_nic: Range<usize>,
     /// For each rx ring, the first slot that was not yet checked for a mark.
     forwarded: Vec<AtomicU32>,
-    /// Where the parameter `fwd` is read: whether all frames are forwarded, marked or not.
+    /// The module parameters; if `fwd` is set, all frames are forwarded, marked or not. `None`:
+    /// only marked frames are forwarded.
     parameters: Option<Arc<Parameters>>,
 }
 
@@ -58,7 +59,7 @@ impl Forward {
         })
     }
 
-    /// Applies the parameter `fwd` from now on.
+    /// Sets the module parameters; the parameter `fwd` applies from now on.
     pub(crate) fn set_parameters(&mut self, parameters: &Arc<Parameters>) {
         self.parameters = Some(parameters.clone());
     }

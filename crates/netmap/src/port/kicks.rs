@@ -1,4 +1,4 @@
-//! Doorbells with which programs that sync in their own processes notify this one.
+//! Doorbells with which programs that sync in their own processes notify this process.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -43,9 +43,10 @@ struct KickRegistration {
 
 /// The number that epoll reports for the doorbell that stops the dispatcher.
 const STOP_EVENT: u64 = 0;
-/// The first client ID. 0 means no client, and 1 the host. All other IDs are greater than every
-/// value in a ring. The reason: a program may still read memory in which a ring has replaced the
-/// shared words, and must not mistake a value of the ring for its own ID.
+/// The first client ID. The smaller IDs 0 (no client) and 1 (the host) are reserved. A client ID is
+/// greater than every value in a ring, for this reason: after the shared words are freed, a ring
+/// may be created in their place. A program that still reads that memory must not mistake a value
+/// of the ring for its own ID.
 const FIRST_CLIENT_ID: u32 = 1 << 31;
 
 impl KickDispatcher {
@@ -74,7 +75,8 @@ impl KickDispatcher {
         taken.unwrap_or(FIRST_CLIENT_ID)
     }
 
-    /// Calls the handler when the doorbell is rung, as long as the handler exists.
+    /// Watches a doorbell: calls the handler whenever the doorbell is rung, as long as the handler
+    /// exists.
     pub(crate) fn register(
         &self,
         bell: &Arc<Doorbell>,

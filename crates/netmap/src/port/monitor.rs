@@ -25,7 +25,7 @@ use crate::types::outcome::{OffsetLimits, SyncStatus};
 use crate::types::shape::{AdapterShape, TxRx};
 use crate::types::state::{MonitorState, PortRef, PortState};
 
-/// Slots of the monitor's tx ring, which never sends: the minimum for a ring.
+/// Slots of the monitor's tx ring: the minimum, because the ring never sends.
 const SILENT_SLOTS: u32 = 2;
 
 /// Returns whether the request is for a monitor of the port, and not for the port itself.
@@ -47,7 +47,7 @@ pub(crate) struct Monitor {
     shape: AdapterShape,
     own_tap: Arc<MonitorTap>,
     target_taps: Arc<MonitorTaps>,
-    /// A tx ring, because programs expect one; it never sends.
+    /// The tx ring, which never sends. It exists because programs expect a tx ring.
     silent: KernRing,
     silent_view: RingView,
     no_listeners: Listeners,
@@ -62,7 +62,7 @@ pub(crate) struct Monitor {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MonitorRequest<'r> {
     pub(crate) register: &'r NmreqRegister,
-    /// The memory for its rings, if the request names one.
+    /// The memory for the monitor's rings, if the request names a memory.
     pub(crate) memory: Option<&'r Arc<NetmapMemory>>,
 }
 

@@ -205,7 +205,7 @@ pub struct MonitorInfo {
     pub lost: u64,
 }
 
-/// One monitor, as the monitored port knows it.
+/// One monitor of a port: what it is shown, and the rings to which frames are copied.
 #[derive(Debug)]
 pub(crate) struct MonitorTap {
     selection: MonitorSelection,

@@ -13,8 +13,8 @@ use crate::port::adapter::Adapter;
 use crate::port::claims::Claim;
 use crate::types::shape::TxRx;
 
-/// The minimum number of bytes of a buffer after the largest offset: more than all headers before a
-/// frame take.
+/// The minimum number of bytes that a buffer has after the largest offset. The headers before a
+/// frame always take less.
 const MIN_PAYLOAD_BYTES: u64 = 64;
 
 /// The payload offsets that a request asks for.
@@ -31,8 +31,8 @@ impl OffsetsRequest {
     /// Reads an option, for buffers of `buf_size` bytes.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: bits outside `ptr`, offsets that do not fit the bits or leave too little
-    /// of a buffer, or an invalid alignment.
+    /// [`Errno::INVAL`] if bits are outside `ptr`, if the offsets do not fit the bits or leave too
+    /// little of a buffer, or if the alignment is invalid.
     pub(crate) fn from_option(option: &NmreqOptOffsets, buf_size: u32) -> Result<Self, Errno> {
         let mask = match option.nro_offset_bits {
             0 | 64 => u64::MAX,
@@ -109,13 +109,13 @@ struct OffsetRing<'p> {
     exclusive: bool,
 }
 
-/// Sets up the offsets of all rings of a bind. `wish` is the request, which is updated to the
-/// granted values. Before that, rings that no other file has bound lose their old offsets, unless
-/// frames may wait in them.
+/// Sets up the offsets of all rings of a bind. First removes the old offsets of rings that no other
+/// file has bound, except rings in which frames may wait. `wish` is the request; it is updated to
+/// the granted values.
 ///
 /// # Errors
 /// [`Errno::OPNOTSUPP`] if the port has no offsets; [`Errno::BUSY`] if earlier binds fixed smaller
-/// ones; [`Errno::INVAL`] if the port supports only smaller ones.
+/// offsets; [`Errno::INVAL`] if the port supports only smaller offsets.
 pub(crate) fn apply_offsets(
     port: &dyn Adapter,
     claim: &Claim,

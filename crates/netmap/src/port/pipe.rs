@@ -93,7 +93,8 @@ fn mirrored(shape: AdapterShape) -> AdapterShape {
 }
 
 impl Pipe {
-    /// Creates a pipe in the memory of `parent`; `names` are those of master and slave.
+    /// Creates a pipe in the memory of `parent`; `names` are the names of the master end and the
+    /// slave end.
     pub(crate) fn new(
         names: [String; 2],
         plan: PipePlan,
@@ -174,8 +175,8 @@ impl PersistentPipe for Pipe {
     }
 }
 
-/// How long the opener of a monitor waits for syncs in progress in programs. A sync takes less
-/// time.
+/// How long the opener of a monitor waits until programs have finished syncs that they have begun.
+/// A sync normally takes less time.
 const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 
 impl Pipe {
@@ -202,7 +203,7 @@ impl Pipe {
         for side in &self.sides {
             side.monitor_taps.set_observer(weak.clone());
         }
-        // A monitor may already exist.
+        // If a monitor already exists, only this process may sync the rings.
         self.monitors_changed();
         Ok(sharing.clone())
     }

@@ -22,8 +22,7 @@ pub(crate) struct SharedHalf {
     pub(crate) doorbell: Doorbell,
     /// ID of the client to which the half is lent; 0 for none.
     holder: AtomicU32,
-    /// Sleeping programs that do not sync this half themselves, because this process syncs it for
-    /// them.
+    /// The announcement of sleeping programs for which this process syncs this half.
     sleep_announcement: Mutex<SleepAnnouncement>,
 }
 

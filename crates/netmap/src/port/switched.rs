@@ -34,7 +34,8 @@ pub trait SwitchedPort {
     /// without bytes, and is not an error.
     fn fetch_indirect(&self, i: usize, caller: &mut dyn CallerMemory) -> Result<(), Errno>;
 
-    /// Notes that a sync of tx ring `i` is about to send the slots before `end`.
+    /// Records that a sync of tx ring `i` is about to send the slots before `end`, as a real sync
+    /// does for a restart.
     #[cfg(test)]
     fn begin(&self, i: usize, end: slipring_ring::SlotIdx);
 }

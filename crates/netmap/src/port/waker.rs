@@ -94,7 +94,7 @@ impl Waker {
         }
     }
 
-    /// Notifies the pollers after one to two ticks, unless a notification is sent before.
+    /// Notifies the pollers after one to two ticks, unless another notification is sent earlier.
     pub(crate) fn notify_soon(self: &Arc<Self>) {
         if self.state.mark_pending() {
             self.ticker.add(self.clone());

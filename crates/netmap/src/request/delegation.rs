@@ -57,7 +57,9 @@ impl OpenHandle {
     /// Returns the bind, if a program on the native socket may sync it.
     fn check_socket_delegation(&self) -> Result<&Binding, Errno> {
         let binding = self.bound.get().ok_or(Errno::NXIO)?;
-        // A successor process would not know the progress of programs that sync themselves.
+        // Refused with control blocks, because a sync loop syncs the rings then. Refused with a
+        // store, because a successor process would not know the progress of programs that sync
+        // themselves.
         if self.csb.get().is_some() || self.domain.commit_log.has_store() {
             return Err(Errno::OPNOTSUPP);
         }
@@ -72,7 +74,8 @@ impl OpenHandle {
 
     /// Returns the bind, if a program that has the device open may sync it.
     pub(crate) fn check_device_delegation(&self) -> Result<&Binding, Errno> {
-        // A program with an exclusive bind may still hand the rings over to a sync loop.
+        // With an exclusive bind, the program may still start a sync loop for the rings, and then
+        // it must not sync them too.
         if self.bound_rings() > MAX_DELEGATED_RINGS || self.is_exclusive() {
             return Err(Errno::OPNOTSUPP);
         }

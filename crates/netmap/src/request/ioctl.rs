@@ -11,8 +11,8 @@ use crate::open::handle::{Netmap, OpenHandle};
 use crate::types::shape::TxRx;
 
 impl Netmap {
-    /// Performs an ioctl. Its argument, if it has one, is `arg`, which is read and written in
-    /// place, even if the call fails.
+    /// Performs an ioctl. `arg` is its argument, if it has one. Results are written to `arg`, even
+    /// if the call fails.
     ///
     /// # Errors
     /// netmap's error number for the failed request.

@@ -185,7 +185,8 @@ impl SyncLoop<'_> {
         let ring = self.binding.port.ring(dir, i).ok_or(Errno::IO)?;
         let before = ring.tail();
         ring.store_head_cur(head, cur);
-        // Invalid indices reinitialise the ring, as in any sync; the next ones may be valid.
+        // Invalid indices reinitialise the ring, as in any sync; the program may write valid
+        // indices next.
         let synced = self.binding.sync(dir, i);
         if synced == SyncStatus::Gone {
             return Err(Errno::IO);

@@ -106,7 +106,8 @@ fn to_register_request(old: &Nmreq) -> Result<NetmapRequest, Errno> {
     })
 }
 
-/// Translates a bind: the mode may be in the bits of the ring number, and the pipe in the mode.
+/// Translates a bind. Old programs may select the mode by bits of `nr_ringid`. They select a pipe
+/// by a mode, and then `nr_ringid` is the number of the pipe.
 fn register(old: &Nmreq, mut name: String) -> Result<(String, NmreqRegister), Errno> {
     let mut nr_ringid = old.nr_ringid & NETMAP_RING_MASK;
     let mut nr_mode = match old.nr_flags & NR_REG_MASK {

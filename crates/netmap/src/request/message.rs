@@ -13,7 +13,8 @@ pub(crate) struct NetmapRequest {
     pub(crate) name: String,
     pub(crate) body: Vec<u8>,
     pub(crate) options: RequestOptions,
-    /// The end of the largest mapping that the request's fields can represent.
+    /// The largest offset in bytes at which a mapping may end, so that the request's fields can
+    /// hold it.
     pub(crate) map_limit: u64,
     /// The number of the call; `None` if the kernel does not repeat calls after a restart.
     pub(crate) call: Option<u64>,

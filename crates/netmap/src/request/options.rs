@@ -156,7 +156,7 @@ impl RequestOptions {
 
     pub(crate) fn write_heads(&self, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
         for one in &self.0 {
-            // Only the status may be changed.
+            // In the caller's memory, only the status of an option may be changed.
             let at = one.addr + std::mem::offset_of!(NmreqOption, nro_status) as u64;
             caller.write(at, &one.head.nro_status.to_ne_bytes())?;
         }

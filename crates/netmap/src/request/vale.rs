@@ -64,7 +64,7 @@ impl Netmap {
                     Some(port) => Ok(port as Arc<dyn Adapter>),
                     None => wanted.interface(&mut names, &*self.provider),
                 };
-                // A name that does not exist cannot be attached.
+                // An interface that does not exist is an invalid argument here.
                 let nic =
                     nic.map_err(|error| if error == Errno::NXIO { Errno::INVAL } else { error })?;
                 let handler = AttachmentCleanup::new(&open.domain, &self.provider);

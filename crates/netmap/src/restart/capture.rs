@@ -126,8 +126,8 @@ impl PortState {
     /// Captures the part of the state that all kinds of ports have.
     fn capture(port: &dyn Adapter, kind: SavedPortKind) -> Self {
         let shape = port.shape();
-        // A port of the provider has its rings in pairs, even if the host was asked for different
-        // numbers per direction.
+        // A provider's port has its rings in pairs, even if different numbers of host rings were
+        // requested for the two directions.
         let pairs = shape.all(TxRx::Tx).max(shape.all(TxRx::Rx));
         let count = |dir| if kind == SavedPortKind::Provided { pairs } else { shape.all(dir) };
         let rings = TxRx::BOTH.map(|dir| {

@@ -5,7 +5,7 @@ use slipring_test_support::frames::Xorshift;
 
 use super::*;
 
-/// Returns a random number: often one at a limit, which programs and the daemon easily get wrong.
+/// Returns a random number, often at a limit: programs and the daemon easily make mistakes there.
 fn number(random: &mut Xorshift) -> u64 {
     match random.below(6) {
         0 => 0,
@@ -27,7 +27,7 @@ const NAMES: [&str; 10] = [
     "y}long_name_of_a_pipe",
     "vale0:a",
     "vale0:b",
-    // Prefers the persistent port `x`, if a request has created it.
+    // Names the persistent port `x` if a random request has created it, otherwise an ordinary port.
     "vale0:x",
 ];
 

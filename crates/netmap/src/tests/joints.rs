@@ -92,7 +92,8 @@ fn switches_are_not_joined_to_a_ring() {
         let expected = if port == "p2" { Some(Errno::LOOP) } else { None };
         assert_eq!(joined.err(), expected, "{port}");
     }
-    // A port that returns to a switch from another one must not close a loop either.
+    // A port that is attached again must not close a loop either. `p2` now connects `vale2` and
+    // `vale0`.
     detach(&mut client, "vale0:joint").unwrap();
     assert_eq!(attach(&mut client, "vale0:p2").err(), None);
     assert_eq!(attach(&mut client, "vale0:joint"), Err(Errno::LOOP));

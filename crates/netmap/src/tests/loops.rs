@@ -5,7 +5,7 @@ use slipring_ring::RingView;
 
 use super::*;
 
-/// Where the blocks of two rings are.
+/// Addresses of the control blocks of two rings.
 const ATOK: u64 = BASE + 0x2000;
 const KTOA: u64 = BASE + 0x2100;
 
@@ -161,7 +161,8 @@ fn blocks_can_lie_in_pages_that_others_map_and_taking_those_away_ends_the_loop()
     assert_eq!(client.one_round(), Err(Errno::INTR));
     assert_eq!(client.ring_view(TxRx::Tx).hwcur(), 9);
     rustix::fs::ftruncate(&file, 0).unwrap();
-    // The first round detects that the port no longer exists; the next round has recorded it.
+    // In the first round, the access to the truncated file revokes the memory, and the round fails
+    // in some way. From then on the loop finds the memory revoked and returns `FAULT`.
     assert!(client.one_round().is_err());
     assert_eq!(client.one_round(), Err(Errno::FAULT));
 }

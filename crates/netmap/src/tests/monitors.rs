@@ -131,7 +131,7 @@ fn a_zero_copy_monitor_of_which_nobody_said_what_it_watches_sees_both_ways_and_t
     for [one, other] in [["x{1", "x}1"], ["vale0:a", "vale0:b"]] {
         let [mut a, mut b] = [one, other].map(|name| Station::new(&world, name, &all()));
         let mut seen = Station::new(&world, other, &monitor(NR_ZCOPY_MON));
-        // With the first frame the switch learns the port of `b`.
+        // From this frame, the switch learns the port of `b`.
         b.send([1]);
         assert_eq!((seen.take(), a.marks()), (vec![(1, NS_TXMON)], vec![1]));
         a.send([2, 3]);

@@ -177,7 +177,7 @@ fn a_persistent_port_takes_no_descriptor_and_nobody_makes_them_without_end() {
         };
         open_files().filter(memfd).count()
     };
-    // Other tests of this process open files at the same time, but fewer than this test.
+    // Other tests in this process open files at the same time, so the count is not exact.
     let before = in_domain();
     let tiny = NmreqValeNewif { nr_tx_slots: 2, nr_rx_slots: 2, ..NmreqValeNewif::default() };
     for i in 0..1024 {

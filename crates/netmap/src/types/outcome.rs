@@ -13,7 +13,7 @@ pub enum SyncStatus {
     Gone,
 }
 
-/// Packets that have passed a port since it was bound.
+/// Packet counters of a port since it was bound.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AdapterCounters {
     /// Packets given to programs.

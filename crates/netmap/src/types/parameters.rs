@@ -29,9 +29,9 @@ pub struct Parameter {
 /// What happens when the parameter is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterEffect {
-    /// The same as in netmap.
+    /// The parameter has the same effect as in netmap.
     Works,
-    /// Nothing: the value is only stored, for programs that read it.
+    /// The parameter has no effect: the value is only stored, for programs that read it.
     Kept,
     /// The parameter cannot be set.
     ReadOnly,

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-/// The maximum length of a port name within its switch.
+/// The maximum length of a port name within its switch, in bytes.
 pub(crate) const MAX_NAME_LEN: usize = 15;
 
 /// Inode number of a network namespace, and a name in it.
@@ -11,7 +11,7 @@ pub(crate) type PortKey = (u64, String);
 /// A kind of port, as access rules distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortKind {
-    /// A network interface, or its host rings. A name that does not exist counts as one too.
+    /// A network interface, or its host rings. A name that no port has also counts as an interface.
     Interface,
     /// One end of a pipe.
     Pipe,
@@ -23,7 +23,8 @@ pub enum PortKind {
 
 impl PortKind {
     /// Returns the kind for a name. Like netmap, it takes every name that begins with `vale` for a
-    /// switch port. A persistent port has a name like that of an interface.
+    /// switch port. The name of a persistent port looks like an interface's name, so the result is
+    /// `Interface`.
     #[must_use]
     pub fn of_name(name: &str) -> Self {
         match name {

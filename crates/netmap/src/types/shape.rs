@@ -34,11 +34,11 @@ impl TxRx {
 /// Numbers of rings and slots of a port; the arrays are indexed by [`TxRx`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AdapterShape {
-    /// Rings of the NIC side.
+    /// Number of NIC rings.
     pub rings: [u16; 2],
-    /// Rings of the host side; 0 if there is none, which requests show as 1.
+    /// Number of host rings; 0 if the port has none. Answers to requests then show 1.
     pub host_rings: [u16; 2],
-    /// Slots of each ring.
+    /// Number of slots of each ring.
     pub slots: [u32; 2],
 }
 

@@ -34,7 +34,8 @@ pub(crate) struct MemoryState {
     pub(crate) ring_bytes: u64,
     pub(crate) bufs: u32,
     pub(crate) buf_size: u32,
-    /// The memory's object pools: interfaces and their size, rings and their size.
+    /// The memory's object pools: number and size of the interfaces, then number and size of the
+    /// rings.
     pub(crate) objects: [u32; 4],
     pub(crate) fresh: u32,
     pub(crate) released: Vec<u64>,
@@ -158,7 +159,7 @@ pub(crate) struct PipeState {
     /// Shape of the master end.
     pub(crate) shape: ShapeState,
     pub(crate) parent: PortRef,
-    /// The directions in which each end sends.
+    /// For each end, the directions in which that end sends: one for each ring pair.
     pub(crate) directions: [Vec<PipeDirectionState>; 2],
 }
 
@@ -169,7 +170,7 @@ pub(crate) struct PipeDirectionState {
     pub(crate) rx: u64,
     pub(crate) words: u64,
     pub(crate) slots: u32,
-    /// Offsets of the sender's ring and of the receiver's.
+    /// Payload offsets of the sender's ring and of the receiver's ring.
     pub(crate) offsets: [OffsetsState; 2],
 }
 
@@ -203,7 +204,8 @@ pub(crate) struct NicAttachmentState {
     pub(crate) nic: BridgeAttachmentState,
     pub(crate) host: Option<BridgeAttachmentState>,
     pub(crate) bound: BoundState,
-    /// The polling workers: processor, first ring and end of its rings.
+    /// For each polling worker: its processor, its first ring, and one past its last ring. `None`
+    /// if no worker polls.
     pub(crate) polling: Option<Vec<[u32; 3]>>,
 }
 
@@ -295,8 +297,8 @@ pub(crate) struct BoundState {
 }
 
 impl PipeDirectionState {
-    /// Captures one direction of a ring pair; the views are those of the sender's and the
-    /// receiver's ring.
+    /// Captures one direction of a ring pair; `views` are the sender's ring and the receiver's
+    /// ring.
     pub(crate) fn capture(layout: slipring_ring::DirectionLayout, views: [&RingView; 2]) -> Self {
         let slipring_ring::DirectionLayout { tx, rx, words, num_slots } = layout;
         Self { tx, rx, words, slots: num_slots, offsets: views.map(OffsetsState::from_view) }

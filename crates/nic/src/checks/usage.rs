@@ -70,8 +70,8 @@ fn kernel_driver(host: &dyn NicHost, link: &NetlinkLink) -> CardCheck {
     }
 }
 
-/// The result if a use cannot be found out. It counts as a use, because the card may carry this
-/// session.
+/// The result if it cannot be found out whether the machine uses the card. The card then counts as
+/// used, because it may carry this session.
 fn unknown(check: &'static str, error: &str) -> CardCheck {
     let finding = format!("cannot be listed: {error}");
     CardCheck::bad(check, Verdict::InUse, finding, "ip link")
@@ -187,7 +187,8 @@ fn connections(root: &Path, link: &NetlinkLink, own: &[&str]) -> Option<CardChec
     )
 }
 
-/// Returns the purpose of a connection, if it matters.
+/// Returns the service that a connection belongs to, if the machine or its user depends on it;
+/// `None` for other connections.
 fn service(connection: &TcpConnection) -> Option<&'static str> {
     match (connection.local_port, connection.peer_port) {
         (22, _) => Some("an ssh session"),

@@ -24,7 +24,7 @@ pub(crate) struct MadeUpLink {
     pub(crate) routes: Vec<String>,
 }
 
-/// The machine.
+/// The simulated machine.
 pub(crate) struct MadeUpHost {
     dir: tempfile::TempDir,
     pub(crate) privileged: bool,
@@ -32,13 +32,14 @@ pub(crate) struct MadeUpHost {
     pub(crate) registers: Vec<u8>,
     pub(crate) zero_copy: Option<bool>,
     pub(crate) links: RefCell<Vec<MadeUpLink>>,
-    /// How many more changes succeed; `None` if all succeed.
+    /// Number of changes that still succeed before one fails; `None` if all succeed.
     pub(crate) changes_left: Cell<Option<usize>>,
     pub(crate) timers: RefCell<Vec<String>>,
     pub(crate) ended: RefCell<Vec<u32>>,
-    /// What the program that has a card open answers, once; otherwise that it has done it.
+    /// The next answer of the program that has a card open. With `None`, the program answers that
+    /// it has changed the settings.
     pub(crate) answer: RefCell<Option<io::Result<Result<CardStatus, SettingRefusal>>>>,
-    /// What programs were asked: process, card, change.
+    /// The requests to programs so far: process, card, change.
     pub(crate) asked: RefCell<Vec<(u32, String, String)>>,
     clock: Cell<Duration>,
     next_index: Cell<u32>,

@@ -1,4 +1,4 @@
-//! `slipring nic set`.
+//! Tests of `slipring nic set`.
 
 use std::fs;
 use std::io;
@@ -26,7 +26,7 @@ fn taken() -> MadeUpHost {
     host
 }
 
-/// A program that has the card open.
+/// Creates a process that has the card open, through the device node `node`.
 fn hold(host: &MadeUpHost, node: &str) {
     host.put("proc/41/comm", "suricata\n");
     fs::create_dir_all(host.path("proc/41/fd")).unwrap();

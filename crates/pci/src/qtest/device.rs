@@ -25,7 +25,7 @@ const BARS_PER_SLOT: u64 = 16 << 20;
 const INTERRUPT_PIN: u16 = 0x3d;
 const CAPABILITY_MSI: u8 = 0x05;
 const CAPABILITY_MSIX: u8 = 0x11;
-/// MSI is on, with a 64-bit address.
+/// Bits of the message control registers: MSI is on; MSI addresses have 64 bits; MSI-X is on.
 const MSI_ENABLE: u32 = 1;
 const MSI_IS_64: u32 = 1 << 7;
 const MSIX_ENABLE: u32 = 1 << 15;
@@ -221,7 +221,7 @@ impl PciDevice for QtestDevice {
     }
 }
 
-/// Registers, by commands of the protocol.
+/// Accesses the registers of a BAR by commands of the qtest protocol.
 struct MemoryCalls {
     machine: Arc<MachineParts>,
     base: u64,

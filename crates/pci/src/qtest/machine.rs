@@ -45,7 +45,7 @@ pub(super) struct MachineParts {
     ram: Arc<OwnedFd>,
     /// The next free address for descriptors.
     next_descriptors: AtomicU64,
-    /// The words to which devices write their messages.
+    /// The page to which devices write their message-signalled interrupts.
     pub(super) messages: Mapping,
     pub(super) events: Mutex<Vec<EventSource>>,
     has_ended: AtomicBool,

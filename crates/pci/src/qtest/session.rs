@@ -5,9 +5,9 @@ use std::process::{Child, ChildStdin, ChildStdout};
 
 use crate::bar::Width;
 
-/// Configuration mechanism 1: the address and the data port.
+/// Address port of configuration mechanism 1.
 const CONFIG_ADDRESS: u16 = 0xcf8;
-/// See [`CONFIG_ADDRESS`].
+/// Data port of configuration mechanism 1.
 const CONFIG_DATA: u16 = 0xcfc;
 /// Number of inputs of the I/O APIC.
 pub(super) const NUM_LINES: usize = 24;

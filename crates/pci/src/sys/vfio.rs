@@ -28,7 +28,7 @@ pub(crate) enum RecordRequest {
     DeviceInfo = 7,
     /// Returns the properties of a region of the device.
     RegionInfo = 8,
-    /// A kind of interrupts.
+    /// Returns the properties of a kind of interrupts.
     IrqInfo = 9,
     /// Sets eventfds, masks and unmasks.
     SetIrqs = 10,

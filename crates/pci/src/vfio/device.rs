@@ -118,7 +118,7 @@ fn check_version(container: &File) -> Result<(), PciError> {
     Err(PciError::NoVfio { source: io::Error::other(format!("it has version {version}")) })
 }
 
-/// Adds the group to the container, and the IOMMU to the container.
+/// Adds the group to the container, and then makes the container use the IOMMU.
 fn join(
     found: &VfioGroup,
     paths: &VfioPaths,
@@ -138,7 +138,7 @@ fn join(
     set.map(drop).map_err(not_translated)
 }
 
-/// The kernel did not add a group to a container.
+/// Returns the error if the kernel did not add a group to a container.
 pub(super) fn not_added(found: &VfioGroup, source: io::Error) -> PciError {
     match source.raw_os_error() {
         Some(libc::EBUSY) => PciError::GroupInUse { group: found.number.clone() },
@@ -146,8 +146,8 @@ pub(super) fn not_added(found: &VfioGroup, source: io::Error) -> PciError {
     }
 }
 
-/// The kernel did not put a container behind the IOMMU. Without interrupt remapping it refuses with
-/// the error for missing rights, whatever rights there are.
+/// Returns the error if the kernel did not make a container use the IOMMU. Without interrupt
+/// remapping, the kernel refuses with EPERM, even if the process has all rights.
 pub(super) fn not_translated(source: io::Error) -> PciError {
     match source.raw_os_error() {
         Some(libc::EPERM) => PciError::NoInterruptRemapping,
@@ -155,7 +155,7 @@ pub(super) fn not_translated(source: io::Error) -> PciError {
     }
 }
 
-/// The kernel did not give a group's device to this process.
+/// Returns the error if the kernel did not give this process a device of the group.
 pub(super) fn not_given(found: &VfioGroup, source: io::Error) -> PciError {
     match source.raw_os_error() {
         Some(libc::EBUSY) => PciError::GroupInUse { group: found.number.clone() },

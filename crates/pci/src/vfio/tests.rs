@@ -89,7 +89,7 @@ fn each_obstacle_has_its_own_message_and_a_command_that_helps() {
     check("no PCI device 0000:03:00.0", "slipring nic list");
 }
 
-/// What the kernel answers to each step of opening, by the numbers that it was seen to answer with.
+/// The kernel's error numbers for each step of opening, as they were observed.
 #[test]
 fn refusals_of_the_kernel_are_named_at_the_step_at_which_they_come() {
     use super::device::{not_added, not_given, not_translated};
@@ -115,7 +115,7 @@ fn refusals_of_the_kernel_are_named_at_the_step_at_which_they_come() {
     }
 }
 
-/// The nodes are ordinary files, to which the kernel answers that they are no VFIO.
+/// The nodes are ordinary files. So the kernel answers requests of VFIO with an error.
 #[test]
 fn nodes_that_are_not_vfios_end_the_opening_with_an_error_that_names_the_step() {
     let machine = FakeMachine::new();

@@ -240,8 +240,8 @@ struct Connection {
 struct VfioUserSession {
     socket: UnixStream,
     next_id: u16,
-    /// Whether the position in the stream of messages was lost, so that the connection cannot be
-    /// used any more.
+    /// Whether an error occurred within a message. The next message cannot be found then, so the
+    /// connection cannot be used any more.
     is_broken: bool,
 }
 
@@ -324,7 +324,7 @@ impl Connection {
 
     fn region_info(&self, index: u32) -> Result<VfioUserMessage, PciError> {
         let mut payload = Vec::new();
-        // Also leaves room for capabilities.
+        // The size leaves room for capabilities after the record.
         let argsz = 4096;
         RegionInfo { argsz, index, ..RegionInfo::default() }.write(&mut payload);
         self.ask(Command::DeviceGetRegionInfo, &payload, "ask for a BAR")

@@ -165,7 +165,7 @@ records! {
         command: u16,
         /// Size of the message in bytes, header included.
         size: u32,
-        /// See [`header_flags`].
+        /// Flags of the message: [`header_flags`].
         flags: u32,
         /// The error number of a reply with [`header_flags::ERROR`].
         error: u32,
@@ -183,7 +183,7 @@ records! {
     DmaMap {
         /// Size of this record in bytes.
         argsz: u32,
-        /// See [`dma_flags`].
+        /// Flags of the mapping: [`dma_flags`].
         flags: u32,
         /// Offset of the memory in the file.
         offset: u64,
@@ -209,7 +209,7 @@ records! {
     DeviceInfo {
         /// Size of this record in bytes.
         argsz: u32,
-        /// See [`device_flags`].
+        /// Flags of the device: [`device_flags`].
         flags: u32,
         /// Number of regions.
         num_regions: u32,
@@ -222,13 +222,13 @@ records! {
     RegionInfo {
         /// Maximum size of the reply that the client accepts, without the header.
         argsz: u32,
-        /// See [`region_flags`].
+        /// Flags of the region: [`region_flags`].
         flags: u32,
         /// The region.
         index: u32,
         /// Offset of the first capability from the start of this record; 0 if there is none.
         cap_offset: u32,
-        /// Size of the region in bytes; 0 if the device does not have it.
+        /// Size of the region in bytes; 0 if the device does not have this region.
         size: u64,
         /// Offset of the region in the file of the descriptor.
         offset: u64,
@@ -264,7 +264,7 @@ records! {
     IrqInfo {
         /// Size of this record in bytes.
         argsz: u32,
-        /// Bit 0: by eventfd.
+        /// Bit 0: the interrupts are signalled by eventfds.
         flags: u32,
         /// 0 for INTx, 1 for MSI, 2 for MSI-X.
         index: u32,
@@ -276,7 +276,7 @@ records! {
     SetIrqs {
         /// Size of this record and its data in bytes.
         argsz: u32,
-        /// See [`irq_flags`].
+        /// Flags of the command: [`irq_flags`].
         flags: u32,
         /// 0 for INTx, 1 for MSI, 2 for MSI-X.
         index: u32,

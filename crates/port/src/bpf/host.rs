@@ -71,7 +71,7 @@ const fn store_imm_mark(mark: u32) -> BpfInsn {
     store_imm(AccessWidth::Word, BpfReg::R1, SKB_MARK, mark as i32)
 }
 
-/// Redirects every frame out of `ifindex`.
+/// Builds a tcx program that redirects every frame out of the interface `ifindex`.
 fn redirect_out(ifindex: u32) -> BpfCode {
     let mut program = Assembler::new();
     program
@@ -102,7 +102,7 @@ fn attach(
     let program =
         BpfProgram::load(BpfProgramKind::Classifier, name, &insns, BpfProgramFlags::default())?;
     program.attach(ifindex, at, order).map_err(|source| match source.raw_os_error() {
-        // Kernels without tcx do not know the attach type.
+        // A kernel without tcx (before Linux 6.6) does not know the attach type.
         Some(libc::EINVAL) => OpenCause::Unsupported {
             what: "taking an interface from the host".into(),
             needs: "tcx, Linux 6.6",
@@ -132,7 +132,8 @@ pub struct HostDetached {
 /// [`OpenCause::Privilege`] if a capability is missing, [`OpenCause::Unsupported`] before Linux
 /// 6.6, [`OpenCause::System`] for other errors.
 pub fn detach(ifindex: u32) -> Result<HostDetached, OpenCause> {
-    // Runs last, so that a program that redirects frames to a host ring gets its frames first.
+    // Attached after all other programs, so that a program that redirects frames to a host ring
+    // gets its frames first.
     let order = BpfLinkFlags::Last;
     let (ingress, egress) = (drop_unmarked(TO_HOST_MARK), drop_unmarked(TO_WIRE_MARK));
     let ingress = attach("slipring_drop_i", &ingress, ifindex, BpfAttachType::TcxIngress, order)?;

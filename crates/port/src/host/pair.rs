@@ -42,11 +42,11 @@ impl HostVethPair {
     fn try_create(iface: &Iface, [to_host, from_host]: [u32; 2]) -> io::Result<Self> {
         let netlink = Netlink::open()?;
         let [kernel, user] = names(std::process::id(), iface.index);
-        // Bound before the link exists, so that no other process thinks that the link is a stale
-        // one.
+        // The name is bound before the link exists, so that no other process takes the link for one
+        // of a killed process.
         let mark = bind_owner_mark(&kernel)?;
-        // `None` if a privilege is missing or the user has too many namespaces; then both ends are
-        // in this namespace.
+        // If a privilege is missing or the user has too many namespaces, this is `None`; then both
+        // ends are in this namespace.
         let user_netns = Netns::new().ok();
         let peer_netns = user_netns.as_ref().map(AsFd::as_fd);
         // The kernel selects a queue for each frame of the host by its flow's hash.
@@ -59,7 +59,7 @@ impl HostVethPair {
         Ok(pair)
     }
 
-    /// Returns the namespace of the kernel's end, which is the calling thread's; `None` if both
+    /// Returns the calling thread's namespace, which is that of the kernel's end; `None` if both
     /// ends are in it.
     pub(super) fn netns(&self) -> Result<Option<Netns>, OpenCause> {
         let current = self.user_netns.as_ref().map(|_| Netns::current());
@@ -151,7 +151,8 @@ fn owner(name: &str) -> Option<u32> {
     pid.parse().ok()
 }
 
-/// Binds a socket whose name is that of the pair. Until it is closed, it marks the pair as in use.
+/// Binds a socket whose name is that of the pair. Until the socket is closed, it marks the pair as
+/// in use.
 fn bind_owner_mark(kernel: &str) -> Result<OwnedFd, Errno> {
     let mark = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     bind(&mark, &SocketAddrUnix::new_abstract_name(format!("slipring/{kernel}").as_bytes())?)?;

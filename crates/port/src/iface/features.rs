@@ -89,9 +89,10 @@ impl super::Iface {
         })
     }
 
-    /// Switches offloads until the guard is dropped. Offloads that already have the wanted state
-    /// are left alone, and so are those that cannot be switched; [`FeatureGuard::refused`] lists
-    /// the latter. If the process is killed, the offloads are not restored.
+    /// Switches offloads until the guard is dropped. Offloads that already have the requested state
+    /// are left alone. Offloads that cannot be switched are also left alone, and
+    /// [`FeatureGuard::refused`] lists them. If the process is killed, the offloads are not
+    /// restored.
     #[must_use]
     pub fn with_features(&self, wanted: &[(Feature, bool)]) -> FeatureGuard {
         let mut guard =
@@ -102,7 +103,8 @@ impl super::Iface {
                 Ok(is) if set_feature(&self.name, feature, on).is_ok() => {
                     guard.changed.push((feature, is));
                 }
-                // The device does not have this offload, so it is off, as wanted.
+                // The device does not have this offload. So the offload is off, which is the
+                // requested state.
                 Err(_) if !on => {}
                 _ => guard.refused.push(feature),
             }
@@ -126,20 +128,21 @@ impl FeatureGuard {
         &self.refused
     }
 
-    /// Returns the offloads that were switched, with the state that they had.
+    /// Returns the offloads that were switched, each with its state before that.
     #[must_use]
     pub fn changed(&self) -> &[(Feature, bool)] {
         &self.changed
     }
 
-    /// Has the guard also restore an offload that another process had switched before.
+    /// Makes the guard also restore an offload that another process has switched. `was` is the
+    /// state before that.
     pub fn also_restore(&mut self, feature: Feature, was: bool) {
         if !self.changed.iter().any(|(known, _)| *known == feature) {
             self.changed.push((feature, was));
         }
     }
 
-    /// Leaves the offloads as they are: another guard restores them.
+    /// Makes this guard restore nothing, because another guard restores the offloads.
     pub fn keep(&mut self) {
         self.changed.clear();
     }

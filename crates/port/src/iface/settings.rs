@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::Feature;
 
-/// The keeper: a process, or a part of this one, that may still change settings of interfaces.
+/// May still change settings of interfaces when this process may not: another process, or a part of
+/// this one. Called the keeper in this module.
 pub trait SettingsRestorer: Debug + Send + Sync {
     /// Switches an offload.
     ///
@@ -39,7 +40,8 @@ pub fn set_settings_keeper(keeper: Box<dyn SettingsRestorer>) -> bool {
     KEEPER.set(keeper).is_ok()
 }
 
-/// If the kernel has refused an operation to this process, lets the keeper do it.
+/// Returns `done`. If this is an error because of missing rights, and there is a keeper, calls
+/// `instead` and returns its result.
 pub(crate) fn or_by_keeper(
     done: io::Result<()>,
     instead: impl FnOnce(&dyn SettingsRestorer) -> io::Result<()>,

@@ -35,7 +35,8 @@ fn padded(name: &str) -> [u8; libc::IFNAMSIZ] {
     bytes
 }
 
-/// Requests that write to the 24 bytes of the union and read nothing from them.
+/// Interface ioctls that only write: the kernel fills the 24 bytes of the union and reads none of
+/// them.
 #[derive(Clone, Copy)]
 enum IfReqQuery {
     Flags = 0x8913,
@@ -194,7 +195,7 @@ pub(super) fn coalescing(socket: &OwnedFd, name: &str) -> io::Result<(u32, u32, 
     Ok((coalesce.rx_usecs, coalesce.rx_frames, coalesce.adaptive_rx != 0))
 }
 
-/// Returns the first registers of the interface's device, as its driver shows them.
+/// Returns the first registers of the interface's device, as its driver reports them.
 pub(super) fn registers(socket: &OwnedFd, name: &str) -> io::Result<Vec<u8>> {
     const ETHTOOL_GREGS: u32 = 0x04;
     let mut registers = EthtoolRegs {

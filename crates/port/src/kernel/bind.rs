@@ -88,7 +88,7 @@ impl KernelBinding {
         self.granted.nr_memsize
     }
 
-    /// Returns the single ring pairs that `rings` selects.
+    /// Returns the ring pairs that `rings` selects, each as a selection of one pair.
     pub(super) fn ring_pairs(&self, rings: RingSelection) -> Vec<RingSelection> {
         let granted = &self.granted;
         // The number is limited, because the device may report an impossible one, and each ring is

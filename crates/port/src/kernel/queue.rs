@@ -25,14 +25,16 @@ pub(super) struct KernelQueue {
     ledger: KernelInFlight,
     /// The slot after the last received frame that was counted.
     rx_seen: SlotIdx,
-    /// A view of the rx ring. The ring's header has the number of frames that a monitor lost.
+    /// A view of the rx ring. If the port is a monitor, the ring's header contains the number of
+    /// frames that it lost.
     rx_view: RingView,
-    /// How many of the frames that a monitor lost are in this queue's counters.
+    /// Number of lost frames of a monitor that are already in this queue's counters.
     lost_seen: u32,
-    /// Whether the port is a monitor. `ended` is whether the port that it watches has ended.
+    /// Whether the port is a monitor. The next field, `ended`, is true once the monitored port has
+    /// ended.
     watches: bool,
     ended: bool,
-    /// The name of the interface; `None` if the port is not that of an interface.
+    /// The name of the interface; `None` if the port does not belong to an interface.
     interface: Option<String>,
     counters: Arc<QueueCounters>,
 }
@@ -42,10 +44,11 @@ pub(super) struct KernelQueue {
 struct KernelInFlight {
     /// For each slot: its length in bytes, and whether a packet ends there.
     slots: Vec<(u32, bool)>,
-    /// The first slot that the device has not returned, and the first slot that was not queued.
+    /// The first slot that the device has not returned. The next field, `queued`, is the first slot
+    /// that was not queued.
     done: SlotIdx,
     queued: SlotIdx,
-    /// Number of packets in the slots between these two.
+    /// Number of packets in the slots from `done` to `queued`.
     in_flight: u64,
 }
 
@@ -89,12 +92,12 @@ impl KernelQueue {
         })
     }
 
-    /// Marks the queue as a monitor's.
+    /// Marks the port as a monitor.
     pub(super) fn watching(self) -> Self {
         Self { watches: true, ..self }
     }
 
-    /// Marks the queue as an interface's.
+    /// Records the name of the interface to which the port belongs.
     pub(super) fn of_interface(self, name: &str) -> Self {
         Self { interface: Some(name.to_owned()), ..self }
     }

@@ -78,7 +78,8 @@ pub fn inject(
     }))
 }
 
-/// What a slot gets back when its frame leaves the delay line.
+/// One slot of a delayed packet: the content that a slot gets when the packet leaves the delay
+/// line.
 #[derive(Debug)]
 struct DelayedSlot {
     buf: OwnedBuf,
@@ -284,7 +285,7 @@ fn packet_slots(ring: &RxRing, waiting: u32) -> Option<u32> {
     last.map(|i| i + 1)
 }
 
-/// Returns the flags that are copied along with a frame.
+/// Returns those of `flags` that are copied along with a frame.
 fn kept(flags: SlotFlags) -> SlotFlags {
     SlotFlags(flags.0 & SlotFlags::MOREFRAG.0)
 }

@@ -33,7 +33,7 @@ pub trait Observer: Send {
         more: bool,
     ) -> Result<(), RunError>;
 
-    /// Returns the number of packets of this queue that were shown, but could not be stored.
+    /// Returns the number of packets of this queue that the observer was shown but could not store.
     fn lost(&self) -> u64 {
         0
     }

@@ -32,10 +32,11 @@ pub struct NativeEnd {
     kick: Doorbell,
     /// A descriptor that is readable when a doorbell rings, or when the daemon has ended.
     wakes: OwnedFd,
-    /// The ring whose timestamp each rx sync sets; `None` if the user's rings get no timestamps.
+    /// The ring whose timestamp each rx sync sets; `None` if the user's rings have no timestamps.
     timestamped: Option<RingView>,
     idle_syncs: u32,
-    /// Must be dropped last, since closing the connection returns everything to the daemon.
+    /// The connection to the daemon. Must be dropped last, because closing it returns the rings and
+    /// the memory to the daemon.
     client: NativeClient,
 }
 
@@ -193,7 +194,7 @@ impl NativeEnd {
     #[cold]
     fn handle_sync_error(&mut self, why: HostedSyncError) -> Result<(), RunCause> {
         match why {
-            // Another party is syncing the half, and it will move all pending slots.
+            // Another process or thread is syncing the half, and will move all pending slots.
             HostedSyncError::Busy => self.handle_report(SyncReport::default()),
             HostedSyncError::Reinit(reinit) => Err(SyncFault::from(reinit).into()),
             HostedSyncError::HostOnly | HostedSyncError::Corrupt => Err(corrupt_error(why)),
@@ -228,8 +229,8 @@ impl NativeEnd {
             tx.half.signs().clear_guest_sleep();
             tx.doorbell.clear();
         }
-        // The daemon's end may have been the reason for the wakeup, so the next idle sync checks
-        // whether it still exists.
+        // The end of the daemon may have caused the wakeup, so the next idle sync checks whether
+        // the daemon still exists.
         self.idle_syncs = PROBE_AFTER_IDLE_SYNCS - 1;
     }
 }

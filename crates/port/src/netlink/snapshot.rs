@@ -61,7 +61,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
-    /// Sets what an administrator calls a link.
+    /// Sets the alias of a link (`ip link set alias`).
     ///
     /// # Errors
     /// The kernel's error.
@@ -71,7 +71,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
-    /// Returns what an administrator calls a link; `None` if nothing.
+    /// Returns the alias of a link (`ip link set alias`); `None` if it has none.
     ///
     /// # Errors
     /// The kernel's error.
@@ -102,7 +102,8 @@ impl Netlink {
         })?;
         let mut routes = self.routes_by(AddressFamily::Inet, index)?;
         routes.extend(self.routes_by(AddressFamily::Inet6, index)?);
-        // A gateway is accepted only once there is a route to it.
+        // The kernel accepts a gateway only once there is a route to it, so routes without a
+        // gateway come first.
         routes.sort_by_key(has_gateway);
         let has_default_route =
             routes.iter().any(|route| route.header.destination_prefix_length == 0);

@@ -7,7 +7,7 @@ use netlink_sys::protocols::NETLINK_GENERIC;
 
 use super::request::{RequestScope, attribute, attributes, first, request_all};
 
-/// Number of generic netlink's control family. The next constant is its command
+/// Message type of generic netlink's control family. The next constant is its command
 /// `CTRL_CMD_GETFAMILY`.
 const CONTROL: u16 = 16;
 const GET_FAMILY: u8 = 3;
@@ -40,7 +40,7 @@ impl XdpFeatures {
         self.has(Self::BASIC | Self::REDIRECT)
     }
 
-    /// Returns whether AF_XDP sockets need no copy.
+    /// Returns whether the driver supports zero-copy AF_XDP sockets.
     #[must_use]
     pub const fn zero_copy(self) -> bool {
         self.redirects() && self.has(Self::ZERO_COPY)

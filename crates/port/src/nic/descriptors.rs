@@ -45,8 +45,9 @@ pub trait RxDescriptorRings {
     /// Moves a frame to byte 0 of its buffer, if the device put it elsewhere in the buffer.
     fn settle(&self, region: &Region, descriptor: RxDescriptor);
 
-    /// Returns the first bytes of a part that the device has stored elsewhere; the others are at the
-    /// start of the buffer, and are moved to make room for them.
+    /// Returns the first bytes of a part, if the device has stored them outside the buffer. The
+    /// other bytes are then at the start of the buffer, and the caller moves them to make room for
+    /// these.
     #[inline(always)]
     fn head(&self, _descriptor: RxDescriptor) -> &[u8] {
         &[]
@@ -65,8 +66,8 @@ pub(crate) trait ResumableRxRings: RxDescriptorRings {
     /// Skips the filled descriptors that a program has read; returns their number.
     fn resume_read(&mut self) -> Result<u32, CorruptWords>;
 
-    /// Returns two positions, which count on beyond the ring's size: of the next buffer to be
-    /// posted, and of the next descriptor to be read.
+    /// Returns two positions: of the next buffer to be posted, and of the next descriptor to be
+    /// read. They do not wrap at the end of the ring, but only at 2^32.
     fn positions(&self) -> [u32; 2];
 }
 
@@ -82,8 +83,8 @@ pub trait TxDescriptorRings {
     /// Returns whether `count` more descriptors fit.
     fn has_room(&mut self, count: u32) -> bool;
 
-    /// Frames with fewer bytes are shown to [`Self::inspect`] before they are pushed; at most
-    /// [`MAX_INSPECTED`]. 0: none.
+    /// Frames shorter than this number of bytes are shown to [`Self::inspect`] before they are
+    /// pushed. At most [`MAX_INSPECTED`]; 0 if no frames are shown.
     #[inline(always)]
     fn inspects_below(&self) -> u32 {
         0
@@ -103,7 +104,8 @@ pub trait TxDescriptorRings {
     /// Makes queued descriptors visible to the device.
     fn publish(&mut self);
 
-    /// Returns how many completions can be read. A buffer whose tail was queued too has two.
+    /// Returns how many completions can be read. A buffer whose tail was also queued has two
+    /// completions.
     fn refresh_completed(&mut self) -> u32;
 
     /// Returns the buffer of the `i`-th completion.
@@ -122,7 +124,7 @@ pub(crate) trait ResumableTxRings: TxDescriptorRings {
     /// Skips the completions that a program has read; returns their number.
     fn resume_completed(&mut self) -> Result<u32, CorruptWords>;
 
-    /// Returns two positions, which count on beyond the ring's size: of the next descriptor to be
-    /// queued, and of the next completion to be read.
+    /// Returns two positions: of the next descriptor to be queued, and of the next completion to be
+    /// read. They do not wrap at the end of the ring, but only at 2^32.
     fn positions(&self) -> [u32; 2];
 }

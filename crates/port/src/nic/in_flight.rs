@@ -71,7 +71,8 @@ impl InFlight {
     }
 
     /// Records that the kernel has completed one part of a buffer. Returns the buffer's state once
-    /// all its parts are complete, `None` before. An error means that the buffer was not in flight.
+    /// all its parts are complete, `None` before that. Returns an error if the buffer was not in
+    /// flight.
     #[inline(always)]
     pub(crate) fn complete(
         &mut self,

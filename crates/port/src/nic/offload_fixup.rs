@@ -64,7 +64,7 @@ impl OffloadFixup {
         }
     }
 
-    /// Checks a copy of the headers. Only if the checksum is incomplete, reads the frame itself.
+    /// Checks a copy of the headers, and reads the frame itself only if its checksum is incomplete.
     #[inline(always)]
     fn judge(&mut self, frame: SharedBuf<'_>) {
         let mut head = [0; HEAD];

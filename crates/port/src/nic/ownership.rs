@@ -55,8 +55,8 @@ pub(crate) struct SyncOwnership {
 pub(crate) struct CorruptWords;
 
 impl SyncOwnership {
-    /// Creates the words. At first they admit no program. `None` if the region has no space for
-    /// them.
+    /// Creates the words. At first, only this process may sync. `None` if the region has no space
+    /// for them.
     pub(crate) fn new(region: &Arc<Region>) -> Option<Self> {
         let cell = PersistentWords::new(region).ok()?;
         let mut turns =
@@ -69,9 +69,9 @@ impl SyncOwnership {
         self.words.offset()
     }
 
-    /// Sets the number of the program to which the queue is lent; 0 for none. A program that closed
-    /// its port without calling its library detects by this word that the queue is no longer lent
-    /// to it.
+    /// Sets the number of the program to which the queue is lent; 0 if it is not lent. A program
+    /// may have closed its port without a call of its library. Then the library detects by this
+    /// word that the queue is no longer lent to the program.
     pub(crate) fn set_holder(&self, client_id: u32) {
         for direction in [SyncDirection::Tx, SyncDirection::Rx] {
             self.words.cell(direction, OwnershipWord::Holder).release(client_id.into());
@@ -88,8 +88,8 @@ impl SyncOwnership {
         }
     }
 
-    /// While `down` is true, programs must leave each sync to the host. After that they may sync
-    /// each direction again once it was released.
+    /// While `down` is true, programs must leave each sync to the host. Once `down` is false again,
+    /// programs may sync each direction after this process has released it.
     pub(crate) fn set_down(&mut self, down: bool) {
         self.down = down;
         if down {
@@ -129,7 +129,7 @@ impl SyncOwnership {
         self.words.cell(direction, OwnershipWord::Owner).release(HOST_OWNER);
     }
 
-    /// Returns what programs have counted since the last call.
+    /// Returns what programs have sent, received and dropped since the last call.
     pub(crate) fn take_counts(&mut self, direction: SyncDirection) -> ClientCounts {
         let read = |name| self.words.cell(direction, name).load_relaxed();
         let now = ClientCounts {
@@ -256,7 +256,8 @@ mod tests {
         }
     }
 
-    /// The exchange `slot[k] = old; slot[at] = new` was interrupted after its first half.
+    /// In the exchange `slot[k] = old; slot[at] = new`, the process was killed after the first
+    /// step.
     #[test]
     fn a_buffer_that_was_being_exchanged_is_found_again() {
         let region = region();

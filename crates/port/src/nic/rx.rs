@@ -26,8 +26,8 @@ pub struct RxSide {
     /// Spare buffers, for super-frames whose segments need more buffers than the super-frame had.
     reserve: Vec<BufIdx>,
     reserve_size: usize,
-    /// Distance from the tail to the slot in which a buffer that arrived out of order was last
-    /// found. The next search starts there.
+    /// Distance, in slots, from the tail to the slot in which a buffer that arrived out of order
+    /// was last found. The next search starts there.
     ahead: u32,
     fixup: OffloadFixup,
     /// The new tail of the ring. During a sync, it is ahead of the tail that the application sees.
@@ -51,8 +51,8 @@ impl RxSide {
         let mut side = Self {
             posted: PostedBufs::new(ring.region().num_bufs()),
             reserve_size,
-            // The capacity is enough for the buffers of a super-frame, so that no allocation
-            // happens later.
+            // Reserves capacity for the buffers of a super-frame, so that no memory is allocated
+            // later.
             reserve: Vec::with_capacity(2 * reserve_size),
             ahead: reserve,
             fixup: finisher,
@@ -248,8 +248,8 @@ impl RxSide {
         }
     }
 
-    /// Puts `slot` at the tail, although a later slot has its buffer. The later slot gets the
-    /// buffer that was at the tail.
+    /// Puts `slot` at the tail, although the buffer that it names is in a later slot. That later
+    /// slot gets the buffer that was at the tail.
     fn put_out_of_turn(&mut self, slot: Slot) {
         let names = |ahead: u32| self.ring.slot(self.ring.add(self.tail, ahead)).buf == slot.buf;
         let last = Some(self.ahead)
@@ -339,8 +339,8 @@ impl RxSide {
             self.discard(ends, first, parts, DropCause::RxTooLong);
             return true;
         }
-        // The packet waits if the reserve is too small. Buffers of slots that the program has
-        // released refill the reserve before that.
+        // The packet waits if the ring or the reserve has too few buffers. The buffers of slots
+        // that the program releases refill the reserve first.
         if slots > self.free_slots || slots > self.reserve.len() as u32 + parts {
             return false;
         }

@@ -16,7 +16,7 @@ use crate::stats::QueueCounters;
 const SLOTS: u32 = 64;
 const BUF_SIZE: u32 = 2048;
 
-/// A device whose descriptors are lists of addresses, as a NIC has them.
+/// A device whose descriptors are lists of addresses, like those of a NIC.
 struct FakeDevice {
     dma: FakeDma,
     pending: Vec<u64>,
@@ -139,8 +139,8 @@ fn frames_arrive_in_the_device_s_order_and_every_buffer_stays_with_one_owner() {
         assert!((0..3).all(|i| u32::from(app.slot(i).unwrap().len) == 60 + round as u32));
         app.advance(3);
         assert!(!side.sync(&mut device).unwrap(), "nothing has come since");
-        // A ring of 64 slots has 63 for frames: one is never released. The buffers of slots that
-        // were read are posted again.
+        // A ring of 64 slots holds 63 frames, because one slot always stays empty. The buffers of
+        // slots that were read are posted again.
         assert!(device.queued.iter().all(|address| all.contains(address)));
     }
     assert_eq!(counters.snapshot().rx.packets, 9);

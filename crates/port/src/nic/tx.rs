@@ -195,8 +195,8 @@ impl TxSide {
     }
 
     /// Returns the number of packets that the kernel has completed since the side was created. It
-    /// tells whether a device makes progress: while as many packets are queued as complete,
-    /// [`Self::packets_out`] stays the same.
+    /// shows whether a device makes progress. [`Self::packets_out`] does not: it stays the same
+    /// while as many packets are queued as are completed.
     pub fn packets_done(&self) -> u64 {
         self.packets_done
     }
@@ -335,7 +335,7 @@ impl TxSide {
         self.packets_out += 1;
     }
 
-    /// Shows the device a copy of a short packet, if it wants to see such ones.
+    /// Shows the device a copy of a short packet, if the device inspects packets of this length.
     fn show(&mut self, ends: &mut impl TxDescriptorRings, chain: TxChain) {
         let mut bytes = [0; MAX_INSPECTED as usize];
         let (mut len, mut at) = (0, chain.from);

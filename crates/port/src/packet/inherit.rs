@@ -18,11 +18,13 @@ use crate::port::Port;
 use crate::queue::Queue;
 use crate::succession::InheritedSocket;
 
-/// Opens a shared port that receives by these sockets, one for each queue, with what is in their
-/// rings. The sockets keep their filters and their group. Sending sockets are this port's own.
+/// Opens a shared port that receives through these sockets, one for each queue. It also receives
+/// the frames that are already in their rings. The sockets keep their filters and their group. The
+/// port creates the sockets that send.
 ///
 /// Only one process may read a socket's ring: before the first sync,
-/// [`resume_ring`](crate::Queue::resume_ring) says where the other one has stopped.
+/// [`resume_ring`](crate::Queue::resume_ring) must be called with the position at which the other
+/// process has stopped.
 ///
 /// # Errors
 /// As [`open`](super::open); also if a socket has no such ring.
@@ -45,8 +47,9 @@ fn open_queues(
 ) -> Result<Port, OpenCause> {
     let iface = Iface::find(ifname)?;
     let mut queues: Vec<Box<dyn Queue>> = Vec::new();
-    // The other process may still have AF_XDP sockets on the queues, which excludes others: these send by
-    // `sendmmsg`, also after it has ended.
+    // The other process may still have AF_XDP sockets on the queues; then no other AF_XDP socket
+    // can use them. In that case, this port sends by `sendmmsg`, and continues to do so after the
+    // other process has ended.
     let senders = senders(&iface, None, region, options, sockets.len()).map_err(refused)?;
     for (inherited, sender) in sockets.into_iter().zip(senders) {
         let receiver = RxSocket::inherit(inherited.socket, inherited.ring).map_err(refused)?;

@@ -177,12 +177,14 @@ fn accept(inlet: &mut RxFiller<'_>, frame: RxFrame<'_>, slots: u32) {
     } else if bytes.len() == len as usize {
         inlet.deliver(RawPacket { bytes, vnet: &vnet, tag });
     } else if !queued {
-        // The frame was too long for the ring, and the socket's queue was full.
+        // The frame was too long for the socket's ring, and its bytes were lost because the
+        // socket's queue was full.
         inlet.drop_one(DropCause::RxNoBuffer);
     }
 }
 
-/// Delivers a frame that waits in the socket's queue; the ring has only the beginning of it.
+/// Delivers a frame that waits in the socket's queue, because the socket's ring has only the
+/// beginning of the frame.
 #[cold]
 fn accept_queued(inlet: &mut RxFiller<'_>, socket: BorrowedFd<'_>, stash: &mut [u8], slots: u32) {
     let received = sys::receive(socket, stash);
@@ -234,7 +236,7 @@ fn send(
     Ok(done)
 }
 
-/// Sends what a ring has. While the interface is down, frames wait.
+/// Sends the frames of a ring. While the interface is down, the frames wait.
 #[inline]
 fn send_by_xdp(sender: &mut XdpSender, link: &mut LinkWatch) -> Result<(), RunCause> {
     match sender.sync() {

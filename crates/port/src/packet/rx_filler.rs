@@ -6,7 +6,7 @@ use slipring_wire::offload::{Gso, Segmenter, VnetForm, VnetHeader, complete_at};
 
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
-/// Bytes of the two addresses, after which a VLAN tag is inserted.
+/// Length of the two MAC addresses in bytes. A VLAN tag is inserted after them.
 const MAC_ADDRESSES_LEN: usize = 12;
 /// Bytes of a VLAN tag.
 const VLAN_TAG_LEN: u32 = 4;

@@ -193,9 +193,10 @@ pub(super) fn fanout_new(socket: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(group as u32 & 0xffff)
 }
 
-/// Joins a group that [`fanout_new`] created. A frame goes to the member that joined as number
-/// "queue mapping modulo members", the creator being number 0. The mapping is the receive queue
-/// plus one; on devices that do not record the queue it is 0, or a value left by the sender.
+/// Joins a group that [`fanout_new`] created. A frame goes to the member whose number is the
+/// frame's queue mapping modulo the number of members. Members are numbered in the order in which
+/// they joined; the creator is number 0. The mapping is the receive queue plus one; on devices that
+/// do not record the queue it is 0, or a value left by the sender.
 pub(super) fn fanout_join(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> {
     SocketSetting::Fanout.set(socket, fanout(group))
 }
@@ -271,15 +272,16 @@ pub(super) fn filter(
     attach(socket, &mut [&from_wire, &in_vlan[..], rest].concat())
 }
 
-/// Instructions that go on with the next one after them if the frame has one of these VLAN
-/// identifiers. The kernel takes the outermost tag out of each frame before a filter sees it.
+/// Returns instructions that reject the frame unless it has one of these VLAN identifiers;
+/// otherwise the next instruction runs. Before a filter sees a frame, the kernel takes the
+/// outermost tag out of it.
 fn has_vlan_id(ids: &[u16]) -> Vec<libc::sock_filter> {
     const PRESENT: u32 = (libc::SKF_AD_OFF + 48) as u32;
     const TAG: u32 = (libc::SKF_AD_OFF + 44) as u32;
     let none = op(RETURN, 0, 0, 0);
     let mut code = vec![op(LOAD, 0, 0, PRESENT), op(JUMP_EQUAL, 0, 1, 0), none];
     code.extend([op(LOAD, 0, 0, TAG), op(AND, 0, 0, 0xfff)]);
-    // `MAX_VLAN_IDS` keeps the distance within a byte.
+    // The jump distance is a byte. `MAX_VLAN_IDS` is small enough for that.
     code.extend((0..ids.len()).map(|at| op(JUMP_EQUAL, (ids.len() - at) as u8, 0, ids[at].into())));
     code.push(none);
     code
@@ -362,8 +364,8 @@ struct AuxMessage {
 
 const _: () = assert!(offset_of!(AuxMessage, data) == size_of::<libc::cmsghdr>());
 
-/// Receives a frame that was too long for the ring, with its offload header. Returns EMSGSIZE if it
-/// is too long for `buffer` too.
+/// Receives a frame that was too long for the ring, with its offload header. Returns EMSGSIZE if
+/// the frame is also too long for `buffer`.
 pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<ReceivedFrame> {
     // SAFETY: both are made of numbers, for which zeros are valid.
     let mut aux: AuxMessage = unsafe { MaybeUninit::zeroed().assume_init() };

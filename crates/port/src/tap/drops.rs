@@ -2,11 +2,12 @@
 //! towards the port was full.
 //!
 //! Only the device's own counters show them. They are read in the network namespace of the device.
-//! That need not be this thread's, because a device may be moved after it was opened.
+//! This may be another namespace than this thread's, because a device may be moved after it was
+//! opened.
 //!
-//! The thread that moves frames reads them. So they are not read by rtnetlink: the kernel has one
-//! lock for the links of all namespaces, which any process may keep for seconds. The list in
-//! `/proc` needs no lock.
+//! The thread that moves frames reads them, so reading must not block. rtnetlink could block: the
+//! kernel has one lock for the links of all namespaces, which any process may hold for seconds. The
+//! list in `/proc` needs no lock.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -28,11 +29,11 @@ const TX_DROPPED: usize = 11;
 pub(super) struct HostDrops {
     index: u32,
     name: String,
-    /// `None` if there is no `/proc`.
+    /// The list of devices with their counters; `None` if there is no `/proc`.
     devices: Option<DeviceList>,
     /// Whether the device is in a namespace that this process may not enter.
     unreachable: bool,
-    /// The last value of the device's counter.
+    /// The value of the device's counter when counting started.
     last_count: u64,
 }
 
@@ -48,7 +49,7 @@ impl HostDrops {
     }
 
     /// Returns how many frames were dropped since the start; `None` if the device cannot be found.
-    /// Only once after the device was moved does this wait for the kernel's lock of links.
+    /// This waits for the kernel's lock of links only in the first call after the device was moved.
     pub(super) fn take_new(&mut self, tun: BorrowedFd<'_>) -> Option<u64> {
         if self.read_here().is_some() {
             self.unreachable = false;
@@ -76,7 +77,8 @@ impl HostDrops {
     }
 }
 
-/// The devices of one network namespace, whichever namespace the reader is in.
+/// The devices of one network namespace with their counters. The list stays that of this namespace,
+/// whichever namespace the reading thread is in.
 #[derive(Debug)]
 struct DeviceList {
     socket: OwnedFd,
@@ -94,7 +96,7 @@ impl DeviceList {
         let mut text = String::new();
         self.list.rewind().ok()?;
         self.list.read_to_string(&mut text).ok()?;
-        // A name may contain a colon, the numbers do not.
+        // The name of a device may contain a colon, but the numbers after it do not.
         let mut rows = text.lines().filter_map(|row| row.trim_start().rsplit_once(':'));
         let (_, counters) = rows.find(|(device, _)| *device == name)?;
         counters.split_ascii_whitespace().nth(TX_DROPPED)?.parse().ok()

@@ -16,7 +16,7 @@ use crate::link_watch::LinkWatch;
 use crate::queue::{Queue, QueueRings, TxWait, WaitFds};
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
-/// Maximum number of bytes of a frame beyond its first buffer.
+/// Size of the buffer for the part of a frame that does not fit its first slot, in bytes.
 const OVERFLOW: usize = 66 << 10;
 
 pub(super) struct TapQueue {
@@ -29,7 +29,7 @@ pub(super) struct TapQueue {
     writer: TapWriter,
     gather: GatherList,
     limits: TapLimits,
-    /// The part of a frame that did not fit its first buffer.
+    /// The part of a frame that did not fit its first slot.
     overflow: Vec<u8>,
     /// Reads the device's own drop counter; only for the first queue of the device.
     host_drops: Option<HostDrops>,
@@ -100,8 +100,8 @@ impl TapQueue {
     }
 
     /// Sends frames that waited until the device is up. A write finds out whether the device is up;
-    /// this works even after the device was moved to another namespace. The kernel is asked only if
-    /// an interface that is down ends the port.
+    /// this works even after the device was moved to another namespace. The kernel is asked for the
+    /// link state only if the port must fail when its interface is down.
     #[cold]
     fn check_link(&mut self) -> Result<(), RunError> {
         let asked = if self.link.ends_when_down() { self.link.query() } else { Ok(false) };

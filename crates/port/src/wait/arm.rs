@@ -1,4 +1,4 @@
-//! Lets the caller sleep by itself, on the waiter's descriptor and others.
+//! Lets the caller sleep outside of the waiter: in a poll of the waiter's descriptor and others.
 
 use super::{WaitSet, Waiter, poll_queues};
 use crate::clock::Nanos;
@@ -9,8 +9,8 @@ use crate::error::RunError;
 pub enum ArmResult {
     /// A queue has what the caller waits for, or has just ended: do not sleep.
     Ready,
-    /// Nothing is ready: sleep, but not longer than until this time ([`crate::now`]), if there is
-    /// one.
+    /// Nothing is ready: the caller may sleep until this time ([`crate::now`]); `None` for no
+    /// limit.
     Until(Option<Nanos>),
 }
 

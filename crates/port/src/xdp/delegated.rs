@@ -58,7 +58,7 @@ pub struct DelegatedXdpQueue {
     pub rx: Option<DelegatedRx>,
 }
 
-/// The words of a queue, in the memory that the program maps.
+/// The ownership words of a queue, in the memory that the program maps.
 type Words = AttachedWords<2>;
 
 impl DelegatedXdpQueue {
@@ -114,7 +114,8 @@ impl DelegatedXdpQueue {
     }
 }
 
-/// The state that both directions of a queue share: the words, the program's number and the socket.
+/// The state that both directions of a queue share: the ownership words, the program's number and
+/// the socket.
 #[derive(Debug, Clone)]
 struct QueueClient {
     words: Arc<Words>,

@@ -15,7 +15,7 @@ use crate::nic::{
     TxDescriptorRings, TxSide,
 };
 
-/// Descriptor option: the packet continues in the next one.
+/// Descriptor option: the packet continues in the next descriptor.
 const CONTINUED: u64 = libc::XDP_PKT_CONTD as u64;
 
 /// The receive rings. They are separate from the transmit rings, so that each direction can be lent

@@ -46,15 +46,15 @@ pub(super) enum VlanHandling {
 #[derive(Debug)]
 pub(super) struct XdpHook {
     map: BpfMap,
-    /// Keeps the program attached; `None` if the map's owner does.
+    /// The link that keeps the program attached; `None` if the caller has attached the program.
     _link: Option<BpfLink>,
     pub(super) attach_mode: XdpAttachMode,
     pub(super) vlan: VlanHandling,
     pub(super) frags: bool,
 }
 
-/// The XDP programs that this process has attached, by device. A key also has the network
-/// namespace, because an index is only unique within one.
+/// The XDP programs that this process has attached, by device. The key of a device also contains
+/// its network namespace, because an interface index is unique only within a namespace.
 static HOOKS: Mutex<Vec<(DeviceKey, Weak<XdpHook>)>> = Mutex::new(Vec::new());
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,12 +218,12 @@ fn reinsert_tag_program(kernel_function: i32) -> BpfCode {
 const PROTO_STACK_OFFSET: i16 = -8;
 const TCI_STACK_OFFSET: i16 = -4;
 
-/// Writes the frame's VLAN tag to the BPF stack. Sets `R0` to 0 if the frame has one.
+/// Writes the frame's VLAN tag to the BPF stack. Sets `R0` to 0 if the frame has a tag.
 fn read_tag(program: &mut Assembler, kernel_function: i32) {
     program.put_all([
         mov(BpfReg::R1, BpfReg::R6),
-        // The kernel function writes the protocol and the tag to these addresses; the verifier
-        // requires them to be initialised.
+        // The kernel function writes the protocol and the tag to these addresses. The verifier
+        // requires the memory to be initialised.
         store_imm(AccessWidth::Word, BpfReg::R10, PROTO_STACK_OFFSET, 0),
         store_imm(AccessWidth::Word, BpfReg::R10, TCI_STACK_OFFSET, 0),
         mov(BpfReg::R2, BpfReg::R10),

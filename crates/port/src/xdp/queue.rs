@@ -71,7 +71,7 @@ pub(super) struct XdpQueue {
     link: LinkWatch,
     gated: bool,
     max_slot_len: u32,
-    /// The state of a queue that can be lent; `None` before the first loan.
+    /// The ownership words and counts of a queue that can be lent; `None` before the first loan.
     ownership: Option<SyncOwnership>,
     counters: Arc<QueueCounters>,
     device: Arc<XdpDevice>,
@@ -145,8 +145,8 @@ impl XdpQueue {
         self.check(after == 0 || after != before)
     }
 
-    /// Returns whether the interface to which the kernel would redirect the frames is down. Checked
-    /// before each batch, since the kernel does not report that it lost them.
+    /// Returns whether the interface to which the kernel would redirect the frames is down. This is
+    /// checked before each batch, because the kernel does not report the frames that it loses then.
     fn is_gated_down(&mut self) -> Result<bool, RunCause> {
         self.link.read_events();
         self.refresh_link()?;
@@ -154,7 +154,8 @@ impl XdpQueue {
     }
 
     /// Checks whether the interface still exists: after a wakeup, and from time to time while no
-    /// frames move. If the interface no longer exists, the socket reports no error.
+    /// frames move. This is necessary because the socket reports no error when the interface has
+    /// disappeared.
     #[inline(always)]
     fn check(&mut self, moved: bool) -> Result<(), RunCause> {
         if moved {
@@ -168,8 +169,8 @@ impl XdpQueue {
         Ok(())
     }
 
-    /// Asks the kernel for the state of the interface, and tells the borrower of the queue, if it
-    /// is lent.
+    /// Asks the kernel for the state of the interface. If the queue is lent, also passes the state
+    /// on to the borrowing program.
     #[cold]
     fn probe(&mut self) -> Result<(), RunCause> {
         self.idle_syncs = 0;
@@ -180,8 +181,8 @@ impl XdpQueue {
         if health? { self.resume() } else { Ok(()) }
     }
 
-    /// Returns whether the interface has come up. The socket itself only reports the state of its
-    /// own interface.
+    /// Returns whether the interface that `link` watches has come up. The socket reports only the
+    /// state of its own interface, which may be another one.
     fn refresh_link(&mut self) -> Result<bool, RunCause> {
         let news = self.link.take_changed();
         match self.gated {
@@ -191,8 +192,8 @@ impl XdpQueue {
         }
     }
 
-    /// Sends frames that waited until the interface is up. If the queue is lent, the program that
-    /// syncs it does that.
+    /// Sends frames that waited until the interface is up. If the queue is lent, the borrowing
+    /// program sends them.
     #[cold]
     fn resume(&mut self) -> Result<(), RunCause> {
         if self.ownership.is_some() {
@@ -326,9 +327,9 @@ impl QueueLender for XdpQueue {
                 continue;
             };
             turns.force_acquire(direction);
-            // The program may have ended in the middle of a sync. Whatever it had not published
-            // counts as not done. If the words are impossible, nothing is adopted, and the next
-            // sync reports that.
+            // The program may have ended in the middle of a sync. What it had not published is
+            // ignored. If the words are impossible, nothing is adopted, and the next sync reports
+            // that.
             if self.resync(direction).is_ok() {
                 match direction {
                     SyncDirection::Tx => self.tx_side.rebuild_in_flight(&mut self.socket.tx),
@@ -343,7 +344,7 @@ impl QueueLender for XdpQueue {
         if let Some(turns) = &mut self.ownership {
             turns.set_host_only(keep);
         }
-        // Publishes the ring positions, and whether the program may continue from them.
+        // This publishes the ring positions, and whether the program may sync from there.
         self.catch_up();
         self.ownership.as_ref().is_none_or(SyncOwnership::is_free)
     }
@@ -417,8 +418,8 @@ impl Queue for XdpQueue {
         self.catch_up();
         let Ok(kernel) = sys::statistics(self.socket.fd()) else { return };
         // The kernel counts two causes in one counter: no buffer, and a frame that is too long.
-        // With chains, no frame is too long. Without them, the number of failed buffer lookups is
-        // an upper bound of the frames that found no buffer.
+        // With chains, no frame is too long. Without chains, at most as many frames found no buffer
+        // as buffer lookups failed.
         let looks = if self.chains { u64::MAX } else { kernel.rx_fill_ring_empty_descs };
         let no_buffer = looks.min(kernel.rx_dropped);
         self.counters.set_dropped(DropCause::RxNoBuffer, no_buffer);

@@ -13,7 +13,7 @@ pub(super) struct Producer<const W: usize> {
     /// Index of the next entry to be written; published by [`Self::publish`].
     next: u32,
     published: u32,
-    /// The kernel's index when it was last read.
+    /// The kernel's consumer index when it was last read.
     consumed: u32,
 }
 
@@ -71,7 +71,8 @@ impl<const W: usize> Producer<W> {
         self.published.wrapping_sub(self.consumed)
     }
 
-    /// Returns whether published entries wait for the kernel, including those of a borrower.
+    /// Returns whether published entries, including those of a borrower, wait to be taken by the
+    /// kernel.
     pub(super) fn is_stuck(&self) -> bool {
         self.ring.producer().load(Ordering::Relaxed) != self.ring.consumer().load(Ordering::Acquire)
     }
@@ -116,7 +117,7 @@ impl<const W: usize> Producer<W> {
 pub(super) struct Consumer<const W: usize> {
     ring: SharedRing<W>,
     next: u32,
-    /// The kernel's index when it was last read.
+    /// The kernel's producer index when it was last read.
     produced: u32,
 }
 

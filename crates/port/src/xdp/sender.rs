@@ -28,7 +28,8 @@ use crate::nic::{TxLimits, TxSide};
 use crate::options::OpenOptions;
 use crate::stats::QueueCounters;
 
-/// Time after which frames are offered again that the device had no space for.
+/// How long to wait, in ns, before frames for which the device had no space are offered to it
+/// again.
 const RETRY_AFTER_NS: Nanos = 1_000_000;
 
 /// A bound socket, to which no slots belong yet.
@@ -56,10 +57,10 @@ pub(crate) fn senders(
 }
 
 impl UnusedSender {
-    /// Sends the frames of a ring from now on.
+    /// Makes this socket send the frames of `ring`.
     pub(crate) fn with_ring(self, ring: KernRing, counters: Arc<QueueCounters>) -> XdpSender {
-        // The kernel does not compare the length with the MTU, which may change. A frame that is
-        // longer than the MTU is the caller's mistake.
+        // The kernel does not compare a frame's length with the MTU, which may change meanwhile.
+        // The caller must send no longer frames.
         let limits = TxLimits { packet: u32::MAX, chains: self.chains, enabled: true };
         XdpSender { socket: self.socket, side: TxSide::new(ring, limits, counters) }
     }
@@ -76,7 +77,8 @@ impl XdpSender {
     /// Returns whether the kernel has completed any since the last call.
     ///
     /// # Errors
-    /// [`RunCause::WentDown`] while the interface is down: then frames wait. Others are lasting.
+    /// [`RunCause::WentDown`] while the interface is down: then frames wait. Other errors end the
+    /// port.
     pub(crate) fn sync(&mut self) -> Result<bool, RunCause> {
         let before = self.side.packets_done();
         let (fd, zero_copy) = (self.socket.fd.as_fd(), self.socket.zero_copy);

@@ -1,4 +1,4 @@
-//! Finds the best mode that a device supports, and binds its queues in it.
+//! Finds the best mode that a device supports, and binds the device's queues in this mode.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,7 +17,7 @@ use crate::options::{OpenOptions, XdpMode};
 
 /// Minimum number of entries of a kernel ring.
 const MIN_RING_SIZE: u32 = 64;
-/// Number of bytes, rounded up, that the kernel counts for one frame in flight.
+/// Send buffer space that the kernel counts for one frame in flight, rounded up, in bytes.
 const SEND_BUFFER_BYTES_PER_FRAME: u32 = 4096;
 
 /// How sockets are bound.
@@ -48,7 +48,8 @@ pub(super) fn open_queues(
     let attempt = SetupAttempt { iface, queues, region, options };
     let attached = given.as_ref().map(|hook| hook.attach_mode);
     let mut hook = given.or_else(|| XdpHook::existing(iface.index));
-    // This error is reported if no mode is left to try.
+    // The initial value is reported if no mode could be tried at all; later this is the error of
+    // the last mode.
     let mut last = io::Error::other(format!(
         "buffers of {} bytes cannot be read without a copy; those of 2048 or 4096 can",
         region.buf_size()
@@ -61,8 +62,8 @@ pub(super) fn open_queues(
             Err(SetupFailure::Refused(error, kept)) => (last, hook) = (error, kept),
         }
     }
-    // Some drivers have queues only while the interface is up. All modes are tried before this
-    // error is returned, because another mode may need fewer queues.
+    // Some drivers have queues only while the interface is up. This error is returned only after
+    // all modes were tried, because another mode may need fewer queues.
     if last.raw_os_error() == Some(libc::ENETDOWN) {
         return Err(OpenCause::Down { ifname: iface.name.clone() });
     }
@@ -98,7 +99,7 @@ pub(super) fn bind_senders(
 /// Returns the modes to try, best first. Zero-copy is among them only if chunks are aligned.
 fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
     // Zero-copy fails on software devices, except virtio, which has hardware rings. It is not tried
-    // there, because registering a region takes long.
+    // on the others, because registering a region takes long.
     let hopeless = iface.is_software() && iface.driver != "virtio_net";
     let native = |zero_copy| (XdpAttachMode::Native, zero_copy);
     let attempts: &[(XdpAttachMode, bool)] = match wanted {

@@ -29,8 +29,8 @@ pub(super) struct UnboundSocket {
 }
 
 impl UnboundSocket {
-    /// Creates a socket for a port in `region`. It registers the region as its memory, unless
-    /// `shares` says that it will share the memory of another socket.
+    /// Creates a socket for a port in `region`. If `shares` is true, the socket will share the
+    /// memory of another socket; otherwise the region is registered as its memory.
     pub(super) fn new(region: &Region, shares: bool, slots: u32) -> io::Result<Self> {
         let mut umem = Umem::new(sys::socket()?);
         if !shares {
@@ -67,8 +67,8 @@ pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) ->
     attempt()
 }
 
-/// A bound socket. Its fields are dropped in order: the kernel releases the queue, and stops
-/// writing into buffers, when rings are unmapped and descriptors closed.
+/// A bound socket. Its fields are dropped in order. Once the rings are unmapped and the descriptors
+/// closed, the kernel releases the queue and stops writing into buffers.
 #[derive(Debug)]
 pub(super) struct XdpSocket {
     pub(super) rx: RxEnds,
@@ -159,8 +159,8 @@ impl XdpSocket {
         self.wait.watch_frames(&self.fd, true);
     }
 
-    /// Space for stuck frames stays watched, because adding it again would end the next sleep at
-    /// once.
+    /// While frames are stuck, the watch for space is kept, because adding it again would end the
+    /// next sleep at once.
     pub(super) fn after_sleep(&mut self) {
         self.wait.watch_frames(&self.fd, false);
         if !self.tx.tx.is_stuck() {

@@ -48,9 +48,9 @@ unsafe fn get<T>(socket: BorrowedFd<'_>, option: c_int, mut value: T) -> io::Res
 
 /// Registers a buffer area as the memory of a socket.
 ///
-/// From now on the kernel may write into a chunk, but only from the moment at which its index is in
-/// the fill ring until the kernel returns it. This module's protocol keeps such chunks out of all
-/// slots that a program owns.
+/// From now on, the kernel may write into a chunk while it has the chunk: from the moment at which
+/// the chunk is in the fill ring until the kernel returns it. This module's protocol keeps such
+/// chunks out of all slots that a program owns.
 pub(super) fn register_umem(socket: BorrowedFd<'_>, area: BufferArea) -> io::Result<()> {
     let registration = libc::xdp_umem_reg {
         addr: area.start,

@@ -63,7 +63,7 @@ impl<'b> Iterator for BatchFrames<'b> {
         let slot = mem.slot(self.at).get();
         self.at = next(self.at, mem.num_slots());
         self.remaining -= 1;
-        // Each slot is yielded once, and the batch stays borrowed for `'b`.
+        // No frame is lent twice: each slot is yielded once, and the batch stays borrowed for `'b`.
         Some(FrameMut { bytes: bytes_of(mem, slot), flags: slot.flags })
     }
 

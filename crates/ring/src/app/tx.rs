@@ -26,9 +26,10 @@ impl AppRing<Tx> {
     /// Returns the buffers to fill, and the ring whose slots get the lengths. Both are this ring's
     /// own in a private region; in a shared region, both belong to the copies.
     ///
-    /// The caller fills either kind with one loop. `write` is not passed to a separate function for
-    /// copies, because its captures would then be in memory. A counter in memory is stored between
-    /// two frames, with the effect described at [`fill_slots`].
+    /// The caller uses one loop for both kinds of buffers. With a second loop, in a separate
+    /// function for copies, the compiler would keep the variables that `write` captures in memory.
+    /// A captured counter would then be stored between two frames, with the effect described at
+    /// [`fill_slots`].
     #[inline(always)]
     fn free_bufs(&self) -> Option<(PrivateMem<'_>, &RingMem)> {
         match self.mem.as_private() {

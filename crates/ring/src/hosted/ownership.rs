@@ -6,7 +6,7 @@ use crate::protocol::SharedWord;
 use crate::sync_words::{HOST_OWNER, HalfWords};
 
 /// How many slots a sync moved, and which sleepers on the other side the caller must wake. If
-/// several parties sync, only one of them is told about an announcement.
+/// several parties sync, only one of their reports covers a given announcement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncReport {
     /// Number of slots sent, or of slots returned to the sender.

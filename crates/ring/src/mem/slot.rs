@@ -14,7 +14,7 @@ pub struct SlotFlags(pub u16);
 impl SlotFlags {
     /// `NS_BUF_CHANGED`: the slot refers to another buffer than before.
     pub const BUF_CHANGED: Self = Self(slipring_abi::NS_BUF_CHANGED);
-    /// `NS_REPORT`: the application asks to be told soon that the slot was sent.
+    /// `NS_REPORT`: the application wants to learn soon that the slot was sent.
     pub const REPORT: Self = Self(slipring_abi::NS_REPORT);
     /// `NS_MOREFRAG`: the packet continues in the next slot.
     pub const MOREFRAG: Self = Self(slipring_abi::NS_MOREFRAG);

@@ -8,13 +8,13 @@ use crate::sync_words::HOST_OWNER;
 
 const PROGRAM: u32 = 7;
 
-/// The word has no mistake; it behaves as `AtomicU32`.
+/// No mistake: the word behaves as `AtomicU32` does.
 const CORRECT: u8 = 0;
-/// Claims and loads have no ordering.
+/// The mistake: claims and loads have relaxed ordering.
 const WEAK_CLAIM: u8 = 1;
-/// Releases have no ordering.
+/// The mistake: releases have relaxed ordering.
 const WEAK_RELEASE: u8 = 2;
-/// A claim succeeds even if another party owns the word.
+/// The mistake: a claim succeeds even if another party owns the word.
 const NO_CLAIM: u8 = 3;
 
 /// A control word of a half, correct or with one mistake.
@@ -172,7 +172,7 @@ fn a_waker_that_takes_the_announcement_itself_or_has_no_fence_leaves_it_asleep()
 fn wake_both(must_kick: Kick<FULL>) -> impl Fn() + Send + Sync + 'static {
     move || {
         let half = Arc::new((Half::default(), Flag::<FULL>::default()));
-        // The state in which `share` leaves the word.
+        // The model starts with the word set, because `share` sets it.
         half.0.sleeps.release(1);
         let waker = thread::spawn({
             let half = half.clone();

@@ -7,9 +7,9 @@ use crate::layout::{RESERVED_BUFS, RegionHeader};
 /// this state ([`crate::Region::resume`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FreeBufs {
-    /// This buffer and all buffers after it were never allocated.
+    /// Index of the first buffer that was never allocated. No buffer after it was allocated either.
     pub fresh: u32,
-    /// A bit for each buffer that was allocated and freed again, 64 bits to a word.
+    /// A bit for each buffer below `fresh`, 64 bits to a word: set if the buffer was freed again.
     pub released: Vec<u64>,
 }
 
@@ -43,13 +43,13 @@ impl BitSet {
 /// a region may have many more buffers than are used.
 #[derive(Debug)]
 pub(super) struct FreeMemory {
-    /// The buffers that were freed, as a stack: the one freed last is allocated next, because it is
-    /// most likely to be in a cache.
+    /// The buffers that were freed, as a stack: the buffer freed last is allocated next, because it
+    /// is most likely to be in a cache.
     released: Vec<u32>,
     /// For each buffer index, whether the buffer is in `released`. Has a bit at least for each
     /// buffer below `fresh`.
     is_released: BitSet,
-    /// This buffer and all buffers after it were never allocated.
+    /// Index of the first buffer that was never allocated. No buffer after it was allocated either.
     fresh: u32,
     /// Total number of buffers.
     total: u32,

@@ -13,8 +13,8 @@ use super::fields::{ETHERNET_LEN, ipv4, ipv6};
 use crate::flow_hash::{HAS_PORTS, MULTIPLIERS};
 use crate::layout::{self, PassReason, map};
 
-/// In: `R9` the target's word, `R7` the frame. Out: `R1` the adjacency index in the bucket of the
-/// flow.
+/// In: `R9` the target's word, `R7` the frame. Out: `R1` the adjacency index in the bucket that the
+/// flow's hash selects.
 pub(super) fn bucket(program: &mut Assembler, constants: &PortConstants, family: Family) {
     match family {
         Family::V4 => hash_v4(program, constants),
@@ -75,7 +75,7 @@ fn hash_v6(program: &mut Assembler, constants: &PortConstants) {
     finish(program, m2);
 }
 
-/// `R0 = fold(R0 ^ the flow's word on the stack, multiplier)`
+/// `R0 = fold(R0 ^ the flow's word on the stack, multiplier)`.
 fn finish(program: &mut Assembler, multiplier: u64) {
     program
         .put(load(AccessWidth::Double, BpfReg::R1, BpfReg::R10, stack::FLOW))
@@ -101,12 +101,12 @@ fn fold(program: &mut Assembler) {
     let high = |dst| alu(AluOp::Rsh, dst, 32);
     let (times, plus) = (AluOp::Mul, AluOp::Add);
     program
-        // The low half.
+        // The low half of the product.
         .put_all([mov(R0, R1), alu(times, R0, R2)])
-        // R3, R1 = the halves of the first factor; R4, R2 = the halves of the second factor.
+        // R3 and R1 are the halves of the first factor, R4 and R2 the halves of the second factor.
         .put_all([low(R3, R1), high(R1), low(R4, R2), high(R2)])
-        // R5 = the carry from the low product. Then adds the mixed products, and the high product
-        // in R1.
+        // R5 is the carry from the low product. The mixed products are then added to it, and the
+        // high product in R1.
         .put_all([mov(R5, R3), alu(times, R5, R4), high(R5)])
         .put_all([alu(times, R3, R2), alu(times, R4, R1), alu(times, R1, R2)])
         .put_all([low(R2, R3), alu(plus, R5, R2), low(R2, R4), alu(plus, R5, R2)])

@@ -1,4 +1,4 @@
-//! Step 6: from a target to an adjacency.
+//! Step 6: chooses an adjacency for a target.
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{AccessWidth, AluOp, BpfReg, JumpIf, alu, load, mov};

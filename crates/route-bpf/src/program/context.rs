@@ -37,7 +37,7 @@ pub(super) mod stack {
     pub(in crate::program) const ADJACENCY: i16 = -64;
 }
 
-/// The constants of an interface's program.
+/// The constants in the program of an interface.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PortConstants {
     pub(crate) port: FibPortIndex,
@@ -72,7 +72,7 @@ impl Family {
         }
     }
 
-    /// Bytes of the Ethernet and IP header.
+    /// Length of the Ethernet and IP headers in bytes.
     pub(super) const fn headers_len(self) -> i32 {
         match self {
             Self::V4 => 34,

@@ -22,13 +22,14 @@ use super::fields::{ipv4 as v4, ipv6 as v6};
 use super::{choose, count, counters, emit, ipv4, ipv6};
 use crate::layout::{PassReason, counter, map};
 
-/// The first byte of multicast groups and reserved addresses, which follow the addresses of hosts.
+/// The first byte of multicast groups. From this value on, no address belongs to a host.
 const FIRST_GROUP: i32 = 224;
 const IPV6_GROUP: i32 = 0xff;
 /// The first 16 bits of `fe80::/10`, and their mask.
 const LINK_LOCAL: i32 = 0xfe80;
 const LINK_LOCAL_MASK: i32 = 0xffc0;
-/// Version 4 and a header of 20 bytes; greater values of version 4 have options.
+/// The first byte of an IPv4 header of 20 bytes. Greater values of version 4 mean that there are
+/// options.
 const PLAIN_V4: i32 = 0x45;
 const LONGEST_V4: i32 = 0x4f;
 

@@ -76,7 +76,7 @@ fn routable(program: &mut Assembler, address: i16) {
         .jump_if(BpfReg::R3, JumpIf::Eq, 0xfe80, not_forwarded);
 }
 
-/// 5: `R9` = the target index of the destination.
+/// Step 5: `R9` = the target index of the destination.
 pub(super) fn look_up(program: &mut Assembler, constants: &PortConstants) {
     emit::table_of_port(program, constants, map::V6);
     target(program, constants, DESTINATION, "v6");
@@ -138,9 +138,9 @@ fn descend(program: &mut Assembler, constants: &PortConstants, step: u32, labels
     ));
 }
 
-/// Moves `R1` from the first key of a node to the last one that is not above `R4`, by binary
-/// search; `R5` = the bytes by which its entry is nearer to the entries' start than the key to the
-/// keys' start.
+/// Moves `R1` from the first key of a node to the last key that is not above `R4`, by binary
+/// search. `R5` = the offset of this key from the first key, minus the offset of its entry from the
+/// first entry, in bytes.
 fn last_key(program: &mut Assembler, labels: &str) {
     program.put(mov_imm(BpfReg::R5, 0));
     let mut keys = layout::NODE_KEYS / 2;

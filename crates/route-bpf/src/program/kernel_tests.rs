@@ -23,7 +23,7 @@ impl InKernel {
     /// Returns `None`, and prints why, if BPF is not permitted.
     fn new(is_software: bool) -> Option<Self> {
         let writer = in_kernel()?;
-        // In test runs there is no driver.
+        // Test runs have no driver that could report tags.
         let constants = PortConstants { tag_function: None, ..constants(is_software) };
         let program = writer.host.load(&forwarding_program(&constants), None, None).unwrap();
         Some(Self { writer, program })
@@ -63,7 +63,7 @@ pub(crate) fn frames() -> impl Strategy<Value = Vec<u8>> {
             if let Some(length) = length {
                 frame.resize(length, last);
                 if sealed & 1 == 1 && length >= 54 {
-                    // The header has the new length.
+                    // The length in the header is corrected.
                     let (at, value) = if is_v6 { (18, length - 54) } else { (16, length - 14) };
                     frame[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
                 }

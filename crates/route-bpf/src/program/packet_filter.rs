@@ -60,20 +60,20 @@ const SKB_VLAN_PRESENT: i16 = 20;
 const SKB_CB: i16 = 48;
 const SKB_GSO_SIZE: i16 = 176;
 
-/// The frame is for the interface's own MAC address.
+/// The packet type of frames for the interface's own MAC address.
 const PACKET_HOST: i32 = 0;
-/// Maximum length of a packet that can be segmented according to the length in its header.
+/// Maximum length of a packet that the kernel can segment, since the length field has 16 bits.
 const MAX_PACKET_LEN: i32 = u16::MAX as i32;
 const TCP: i32 = 6;
 
 const TCX_NEXT: i32 = -1;
 const TCX_DROP: i32 = 2;
 const F_INGRESS: i32 = 1;
-/// The filter's result: the socket gets the whole frame.
+/// The result with which the filter gives the whole frame to the socket.
 const WHOLE_FRAME: i32 = -1;
 
-/// Offset of the headers on the stack: the addresses of both versions, at 30 and 38 bytes, are then
-/// aligned.
+/// Offset of the headers on the stack. With it, the addresses of both IP versions, at 30 and 38
+/// bytes, are aligned.
 const HEADERS: i32 = -126;
 
 /// The keys that the filters of an interface's sockets and its tcx program share.
@@ -85,8 +85,8 @@ pub(crate) struct InterceptionKeys {
     pub(crate) returned_mark: u32,
 }
 
-/// The filter of the socket of worker `queue`. The engine gets the frames for which the filter does
-/// not return 0.
+/// The filter of the socket of worker `queue`. The engine gets the frames for which the filter
+/// returns a value other than 0.
 pub(crate) fn socket_filter(
     constants: &PortConstants,
     queue: u16,
@@ -118,7 +118,7 @@ pub(crate) fn socket_filter(
 
 const NOT_IP: &str = pass_label(PassReason::NotIp);
 
-/// Why the filter leaves frames to the kernel.
+/// The reasons for which the filter leaves frames to the kernel.
 const REASONS: [PassReason; 12] = [
     PassReason::Disabled,
     PassReason::Stale,
@@ -189,7 +189,7 @@ fn decide(program: &mut Assembler, constants: &PortConstants, family: Family) {
     program.jump("take");
 }
 
-/// Leaves the frame to the kernel if it is a super-frame of another protocol than TCP.
+/// Leaves the frame to the kernel if it is a super-frame of a protocol other than TCP.
 fn segmentable(program: &mut Assembler, family: Family, protocol: i16) {
     let single = family.label("single");
     program
@@ -214,7 +214,7 @@ fn take(program: &mut Assembler, keys: InterceptionKeys) {
     program.put_all([mov_imm(BpfReg::R0, WHOLE_FRAME), exit()]);
 }
 
-/// The words of the token, and where they are in the control block.
+/// The two words of the token, each with its offset in the control block.
 fn halves(token: u64) -> [(i16, i32); 2] {
     [(SKB_CB, token as i32), (SKB_CB + 4, (token >> 32) as i32)]
 }

@@ -72,7 +72,8 @@ fn code(program: &mut Assembler, constants: &PortConstants) {
         .put(alu(AluOp::And, BpfReg::R9, 3));
 }
 
-/// Goes to `accepted` unless the code `R9` says otherwise. `strict_flag` is that of the strict check.
+/// Goes to `accepted` unless the code in `R9` requires a drop. `strict_flag` is the flag of the
+/// strict check.
 fn judge(program: &mut Assembler, strict_flag: u16, accepted: &str) {
     let is = |code| code as i32;
     let only_kernel = pass_label(PassReason::ReversePath);

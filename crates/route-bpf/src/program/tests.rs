@@ -13,7 +13,8 @@ use crate::testing::{
 const XDP_REDIRECT: u32 = super::context::XDP_REDIRECT as u32;
 const SOURCE: [u8; 4] = [192, 0, 2, 9];
 
-/// The ones' complement sum of 16-bit words, big-endian; 0xffff if it contains its own checksum.
+/// The ones' complement sum of big-endian 16-bit words. It is 0xffff if the bytes contain their own
+/// checksum.
 pub(crate) fn sum(bytes: &[u8]) -> u16 {
     let pairs =
         bytes.chunks(2).map(|pair| u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0)));
@@ -115,7 +116,7 @@ fn a_packet_with_a_resolved_next_hop_leaves_with_new_addresses_and_one_less_to_l
 #[test]
 fn every_header_checksum_stays_right() {
     let mut router = Simulation::new(false);
-    // With all values of the identification, the checksum takes all its values.
+    // The loop runs over all values of the identification, so the checksum takes all its values.
     for id in 0..=u16::MAX {
         let mut frame = v4_to(target::FORWARD);
         frame[18..20].copy_from_slice(&id.to_be_bytes());
@@ -348,7 +349,7 @@ fn from_target(target: u16) -> Vec<u8> {
     from_source(v4_to(target::FORWARD), target)
 }
 
-/// As [`from_target`], of IPv6.
+/// Like [`from_target`], but for IPv6.
 fn v6_from_target(target: u16) -> Vec<u8> {
     from_source(v6_to(target::FORWARD), target)
 }

@@ -28,7 +28,8 @@ use super::context::{Family, pass_label};
 use super::fields::{ipv4, ipv6};
 use crate::layout::{self, PassReason, map};
 
-/// In: `R4` the port of the adjacency, which is not a port to send to: it is a code.
+/// In: `R4`, the value in place of the adjacency's port, which says why there is no port to send
+/// to.
 pub(super) fn limit(program: &mut Assembler, family: Family) {
     let unresolved = pass_label(PassReason::Unresolved);
     program.label(&family.label("unresolved")).jump_if(
@@ -50,7 +51,8 @@ pub(super) fn limit(program: &mut Assembler, family: Family) {
         .put_all([alu32(AluOp::Mov, BpfReg::R2, BpfReg::R0)])
         .put_all([alu32(AluOp::Sub, BpfReg::R2, BpfReg::R3), mov_imm(BpfReg::R5, 1)])
         .jump_if(BpfReg::R2, JumpIf::Gt, layout::RESOLVING_TICKS, &new)
-        // The kernel may be resolving the host of this slot, which is this host or another one.
+        // The kernel is already resolving the host of this slot. It is this host, or another host
+        // with the same slot.
         .put(mov_imm(BpfReg::R5, 0))
         .jump_if(BpfReg::R4, JumpIf::Ne, BpfReg::R8, &new)
         .put(store(AccessWidth::Word, BpfReg::R1, 0, BpfReg::R0))

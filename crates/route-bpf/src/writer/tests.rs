@@ -42,7 +42,7 @@ fn target_at(at: u16) -> (&'static str, usize) {
     (map::TARGETS, usize::from(at) * layout::TARGET_SIZE as usize)
 }
 
-/// Another neighbour.
+/// A neighbour that is not in the test snapshot.
 fn another() -> NextHopAddress {
     NextHopAddress::Via("192.0.2.1".parse().unwrap())
 }

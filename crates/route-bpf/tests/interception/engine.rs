@@ -23,9 +23,9 @@ const TURN: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     Forward,
-    /// Leaves them in the sockets' rings.
+    /// Leaves the frames in the sockets' rings.
     Nothing,
-    /// Gives them to the kernel.
+    /// Gives the frames to the kernel.
     Return,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Waits until the engine has looked at all queues since the call.
+    /// Waits until the engine has checked all queues at least once since the call.
     fn wait_for_turns(&self) {
         let start = self.turns.load(Ordering::Acquire);
         slipring_test_support::eventually("a turn of the engine", || {

@@ -66,7 +66,8 @@ fn the_engine_gets_frames_to_forward_and_the_kernel_does_not() {
     }
     let own = router.counters(LEFT).passed(PassReason::Kernel);
     net.ping("10.1.0.1", 1);
-    // At least one more: the hosts may also probe whether the router is still reachable.
+    // The count may be higher by more than one, because the hosts may also probe whether the router
+    // is still reachable.
     assert!(router.counters(LEFT).passed(PassReason::Kernel) > own, "own address");
     let mut ports = engine.stop();
     let received = ports.iter_mut().map(|port| port.stats().rx.packets).sum::<u64>();
@@ -144,7 +145,8 @@ impl Numbered {
 /// Switches between router and kernel at any moment while datagrams are in flight.
 fn each_frame_arrives_once(extra: &str, queues: u16) {
     let (net, router) = intercepted!(extra, queues);
-    // Other packet sockets, bound before and after the engine's, with and without a filter.
+    // The test also opens other packet sockets, before and after the engine's sockets, with and
+    // without a filter.
     let capture = |words: &str| {
         installed("tcpdump").then(|| {
             let program = Program::start(&net.mid, "tcpdump", words);
@@ -265,10 +267,11 @@ fn what_the_engine_returns_goes_to_the_kernel_once() {
     close(engine.stop());
 }
 
-/// The name of the variable that makes [`holder`] hold a router.
+/// The variable that makes a process execute [`holder`] as the process to kill.
 const HOLD: &str = "SLIPRING_HOLD_INTERCEPTION";
 
-/// Not a test of its own: the next test runs this function in a process that it kills.
+/// This is not a test of its own. The next test starts a process that runs this function, and kills
+/// it.
 #[test]
 fn holder() {
     if std::env::var_os(HOLD).is_none() {

@@ -212,7 +212,7 @@ pub(crate) fn router() -> Result<(BpfRouter, [u32; 2]), ResidentError> {
     Ok((router, ifindices))
 }
 
-/// Makes the router and attaches it to both interfaces of this thread's namespace.
+/// Makes the router and attaches its programs to both interfaces of this thread's namespace.
 pub(crate) fn start(
     mode: ResidentMode,
 ) -> Result<(BpfRouter, Vec<ResidentAttachment>), ResidentError> {
@@ -234,15 +234,15 @@ pub(crate) fn start(
     Ok((router, attachments))
 }
 
-/// Writes heartbeats that are as far ahead of the clock as programs accept: other tests may keep
-/// this machine busy.
+/// Writes heartbeats that are as far ahead of the clock as programs accept, because other tests may
+/// keep this machine busy.
 pub(crate) fn beat_ahead(heartbeat: &ResidentHeartbeat) {
     const AHEAD_NS: u64 = 90_000_000;
     heartbeat.beat_all(ResidentHeartbeat::now() + AHEAD_NS);
 }
 
-/// Gives the calling thread priority over the rest of a busy machine, if that is permitted: without
-/// its heartbeats, the kernel forwards.
+/// Gives the calling thread a high priority, if that is permitted. On a busy machine, heartbeats
+/// would otherwise be late, and the kernel would forward.
 pub(crate) fn prioritize() {
     let _ = rustix::process::setpriority_process(None, -20);
 }

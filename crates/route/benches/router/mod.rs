@@ -16,7 +16,7 @@ use slipring_simd::Simd;
 use slipring_wire::MacAddr;
 use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec};
 
-/// Number of neighbours that routes lead to.
+/// Number of neighbours to which routes lead.
 const NEIGHBOURS: u16 = 200;
 /// Target of the first neighbour.
 const FIRST_TARGET: u16 = 2;
@@ -110,7 +110,8 @@ impl Router {
         Self { engine, destinations: destinations.to_vec(), is_v6 }
     }
 
-    /// 64 frames of 64 bytes (60 without CRC; IPv6: 62), with the destinations from index `at` on.
+    /// Returns 64 frames for the destinations from index `at` on. A frame has 64 bytes with CRC for
+    /// IPv4, that is 60 without, and 62 without CRC for IPv6.
     pub(crate) fn frames(&self, at: usize) -> Vec<Vec<u8>> {
         (at..at + 64)
             .map(|at| self.frame(self.destinations[at % self.destinations.len()]))

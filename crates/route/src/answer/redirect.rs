@@ -1,4 +1,4 @@
-//! Redirects: the sender of a packet that leaves by its ingress port is told the better gateway.
+//! Redirects: if a packet leaves by its ingress port, its sender is informed of the better gateway.
 //! The packet itself is forwarded.
 
 use alloc::vec::Vec;

@@ -1,7 +1,7 @@
 //! IPv4 fragmentation (RFC 791, 2.3 and 3.2).
 //!
-//! Fragments can be fragmented again. The first fragment has all options, later ones those whose
-//! copied flag is set.
+//! Fragments can be fragmented again. The first fragment has all options. Later fragments have only
+//! the options whose copied flag is set.
 
 use alloc::vec::Vec;
 
@@ -20,7 +20,7 @@ const OFFSET_BITS: u16 = 0x1fff;
 pub(super) struct Fragments<'p> {
     header: &'p [u8],
     data: &'p [u8],
-    /// Number of data bytes before the next fragment.
+    /// Number of data bytes in the fragments so far.
     done: usize,
     mtu: usize,
     /// The options of later fragments.
@@ -36,12 +36,12 @@ pub(super) struct Fragment<'f> {
     options: [u8; MAX_OPTIONS_LEN],
     options_len: usize,
     data: &'f [u8],
-    /// Flags and offset.
+    /// The flags and the fragment offset, as in the header.
     position: u16,
 }
 
 impl<'p> Fragments<'p> {
-    /// Splits a whole, valid packet. `None` if no data would fit into a fragment.
+    /// Prepares to split a complete, valid packet. `None` if a fragment has no space for data.
     pub(super) fn new(packet: &'p [u8], mtu: u32) -> Option<Self> {
         let header_len = usize::from(packet.first()? & 0xf) * 4;
         let (header, data) = packet.split_at_checked(header_len.max(MIN_HEADER_LEN))?;

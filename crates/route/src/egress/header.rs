@@ -28,9 +28,9 @@ pub(super) fn count_hop(bytes: &mut [u8], packet: &RoutedPacket) {
 #[inline(always)]
 pub(crate) const fn count_hop_v4(header: &mut [u8; 4]) {
     let [ttl, proto, high, low] = *header;
-    // The TTL is the upper byte of its word: the checksum grows by 0x0100, with end-around carry.
-    // The sum of a header is never 0, so its checksum is never 0xffff, but 0, the other form of
-    // zero in ones' complement.
+    // The TTL is the upper byte of its 16-bit field, so the checksum grows by 0x0100, with
+    // end-around carry. The sum of a header is never 0. So its checksum is never 0xffff, only 0,
+    // which is the other form of zero in ones' complement.
     let sum = u16::from_be_bytes([high, low]) as u32 + 0x0100;
     let sum = (sum + (sum >= 0xffff) as u32) as u16;
     let [high, low] = sum.to_be_bytes();

@@ -55,7 +55,8 @@ pub(super) fn examine(
         return drop(RouteDropCause::V6SourceOwn);
     }
     let traits = packet.traits.with(PacketTraits::V6);
-    // Such a packet may be for an address of the router. Only the lookup finds this out.
+    // A packet with this source may be for an address of the router. Only the lookup finds this
+    // out.
     let traits = traits.with_if(is_link_local(source), PacketTraits::LINK_SOURCE);
     Ok((RoutedPacket { end: (l3 + len) as u32, traits, ..packet }, destination))
 }

@@ -30,7 +30,7 @@ impl Policers {
         let policer = |(at, policy): (usize, &PortPolicy)| {
             let spec = policy.policer?;
             let old = old.0.get(at).and_then(Option::as_ref).filter(|old| old.spec == spec);
-            // A burst of 0 is not possible; a burst of 1 byte also stops all packets.
+            // The bucket does not accept a burst of 0. A burst of 1 byte also stops all packets.
             let new = || TokenBucket::new(spec.bps, spec.burst_bytes.max(1), now_ns).ok();
             let bucket = old.map(|old| old.bucket.clone()).or_else(new)?;
             Some(PortPolicer { spec, bucket })

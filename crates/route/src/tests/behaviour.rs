@@ -41,7 +41,7 @@ fn every_ttl_above_one_is_decremented_with_a_valid_checksum() {
 
 #[test]
 fn a_checksum_that_carries_is_updated_without_becoming_the_other_zero() {
-    // With all values of the identification, the checksum takes all its values.
+    // The loop runs over all values of the identification, so the checksum takes all its values.
     let mut frame = udp("10.1.0.2", "10.3.0.2", 60);
     let mut engine = engine();
     for id in 0..=u16::MAX {

@@ -133,7 +133,7 @@ fn a_large_packet_that_must_not_be_fragmented_is_answered_with_the_mtu() {
     assert_eq!(process(&mut engine, &mut frame), RouteVerdict::Answered(Cause::V4TooBig));
     let error = error4(&mut engine);
     assert_eq!((error.kind, error.rest), ((3, 4), 1400));
-    // A packet of exactly the MTU passes.
+    // A packet whose length is exactly the MTU passes.
     let mut frame = udp("10.1.0.2", "10.3.0.2", 1414);
     patch_v4(&mut frame, 6, &[0x40, 0]);
     forward(&mut engine, &frame);
@@ -193,8 +193,8 @@ fn a_port_that_is_down_is_answered_with_host_unreachable() {
     assert_eq!(error6(&mut engine).1, 3);
 }
 
-/// Defect of netmap-fwd: errors left by the ingress port without a lookup, so traceroute worked
-/// from adjacent hosts only.
+/// In netmap-fwd, errors left by the ingress port without a lookup. So traceroute worked only from
+/// adjacent hosts.
 #[test]
 fn an_error_goes_where_the_route_to_the_sender_leads_and_not_back_where_the_packet_came_from() {
     let mut engine = engine();
@@ -332,7 +332,7 @@ fn a_source_in_240_slash_4_gets_no_error() {
     assert_silent(udp("240.0.0.1", "10.55.0.1", 60));
 }
 
-/// A defect of netmap-fwd was that it had no limit.
+/// netmap-fwd had no such limit.
 #[test]
 fn errors_to_one_sender_are_limited() {
     let mut engine = engine();
@@ -360,7 +360,7 @@ fn errors_to_all_senders_together_are_limited() {
         }
         answered
     };
-    // A burst of 50, then 1000 a second.
+    // A burst of 50 errors, then 1000 errors per second.
     assert_eq!((flood(0), flood(10_000_000)), (50, 10));
 }
 
@@ -388,7 +388,7 @@ fn a_packet_that_leaves_by_its_ingress_port_is_forwarded_with_a_redirect_if_swit
     // A gateway in another subnet of the port is not a neighbour of the sender.
     forward(&mut engine, &udp("10.1.0.2", "10.31.0.1", 60));
     assert_eq!(engine.pop(), None);
-    // Switched off.
+    // With redirects switched off, none is sent.
     let mut engine = builder.engine();
     forward(&mut engine, &frame);
     assert_eq!(engine.pop(), None);
@@ -405,7 +405,7 @@ fn redirects_are_limited_in_rate() {
     let frame = udp("10.1.0.2", "10.30.0.1", 60);
     forward(&mut engine, &frame);
     assert_eq!(error4(&mut engine).kind, (5, 1));
-    // The packet itself is forwarded at any rate.
+    // The packet itself is forwarded, regardless of the limit on redirects.
     assert_eq!(forward(&mut engine, &frame).0, LEFT);
     assert_eq!(engine.pop(), None);
     assert_eq!(engine.counters().redirects, 1);

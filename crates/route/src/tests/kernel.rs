@@ -151,8 +151,7 @@ fn ipv4_options_other_than_source_routes_are_left_to_the_kernel() {
     }
 }
 
-/// Defect of netmap-fwd: packets with any option were dropped, so hosts lost their multicast
-/// groups.
+/// netmap-fwd dropped packets with any option. So hosts lost their multicast groups.
 #[test]
 fn igmp_with_its_router_alert_reaches_the_kernel() {
     let mut report = udp("10.1.0.2", "224.0.0.251", 60);

@@ -39,7 +39,8 @@ pub(super) const H2: MacAddr = MacAddr([2, 0, 0, 0, 1, 2]);
 /// A second gateway on the right.
 pub(super) const GATEWAY: MacAddr = MacAddr([2, 0, 0, 0, 1, 3]);
 
-/// Longest match by search of all routes.
+/// A longest-prefix match that searches all routes. The second field is the length of an address in
+/// bits.
 #[derive(Debug, Default)]
 struct LinearTable(Vec<(u128, u32, TargetIndex)>, u32);
 

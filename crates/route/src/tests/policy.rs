@@ -51,7 +51,7 @@ fn the_loose_check_accepts_sources_with_a_route_that_is_no_black_hole() {
     }
 }
 
-/// An engine whose left port has this reverse path setting of the kernel.
+/// An engine whose left port has this kernel setting for the reverse path check.
 fn kernels(mode: ReversePathMode) -> RouteEngine {
     let mut builder = TableBuilder::usual();
     builder.ports[usize::from(LEFT.0)].reverse_path = mode;
@@ -93,7 +93,7 @@ fn the_stricter_one_of_the_kernels_setting_and_the_policy_counts() {
     assert_eq!(refused(ReversePathMode::Strict), [true, true]);
 }
 
-/// Like Linux, which looks up the destination first.
+/// Linux also looks up the destination first.
 #[test]
 fn a_packet_without_a_route_is_answered_whatever_its_source_is() {
     let mut engine = kernels(ReversePathMode::Strict);
@@ -127,7 +127,7 @@ fn the_check_of_one_port_does_not_concern_the_others() {
 
 fn policed(conform_dscp: Option<u8>, exceed: ExceedAction) -> RouteEngine {
     let mut engine = engine();
-    // Two frames of 100 bytes at once, then one every 100 us.
+    // The policer passes two frames of 100 bytes at once, and then one every 100 us.
     let spec = PolicerSpec { bps: 8_000_000, burst_bytes: 200, conform_dscp, exceed };
     let policy = PortPolicy { policer: Some(spec), ..PortPolicy::default() };
     engine.set_policies([policy].into(), 0);

@@ -137,7 +137,7 @@ proptest! {
                 engine.unanswered(&packet, &frame, 0);
             }
         }
-        // The ICMP errors about packets without an own answer can also wait for a neighbour.
+        // The ICMP errors about packets with unanswered next hops may also wait for a neighbour.
         let waiting = core::iter::from_fn(|| engine.pop())
             .filter(|output| matches!(output, RouteOutput::Hold { .. }))
             .count();
@@ -151,7 +151,7 @@ proptest! {
         let mut frames: Vec<_> =
             together.iter_mut().map(|frame| RouteFrame::new(frame, LEFT)).collect();
         let mut batch = RouteBatch::new();
-        // This engine has no limits for ICMP errors. The frames of a batch would share such limits.
+        // This engine has no limits on ICMP errors, because the frames of a batch would share them.
         let mut engine = busy_engine();
         engine.process(&mut batch, &mut frames, 0);
         for (at, frame) in bytes.iter().enumerate() {

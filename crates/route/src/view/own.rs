@@ -9,8 +9,8 @@ use slipring_fib::FibPort;
 /// Number of bits of the filter.
 const FILTER_BITS: u64 = 4096;
 
-/// A set of addresses that is searched for every packet. A filter with one bit per hash value
-/// answers "not in the set" for nearly all packets.
+/// A set of addresses that is searched for every packet. A filter with one bit per hash value gives
+/// the result "not in the set" at once for nearly all packets.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnAddresses {
     filter: Box<[u64; (FILTER_BITS / 64) as usize]>,

@@ -5,13 +5,14 @@ use std::fs;
 
 use super::obstacle::{CheckedInterface, Obstacle, ObstacleKind};
 
-/// A setting by its path below /proc/sys; an interface's name may contain dots.
+/// Reads the value of a setting by its path below /proc/sys. The path may contain an interface name
+/// with dots.
 fn sysctl(path: &str) -> Option<i64> {
     fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse().ok()
 }
 
-/// Returns the sysctl settings that are missing so that the kernel can forward in place of the
-/// router: lines for sysctl(8). Empty if the kernel forwards.
+/// Returns the settings that the kernel needs to forward in place of the router, as lines for
+/// sysctl(8). Empty if the kernel forwards already.
 pub(super) fn missing() -> Vec<String> {
     let needed = ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"];
     let is_off = |name: &&str| sysctl(&name.replace('.', "/")) == Some(0);

@@ -22,8 +22,8 @@ const FAMILIES: [(u8, &str); 2] = [(2, "ip"), (10, "ip6")];
 /// `NF_INET_POST_ROUTING`.
 const HOOKS: [(u32, &str); 3] = [(0, "prerouting"), (2, "forward"), (4, "postrouting")];
 
-/// Polls for BPF programs at the netfilter hooks that forwarded packets pass. The kernel announces
-/// no changes of them. A list costs only two system calls if the socket stays open.
+/// Polls for BPF programs at the netfilter hooks that forwarded packets pass. The kernel does not
+/// announce changes of these programs. With an open socket, listing costs only two system calls.
 #[derive(Default)]
 pub(crate) struct HookLister {
     socket: Option<DumpSocket>,
@@ -47,8 +47,8 @@ impl HookLister {
                     Ok(entries) if entries.iter().any(|entry| is_bpf(entry)) => {
                         found.push(obstacle(family.1, hook.1));
                     }
-                    // The kernel does not know this list. It has just tried to load a module that
-                    // does.
+                    // The kernel does not support this request. It has just tried to load a module
+                    // that does.
                     Err(error) if is_unknown(&error) => break,
                     Err(error) if !netfilter::is_absent(&error) => return Err(error),
                     Ok(_) | Err(_) => {}
@@ -69,7 +69,7 @@ fn open() -> io::Result<Option<DumpSocket>> {
     }
 }
 
-/// Whether the error is the answer to requests of a kind that the kernel does not know.
+/// Whether the error means that the kernel does not support requests of this kind.
 fn is_unknown(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::INVAL)
 }

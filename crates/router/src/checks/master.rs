@@ -1,5 +1,5 @@
-//! Finds interfaces that are ports of a bridge, a bond or the like: their frames belong to the
-//! master, from which XDP on the port would divert them.
+//! Finds interfaces that are ports of a bridge, a bond or the like. Their frames belong to the
+//! master, but XDP on the port would take them first.
 
 use std::io;
 

@@ -28,10 +28,10 @@ const NETDEV: u8 = 5;
 const LOCAL_HOOKS: [u32; 2] = [1, 3];
 const NF_DROP: u32 = 0;
 
-/// A base chain, or a rule's place.
+/// A base chain, or the chain of a rule: family, table and name.
 type ChainKey = (u8, String, String);
 
-/// Finds base chains with rules, or with the policy drop, that forwarded packets would pass.
+/// Finds base chains that forwarded packets would pass and that have rules or the policy drop.
 ///
 /// # Errors
 /// The kernel's error.
@@ -49,7 +49,7 @@ pub(super) fn nft_chains() -> io::Result<Vec<Obstacle>> {
     Ok(passed.filter_map(|chain| obstacle(chain)).collect())
 }
 
-/// The answers to a dump of nf_tables; `None` if the kernel does not have it.
+/// Returns the answers to a dump of nf_tables; `None` if the kernel does not have nf_tables.
 fn nft_dump(request: u16) -> io::Result<Option<Vec<Vec<u8>>>> {
     match dump(FAMILY, request, &[0; NFGEN_LEN]) {
         Ok(answers) => Ok(Some(answers)),
@@ -74,8 +74,8 @@ fn key(message: &[u8], table: u16, chain: u16) -> Option<ChainKey> {
     ))
 }
 
-/// Whether forwarded packets pass this chain: a base chain (it has a hook) of a routed family, at
-/// another hook than the local ones.
+/// Whether forwarded packets pass this chain. They do if it is a base chain (it has a hook) of a
+/// routed family, at a hook other than the local ones.
 fn sees_forwarded(chain: &[u8]) -> bool {
     let family = chain.first().copied().unwrap_or_default();
     let hook = chain.get(NFGEN_LEN..).and_then(|attributes| attribute(attributes, CHAIN_HOOK));
@@ -101,7 +101,7 @@ fn obstacle(chain: &[u8]) -> Option<Obstacle> {
 }
 
 /// Finds tables of iptables-legacy, which netlink does not list. A table that was ever used is
-/// listed, even if it is empty. If a file cannot be read, a table is assumed.
+/// listed, even if it is empty. If the file of tables cannot be read, a table is assumed.
 pub(super) fn legacy_tables() -> impl Iterator<Item = Obstacle> {
     let files = [("iptables-legacy", "ip_tables_names"), ("ip6tables-legacy", "ip6_tables_names")];
     files.into_iter().flat_map(|(command, file)| {

@@ -20,7 +20,7 @@ impl CheckedInterface {
         Self { ifindex: iface.index, name: iface.name.clone(), own_programs }
     }
 
-    /// The name that the interface has now, by which the kernel keeps its settings.
+    /// The present name of the interface. The kernel's settings are stored under this name.
     pub(crate) fn present_name(&self) -> String {
         let socket = socket(AddressFamily::INET, SocketType::DGRAM, None);
         let found = socket.and_then(|socket| index_to_name(socket, self.ifindex));
@@ -40,12 +40,12 @@ pub(crate) enum ObstacleKind {
 /// A reason why packets of one interface, or of all interfaces, are left to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Obstacle {
-    /// Why its packets are not forwarded in XDP.
+    /// The kind of the reason.
     pub(crate) kind: ObstacleKind,
     /// The interface concerned; `None` for all interfaces.
     pub(crate) interface: Option<String>,
-    /// What was found, as a clause.
+    /// The stage or setting that was found, as a clause for messages.
     pub(crate) what: String,
-    /// The command that shows it.
+    /// The command that shows what was found.
     pub(crate) show: String,
 }

@@ -7,7 +7,7 @@ use slipring_bpf::{BpfAttachType, attached_programs};
 
 use super::obstacle::{CheckedInterface, Obstacle, ObstacleKind};
 
-/// Finds programs at ingress, besides the router's own, and at egress.
+/// Finds programs at ingress, without the router's own, and programs at egress.
 ///
 /// # Errors
 /// The kernel's error.

@@ -17,11 +17,11 @@ const PARENT_AT: usize = 12;
 const TCA_KIND: u16 = 1;
 /// `TC_H_INGRESS` and `TC_H_CLSACT` with the minors of both hooks.
 const HOOKS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
-/// Disciplines that only queue: the defaults of devices without a configuration.
+/// Queueing disciplines that only queue: the defaults of unconfigured devices.
 const PLAIN: [&str; 8] =
     ["noqueue", "pfifo_fast", "fq_codel", "fq", "mq", "clsact", "ingress", "pfifo"];
 
-/// Finds disciplines that shape or classify, and filters at ingress and egress.
+/// Finds queueing disciplines that shape or classify, and filters at ingress and egress.
 ///
 /// # Errors
 /// The kernel's error.
@@ -33,7 +33,7 @@ pub(super) fn find(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obstacle>>
     for interface in interfaces {
         for hook in HOOKS {
             let filters = dump(FAMILY, RTM_GETTFILTER, &tcmsg(interface.ifindex, hook));
-            // Without clsact or ingress, there is nothing to list.
+            // Without the disciplines clsact or ingress, there are no filters to list.
             if filters.is_ok_and(|filters| !filters.is_empty()) {
                 found.push(filter(interface, hook));
             }

@@ -31,7 +31,8 @@ pub(super) fn find() -> io::Result<Vec<Obstacle>> {
     Ok(obstacle.into_iter().collect())
 }
 
-/// A kernel without IPsec has no such family.
+/// Whether the error means that the kernel has no IPsec, and therefore does not have the netlink
+/// family.
 fn is_absent(error: &io::Error) -> bool {
     use rustix::io::Errno;
     [Errno::PROTONOSUPPORT, Errno::OPNOTSUPP]

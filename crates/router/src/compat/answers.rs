@@ -1,4 +1,4 @@
-//! Runs commands: reads the tables of the routing thread, and asks the kernel to change its own
+//! Executes commands: reads the tables of the routing thread, and asks the kernel to change its
 //! tables.
 
 use std::fmt::Write as _;
@@ -60,10 +60,10 @@ route add NETWORK/LENGTH GATEWAY
 route delete NETWORK/LENGTH [GATEWAY]
 ";
 
-/// What commands need.
+/// The router's parts that commands use.
 pub(crate) struct CompatAnswers {
     pub(crate) routing: RoutingHandle,
-    /// Changes routes and neighbours; `None` if it could not be started.
+    /// The helper that changes routes and neighbours; `None` if it could not be started.
     pub(crate) helper: Option<Arc<PrivilegedHelper>>,
     counters: Option<KernelCounters>,
 }
@@ -76,7 +76,7 @@ impl CompatAnswers {
     /// Writes the answer to a command. `clients` is the number of clients.
     ///
     /// # Errors
-    /// If the client does not read.
+    /// If the client does not read the answer.
     pub(crate) fn answer(
         &self,
         command: CompatCommand,
@@ -254,7 +254,7 @@ fn own_neighbours(routing: &mut Routing) -> String {
     text
 }
 
-/// An address on an interface: where a page of neighbours ends.
+/// An address on an interface. It marks the end of a page of neighbours.
 type NeighbourPlace = (IpAddr, u32);
 
 fn neighbour_page(
@@ -293,7 +293,7 @@ fn link_of(routing: &mut Routing, gateway: Ipv4Addr) -> Option<u32> {
 
 fn neighbours_to_delete(routing: &Routing, only: Option<Ipv4Addr>) -> Vec<(u32, Ipv4Addr)> {
     let ours = ifindexes(routing);
-    // No interface has index 0, so this page starts at the address itself.
+    // No interface has index 0, so the page after this place starts with the address itself.
     let from = only.map(|address| (address.into(), 0));
     let neighbours = routing.mirror.neighbours_after(from).map_while(|of| match of.address {
         IpAddr::V4(address) => Some((of.ifindex, address)),

@@ -7,7 +7,8 @@ use std::net::Ipv4Addr;
 pub(crate) enum CompatCommand {
     /// `route`, `route show`.
     Routes,
-    /// `route get ADDRESS[/LENGTH]`: the route of this prefix, or that of packets for the address.
+    /// `route get ADDRESS[/LENGTH]`: with a length, the route of this prefix; without, the route of
+    /// packets for the address.
     RouteGet(Ipv4Addr, Option<u8>),
     /// `route add PREFIX GATEWAY`.
     RouteAdd((Ipv4Addr, u8), Ipv4Addr),
@@ -28,12 +29,12 @@ pub(crate) enum CompatCommand {
     Shutdown,
 }
 
-/// The commands, in the order in which an abbreviation is looked for.
+/// The names of the commands. The first name that begins with an abbreviation is chosen.
 const NAMES: [&str; 9] =
     ["route", "arp", "ifconfig", "status", "shutdown", "quit", "help", "cli", "?"];
 
 impl CompatCommand {
-    /// Parses the words of a line; `None` if they are no command.
+    /// Parses the words of a line; `None` if they are not a command.
     pub(crate) fn parse(words: &[&str]) -> Option<Self> {
         let (first, rest) = words.split_first()?;
         let name = NAMES.into_iter().find(|name| is_short_for(first, name))?;

@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The counters of the network namespace, opened before the process gives up its privileges.
+/// The counters of the network namespace. The file is opened before the process gives up its
+/// privileges.
 pub(crate) struct KernelCounters {
     file: File,
     start: BTreeMap<String, u64>,
@@ -20,8 +21,7 @@ impl KernelCounters {
         Ok(Self { file, start })
     }
 
-    /// Returns the sum of counters such as `Icmp.InEchos`; `None` if the kernel does not have one
-    /// of them.
+    /// Returns the sum of counters such as `Icmp.InEchos`; `None` if the kernel lacks one of them.
     pub(crate) fn sum(&self, names: &[&str]) -> Option<u64> {
         let now = read(&self.file).ok()?;
         let start = |name: &str| self.start.get(name).copied().unwrap_or_default();
@@ -35,7 +35,7 @@ fn read(file: &File) -> io::Result<BTreeMap<String, u64>> {
     Ok(parse(&String::from_utf8_lossy(&bytes[..len])))
 }
 
-/// Lines come in pairs: the names of a protocol's counters, then their values.
+/// Parses pairs of lines: the names of a protocol's counters, then their values.
 fn parse(text: &str) -> BTreeMap<String, u64> {
     let lines: Vec<_> = text.lines().collect();
     let pairs = lines.chunks_exact(2).filter_map(|pair| {

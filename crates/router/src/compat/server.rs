@@ -16,10 +16,10 @@ use slipring_cli::{Diagnostic, Failure};
 use super::answers::CompatAnswers;
 use super::session;
 
-/// How long no client is accepted after the process has run out of descriptors.
+/// For how long no client is accepted after the process has run out of descriptors.
 const FD_RETRY_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// A file of the run, removed at its end.
+/// A file that belongs to the run. It is removed when this value is dropped.
 pub(crate) struct OwnedFile(PathBuf);
 
 impl Drop for OwnedFile {
@@ -29,7 +29,7 @@ impl Drop for OwnedFile {
     }
 }
 
-/// Writes the number of this process to a file.
+/// Writes the process ID to a file.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -45,10 +45,11 @@ pub(crate) struct CompatSocket {
 }
 
 impl CompatSocket {
-    /// Binds the socket, for this user only. Replaces a socket on which no process listens.
+    /// Binds the socket, with access for this user only. Replaces a socket on which no process
+    /// listens.
     ///
     /// # Errors
-    /// If another program listens, or the socket cannot be made.
+    /// If another program listens on the socket, or the socket cannot be created.
     pub(crate) fn bind(path: &Path) -> Result<Self, Failure> {
         if UnixStream::connect(path).is_ok() {
             return Err(in_use(path).into());
@@ -85,7 +86,7 @@ fn cannot(path: &Path, error: &io::Error) -> Failure {
 
 /// The served socket. On drop, it and all its connections are closed.
 pub(crate) struct CompatServer {
-    /// Closing this end, on drop, wakes the accepting thread.
+    /// One end of a socket pair. It is closed on drop, which wakes the accepting thread.
     wake: Option<UnixStream>,
     accepting: Option<JoinHandle<()>>,
 }
@@ -94,10 +95,10 @@ pub(crate) struct CompatServer {
 type Connections = Arc<Mutex<Vec<Arc<UnixStream>>>>;
 
 impl CompatServer {
-    /// Answers up to `max_clients` clients at once; more are disconnected.
+    /// Serves up to `max_clients` clients at once; further clients are disconnected.
     ///
     /// # Errors
-    /// If the system has no descriptors.
+    /// If the process is out of descriptors.
     pub(crate) fn start(
         socket: CompatSocket,
         answers: CompatAnswers,
@@ -155,8 +156,8 @@ fn serve(stream: UnixStream, open: &Connections, answers: &Arc<CompatAnswers>) {
     spawn(move || {
         // An error only means that the client closed the connection.
         let _ = session::serve(&stream, &answers, || lock(&open).len());
-        // First removes the connection from the list: a client that sees the end of one connection
-        // may open the next at once.
+        // The connection is removed from the list first, because a client that sees the end of its
+        // connection may open the next one at once.
         lock(&open).retain(|other| !Arc::ptr_eq(other, &stream));
         let _ = stream.shutdown(Shutdown::Both);
     });

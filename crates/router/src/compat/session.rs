@@ -13,7 +13,7 @@ const CONFIRMATION: &str = "shutdown netmap-fwd ? [N/y] ";
 /// Maximum length of a line in bytes. A longer line ends the connection.
 const MAX_LINE: u64 = 4096;
 
-/// Answers a client until it leaves. `clients` returns the number of clients.
+/// Serves a client until it leaves. `clients` returns the number of clients.
 ///
 /// # Errors
 /// If the connection fails.

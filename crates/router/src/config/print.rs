@@ -11,7 +11,8 @@ use crate::plan::RoutePlan;
 use crate::policers::InterfacePolicer;
 use crate::source_checks::{self, SourceCheck};
 
-/// Returns a file that [`RouterConfig::read`](super::RouterConfig::read) reads as this plan.
+/// Returns the text of a file from which [`RouterConfig::read`](super::RouterConfig::read) reads
+/// this plan.
 pub(crate) fn print(plan: &RoutePlan) -> String {
     let (engine, live) = (&plan.engine, &plan.live);
     let wait = match engine.wait {
@@ -74,7 +75,7 @@ pub(crate) fn print(plan: &RoutePlan) -> String {
     sections.into_iter().chain([checks]).chain(vrfs).chain(policers).collect()
 }
 
-/// A section, unless it has no keys.
+/// Returns a section with these keys; empty if there are none.
 fn section(name: &str, keys: impl IntoIterator<Item = String>) -> String {
     let keys: String = keys.into_iter().collect();
     match (name, &*keys) {

@@ -100,7 +100,7 @@ impl ReadAhead {
         let _ = self.buffers.send(buffer);
     }
 
-    /// Readable when there is a part, or the thread has ended.
+    /// The descriptor becomes readable when there is a part, or when the thread has ended.
     pub(super) fn arrived(&self) -> BorrowedFd<'_> {
         self.arrived.as_fd()
     }
@@ -115,7 +115,8 @@ struct AheadThread {
 }
 
 impl AheadThread {
-    /// Reads until the socket is empty, or the receiver of the parts is dropped (`None`).
+    /// Reads until the socket is empty. Returns `None` if the receiver of the parts was dropped
+    /// before.
     fn run(&self) -> Option<()> {
         loop {
             let mut buffer = self.free.recv().ok()?;

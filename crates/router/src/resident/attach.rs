@@ -25,16 +25,16 @@ const SOFTWARE_DRIVERS: [&str; 5] = ["veth", "tun", "bridge", "macvlan", "virtio
 
 /// The sockets that get the frames of an interface for its port in user space.
 pub(crate) enum InterfaceSockets {
-    /// A program redirects the frames to AF_XDP sockets in this map.
+    /// The map of AF_XDP sockets to which a program redirects the frames.
     Xdp(XdpSocketMap),
-    /// Filters of packet sockets, one for each queue.
+    /// The filters of packet sockets, one for each queue.
     Packet(Vec<Arc<OwnedFd>>),
-    /// Another router has opened its packet sockets, and reads them until this one does.
+    /// The packet sockets of another router. It reads them until this router takes over.
     Inherited(Vec<InheritedSocket>),
 }
 
 impl InterfaceSockets {
-    /// Whether another router reads the sockets still.
+    /// Whether another router still reads the sockets.
     pub(crate) const fn are_inherited(&self) -> bool {
         matches!(self, Self::Inherited(_))
     }
@@ -58,9 +58,9 @@ pub(crate) struct AttachedInterface {
     pub(crate) sends: bool,
     /// The number of frames that the driver had refused at the last check.
     pub(super) refused: u64,
-    /// Frames that the driver had dropped for another router.
+    /// Number of frames that the driver had already dropped for the previous router.
     pub(super) dropped_before: u64,
-    /// Whether its packets, and those for it, are left to the kernel.
+    /// Whether packets from and for the interface are left to the kernel.
     pub(crate) is_left: bool,
     /// Whether packets that arrive on the interface are left to the kernel's routing rules.
     pub(super) is_ruled: bool,
@@ -70,8 +70,8 @@ pub(crate) struct AttachedInterface {
     pub(super) link: InterfacePrograms,
     /// Restores the interface's settings when it is dropped.
     pub(super) settings: Option<FeatureGuard>,
-    /// Whether a predecessor had the driver leave VLAN tags in frames. Once it has handed over, this
-    /// engine restores that at its end.
+    /// Whether a predecessor switched off VLAN tag removal in the driver. After a takeover, this
+    /// engine switches it on again at its end.
     pub(super) inherits_rx_vlan: bool,
 }
 
@@ -82,15 +82,15 @@ pub(super) struct Attachments {
     pub(super) fallback: Option<String>,
 }
 
-/// Why an interface has no XDP program.
+/// Why no XDP program could be attached to an interface.
 pub(super) struct NotAttached {
     pub(super) failure: Failure,
-    /// In words, if no mode works, so that packet sockets may.
+    /// The reason in words, if no mode works. Packet sockets may then be used instead.
     no_mode: Option<String>,
 }
 
 impl AttachedInterface {
-    /// An interface with packet sockets.
+    /// Creates an interface with packet sockets.
     pub(super) fn of_packet(
         iface: &Iface,
         sockets: InterfaceSockets,
@@ -138,7 +138,7 @@ impl NotAttached {
 /// through the workers. With rules, workers with AF_XDP sockets also get packets with IP options.
 ///
 /// # Errors
-/// If a privilege is missing, another program is attached, or no way works.
+/// If a privilege is missing, another program is attached, or neither XDP nor packet sockets work.
 pub(super) fn attach_all(
     router: &BpfRouter,
     ifaces: &[Iface],
@@ -169,7 +169,7 @@ fn intercept_all(
     Ok(Attachments { interfaces: interfaces.collect::<Result<_, _>>()?, fallback })
 }
 
-/// The interfaces with their numbers.
+/// The interfaces with their port indices.
 fn ports(ifaces: &[Iface]) -> impl Iterator<Item = (&Iface, FibPortIndex)> {
     ifaces.iter().zip((0..).map(FibPortIndex))
 }
@@ -182,7 +182,8 @@ fn attach(
     iface: &Iface,
     (choice, takes_options): (IoChoice, bool),
 ) -> Result<AttachedInterface, NotAttached> {
-    // XDP does not see a tag that the device has removed from the frame.
+    // XDP does not see a tag that the device has removed, so the device is asked to leave tags in
+    // frames.
     let settings = iface.with_features(&[(Feature::RxVlan, false)]);
     let takes_tags_out = !settings.refused().is_empty();
     let is_software = is_software(iface);
@@ -204,7 +205,7 @@ fn attach(
         };
         match router.attach(iface.index, port, options) {
             Ok(link) => return xdp_interface(router, (iface, port), mode, link, settings),
-            // A mode that the driver does not have may be replaced by the next one.
+            // The driver does not support this mode. The next mode may work.
             Err(cause) => error = error.or(Some(cause)),
         }
     }
@@ -216,7 +217,7 @@ pub(super) fn is_software(iface: &Iface) -> bool {
     SOFTWARE_DRIVERS.contains(&iface.driver.as_str())
 }
 
-/// An interface with its XDP program.
+/// Creates an interface with its XDP program.
 pub(super) fn xdp_interface(
     router: &BpfRouter,
     (iface, port): (&Iface, FibPortIndex),
@@ -270,7 +271,7 @@ fn probe_of(
     Ok(Some(Arc::new(probe.map_err(|error| NotAttached::new(Some(&error), &iface.name))?)))
 }
 
-/// How packets of an interface with XDP are forwarded, in outputs.
+/// The name of a mode of XDP in outputs.
 const fn mode_name(mode: ResidentMode, has_sockets: bool) -> &'static str {
     match mode {
         _ if has_sockets => "xsk",

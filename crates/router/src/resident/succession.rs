@@ -1,7 +1,8 @@
-//! The programs of a router that takes over, and of one that is taken over.
+//! The programs during a takeover, in the successor and in the predecessor.
 //!
-//! The descriptors of an offer are, for each interface, the link, and with packet sockets the socket of each
-//! queue. Those of an answer are the program, and with packet sockets the filter of each queue.
+//! The descriptors of an offer are, for each interface, the link, and with packet sockets the
+//! socket of each queue. The descriptors of the successor's answer are, for each interface, the
+//! program, and with packet sockets the filter of each queue.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,18 +20,18 @@ use super::attach::{
 };
 use super::refusal::refused;
 
-/// What a running router offers of its engine.
+/// The part of the engine that a running router offers to a successor.
 pub(crate) struct EngineOffer {
-    /// Decides which flow takes which of several next hops.
+    /// Seed of the hash by which flows choose among several next hops.
     pub(crate) seed: u64,
     pub(crate) interfaces: Vec<InterfaceOffer>,
 }
 
-/// What a running router offers of an interface.
+/// The part of an interface that a running router offers to a successor.
 pub(crate) struct InterfaceOffer {
     link: OwnedFd,
     programs: OfferedPrograms,
-    /// Whether the driver is to take VLAN tags out of frames again at the end.
+    /// Whether the driver must remove VLAN tags from frames again after the end of the run.
     restores_rx_vlan: bool,
 }
 
@@ -40,7 +41,8 @@ enum OfferedPrograms {
 }
 
 impl ResidentEngine {
-    /// The document and the descriptors of an offer. `sockets` are those of each interface.
+    /// Returns the document and the descriptors of an offer. `sockets` contains the sockets of each
+    /// interface.
     ///
     /// # Errors
     /// The system's error, if there are too many descriptors.
@@ -71,7 +73,7 @@ impl ResidentEngine {
         Ok((json!({ "seed": self.hash.seed, "interfaces": interfaces }), fds))
     }
 
-    /// The programs of this engine, for the router that runs before it.
+    /// The programs of this engine, which the predecessor installs.
     pub(crate) fn programs(&self) -> io::Result<Vec<OwnedFd>> {
         let mut programs = Vec::new();
         for of in &self.attachments {
@@ -88,11 +90,12 @@ impl ResidentEngine {
         Ok(programs)
     }
 
-    /// Has the links and sockets run these programs, in the order of [`Self::programs`]; without any,
-    /// the own ones. `set_filter` sets that of a socket, by interface and queue.
+    /// Makes the links and sockets run these programs, in the order of [`Self::programs`]. `None`
+    /// restores this engine's own programs. `set_filter` sets the filter of the socket of an
+    /// interface and a queue.
     ///
     /// # Errors
-    /// The kernel's error: some links run the other programs then.
+    /// The kernel's error. Some links may already run the other programs.
     pub(crate) fn run_programs(
         &self,
         programs: Option<Vec<OwnedFd>>,
@@ -118,7 +121,7 @@ impl ResidentEngine {
         Ok(())
     }
 
-    /// From now on, drops by drivers count: those before were another router's.
+    /// Counts the drivers' drops from now on. Earlier drops are those of another router.
     pub(crate) fn begin_counting(&mut self) {
         for (of, port) in self.attachments.iter_mut().zip((0..).map(FibPortIndex)) {
             let dropped = self.drops.as_ref().map_or(0, |drops| drops.dropped(port));
@@ -126,15 +129,15 @@ impl ResidentEngine {
         }
     }
 
-    /// Restores the settings at the end that the predecessor had changed. Before it has handed over, they
-    /// are its own.
+    /// Makes this engine restore, at its end, the settings that the predecessor had changed. Call
+    /// this only after the predecessor has handed over. Before that, the predecessor restores them.
     pub(crate) fn inherit_settings(&mut self) {
         for of in self.attachments.iter_mut().filter(|of| of.inherits_rx_vlan) {
             of.settings.iter_mut().for_each(|guard| guard.also_restore(Feature::RxVlan, true));
         }
     }
 
-    /// Leaves the interfaces' settings as they are at the end: a successor restores them.
+    /// Leaves the interfaces' settings unchanged at the end, because a successor restores them.
     pub(crate) fn keep_settings(&mut self) {
         self.attachments
             .iter_mut()
@@ -150,13 +153,13 @@ impl ResidentEngine {
 }
 
 impl EngineOffer {
-    /// The router's programs at tcx ingress of each interface.
+    /// The number of the router's programs at tcx ingress of each interface.
     pub(crate) fn tcx_programs(&self) -> u32 {
         let is_packet = |of: &InterfaceOffer| matches!(of.programs, OfferedPrograms::Packet { .. });
         self.interfaces.iter().any(is_packet).into()
     }
 
-    /// Whether it is for these interfaces: each has its sockets, if it has any.
+    /// Whether the offer is for these interfaces, and contains all or none of the sockets of each.
     pub(crate) fn fits(&self, ifaces: &[Iface]) -> bool {
         let fits = |(of, iface): (&InterfaceOffer, &Iface)| match &of.programs {
             OfferedPrograms::Xdp(_) => true,
@@ -165,7 +168,7 @@ impl EngineOffer {
         self.interfaces.len() == ifaces.len() && self.interfaces.iter().zip(ifaces).all(fits)
     }
 
-    /// Reads an offer; `None` if it is not one.
+    /// Reads an offer; `None` if the document is not a valid offer.
     pub(crate) fn read(document: &Value, fds: Vec<OwnedFd>) -> Option<Self> {
         let mut fds = fds.into_iter();
         let interfaces = document["interfaces"].as_array()?.iter();

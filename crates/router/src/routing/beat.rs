@@ -14,7 +14,7 @@ use super::{LATE_BEAT_NS, Routing, RoutingHandle};
 use crate::pace::BeatPace;
 use crate::worker::WorkerLink;
 
-/// A time up to which all messages were read: by the clock of heartbeats, and by
+/// A time up to which all messages were read. `seen` is by the clock of heartbeats, `at` by
 /// [`slipring_port::now`].
 pub(super) struct QuietTime {
     seen: u64,
@@ -23,11 +23,11 @@ pub(super) struct QuietTime {
 
 impl Routing {
     /// Writes a heartbeat without reading the sockets, after a wait that has shown that they were
-    /// empty up to this time. Returns whether nothing else is due.
+    /// empty up to this time. Returns whether no other work is due.
     pub(super) fn beat_unread(&mut self, QuietTime { seen, at }: QuietTime) -> bool {
         let time = now();
         let must_publish = self.is_behind || self.publish_at.is_some_and(|at| at <= time);
-        // If the process was stopped in between, the time is too old.
+        // If the process was stopped in between, the time is too old for a heartbeat.
         if must_publish || time > at + LATE_BEAT_NS {
             return false;
         }
@@ -60,7 +60,7 @@ impl Routing {
     }
 
     /// Waits for a message, a task, the time to publish, or the next heartbeat. If the wait ended
-    /// only because its time was over, returns that time: no socket was readable until then.
+    /// only because its time was over, returns that time, since no socket was readable until then.
     pub(super) fn wait(&self, handle: &RoutingHandle, stop: &Doorbell) -> Option<QuietTime> {
         let (seen, time) = (ResidentHeartbeat::now(), now());
         let until = self.publish_at.unwrap_or(Nanos::MAX).min(time + self.beat_period(time));

@@ -21,7 +21,7 @@ impl Routing {
         let ifindexes: Vec<u32> = self.ifindexes().collect();
         let LookupTables { vrfs, of_ports } =
             LookupTables::of(&self.mirror, &ifindexes, &self.named_vrfs);
-        // Tables that were not looked at before are dumped first.
+        // The tables that were not read before must be dumped first.
         let before = self.mirror.vrf_configs();
         self.is_behind |= vrfs != before;
         let is_new = |vrf: VrfIndex| before[usize::from(vrf.0)] != vrfs[usize::from(vrf.0)];
@@ -30,9 +30,9 @@ impl Routing {
             let waits = *vrf != self.vrf_of[at] || vrf.is_some_and(is_new);
             self.waits[at] |= waits;
             must_wait |= waits;
-            // The source check of a packet looks in the tables of its egress interface. If the
-            // router does not follow the rules of that interface, it has no tables for it, so the
-            // kernel checks the source.
+            // The source of a packet is looked up in the tables of the packet's egress interface.
+            // If the router does not follow the rules of that interface, it does not have these
+            // tables, so the kernel checks the source.
             self.mirror.set_port_vrf(FibPortIndex(at as u16), vrf.unwrap_or(NO_TABLES));
         }
         for (at, config) in vrfs.iter().enumerate() {

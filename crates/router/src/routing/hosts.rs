@@ -4,8 +4,8 @@
 use super::Routing;
 
 impl Routing {
-    /// Sets the limits. There are no limits if the tables have no space for a host that the kernel
-    /// knows, because to the programs this host looks like an unresolved one.
+    /// Sets the limits. If the tables lack space for a host that the kernel knows, there are no
+    /// limits, because this host looks unresolved to the programs.
     pub(super) fn limit_hosts(&self) {
         self.engine.limit_hosts(self.mirror.knows_all_hosts());
     }

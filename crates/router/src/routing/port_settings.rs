@@ -6,8 +6,8 @@ use super::Routing;
 use crate::port_settings::PortSettings;
 
 impl Routing {
-    /// Takes settings over, also in the threads that forward. While packets are forwarded, the programs
-    /// have them when this returns.
+    /// Applies settings, also in the threads that forward. While packets are forwarded, the
+    /// programs use the settings when this function returns.
     pub(crate) fn set_ports(&mut self, settings: PortSettings) {
         let PortSettings { source_checks, policers, vrfs } = settings;
         self.mirror.set_source_checks(source_checks);
@@ -21,7 +21,7 @@ impl Routing {
         }
     }
 
-    /// Names of all ports, as the router was started with them.
+    /// Names of all ports at the start of the router.
     pub(crate) fn port_names(&self) -> impl Iterator<Item = &str> {
         let own = self.subinterfaces.iter().flat_map(|own| &own.devices);
         let kernel = self.engine.interfaces().iter().map(|of| &*of.iface.name);

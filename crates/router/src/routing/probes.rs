@@ -9,7 +9,8 @@ use slipring_route_bpf::EgressProbe;
 use super::Routing;
 
 impl Routing {
-    /// Probes interfaces while the first tables are still being read, which takes longer.
+    /// Probes interfaces while the first tables are still being read. Reading takes longer than the
+    /// probes.
     pub(super) fn probe_early(&mut self) {
         if self.counters.published > 0 {
             return;
@@ -23,8 +24,8 @@ impl Routing {
         }
     }
 
-    /// Records which interfaces have come up, so that they are probed: another device may be
-    /// connected to the link now. Until then, they get no redirected frames.
+    /// Records which interfaces have come up. They are probed again, because the link may lead to
+    /// another device now. Until then, they get no redirected frames.
     pub(super) fn note_up(&mut self, ports: &[FibPort]) {
         let up: Vec<bool> = ports.iter().map(|port| port.is_up).collect();
         for (at, _) in up.iter().enumerate().filter(|(at, up)| **up && !self.up[*at]) {

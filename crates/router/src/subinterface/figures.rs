@@ -8,7 +8,7 @@ pub(crate) struct SubinterfaceFigures {
     pub(crate) counters: SubinterfaceCounters,
     /// The engine's counters of packets that arrived on the subinterface.
     pub(crate) routed: RoutePortCounters,
-    /// Number of neighbours in any state, and of packets that wait for them.
+    /// Number of neighbours in any state.
     pub(crate) neighbours: usize,
     pub(crate) waiting: usize,
 }
@@ -29,11 +29,11 @@ pub(crate) struct SubinterfaceCounters {
     /// Requests of the kernel that were not sent on the wire.
     pub(crate) resolution_from_kernel: u64,
     /// Frames that were given to the kernel because the subinterface is left to it. Only workers
-    /// count these here, apart from the engine.
+    /// use this counter. With a thread of subinterfaces, the engine counts such frames.
     pub(crate) left: u64,
     /// Frames from the wire that found no space in a ring.
     pub(crate) full: u64,
-    /// Frames of the kernel, and messages of address resolution, that found no space in the transmit ring
-    /// of the interface below.
+    /// Frames of the kernel, and messages of address resolution, that were dropped because the
+    /// transmit ring of the parent interface was full.
     pub(crate) unsent: u64,
 }

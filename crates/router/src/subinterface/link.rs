@@ -35,7 +35,8 @@ use slipring_wire::assigned::EtherType;
 const HEADER_LEN: usize = 14;
 /// Maximum number of waiting answers to the kernel. Further requests are not answered.
 const MAX_ANSWERS: usize = 64;
-/// Limits of a subinterface. As many packets may wait for a neighbour as in the kernel.
+/// Limits of the neighbours of a subinterface. For a neighbour, as many packets may wait as in the
+/// kernel.
 pub(crate) const LIMITS: NeighbourLimits = NeighbourLimits {
     entries: 65_536,
     incomplete: 4_096,
@@ -65,7 +66,7 @@ pub(crate) struct WaitingPacket {
     pub(crate) frame: Vec<u8>,
 }
 
-/// What the caller must do next. Frames have no tags.
+/// An action for the caller. Frames have no tags.
 #[derive(Debug)]
 pub(crate) enum SubinterfaceOutput {
     /// Send a frame on the wire.
@@ -78,12 +79,12 @@ pub(crate) enum SubinterfaceOutput {
     Lost(WaitingPacket, HoldDropCause),
 }
 
-/// A subinterface without its ports.
+/// A subinterface without its ports: its addresses, neighbours and waiting packets.
 #[derive(Debug)]
 pub(crate) struct SubinterfaceLink {
     neighbours: NeighbourInterface<WaitingPacket>,
     answers: VecDeque<Vec<u8>>,
-    /// Invalid messages of address resolution.
+    /// Number of invalid messages of address resolution.
     pub(crate) invalid: u64,
 }
 
@@ -136,7 +137,7 @@ impl SubinterfaceLink {
         })
     }
 
-    /// Processes a frame that the kernel sends.
+    /// Processes a frame that the kernel has sent to the TAP device.
     pub(crate) fn accept_from_kernel(&mut self, frame: &[u8], now_ns: u64) -> LinkVerdict {
         let Some(request) = KernelRequest::parse(frame) else { return LinkVerdict::Pass };
         if !self.neighbours.is_on_link(request.target()) {
@@ -149,7 +150,8 @@ impl SubinterfaceLink {
                 self.answers.push_back(request.answer(mac, is_router));
             }
             Some(_) => {}
-            // If the table is full, no request is sent. The kernel gives up after three requests.
+            // If the table is full, no request is sent. The kernel gives up after three requests of
+            // its own.
             None => drop(self.neighbours.cache_mut().solicit(request.target(), now_ns)),
         }
         LinkVerdict::Consumed
@@ -158,7 +160,7 @@ impl SubinterfaceLink {
     /// Keeps a packet until its next hop has answered.
     ///
     /// # Errors
-    /// The packet, if there is no space for it, or its next hop is not on the link.
+    /// The packet, if there is no space for it, or if its next hop is not on the link.
     pub(crate) fn hold(&mut self, packet: WaitingPacket, now_ns: u64) -> Result<(), WaitingPacket> {
         let next_hop = packet.held.next_hop;
         if !self.neighbours.is_on_link(next_hop) {
@@ -245,7 +247,7 @@ impl KernelRequest {
         }
     }
 
-    /// Returns the frame with which the neighbour itself would answer.
+    /// Returns the frame with which the neighbour itself would answer this request.
     fn answer(&self, mac: MacAddr, is_router: bool) -> Vec<u8> {
         match self {
             Self::Arp(arp) => arp.reply(mac).frame(arp.sender_mac),

@@ -7,7 +7,7 @@ const CUSTOMER_TPID: u16 = 0x8100;
 /// The TPID of a service VLAN, for the outer one of two tags (IEEE 802.1ad).
 const SERVICE_TPID: u16 = 0x88a8;
 
-/// A name that says which interface and which VLAN tags a subinterface has.
+/// The parts of a subinterface's name: the parent and the VLAN tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SubinterfaceName {
     /// Name of the interface that carries the tagged frames.
@@ -34,7 +34,7 @@ impl SubinterfaceName {
     }
 }
 
-/// A VLAN identifier in its only decimal form.
+/// Parses a VLAN identifier. Only the decimal form without leading zeros is accepted.
 fn vlan_id(text: &str) -> Option<u16> {
     let id = text.parse().ok().filter(|id: &u16| (1..=4094).contains(id))?;
     (id.to_string() == text).then_some(id)

@@ -133,7 +133,7 @@ pub(super) fn open_wire(iface: &Iface, own: &[OwnSubinterface]) -> Result<Port, 
     let options = OpenOptions {
         slots: SLOTS,
         shared: true,
-        // NICs filter out VLANs and groups that the kernel has not joined.
+        // NICs drop frames of VLANs and multicast groups that the kernel has not joined.
         promiscuous: !ids.is_empty(),
         vlan_ids: Some(ids),
         ..OpenOptions::default()

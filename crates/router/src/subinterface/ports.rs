@@ -30,9 +30,9 @@ pub(crate) struct SubinterfacePorts {
     pub(crate) priorities: [u8; 8],
 }
 
-/// The socket for tagged frames of an interface.
+/// A socket that receives the tagged frames of an interface.
 pub(crate) struct SubinterfaceWire {
-    /// Kernel's index of the interface.
+    /// The kernel's index of the interface.
     pub(crate) ifindex: u32,
     /// The port of one of its subinterfaces.
     pub(crate) any_port: FibPortIndex,

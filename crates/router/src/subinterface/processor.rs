@@ -34,7 +34,8 @@ use super::figures::{SubinterfaceCounters, SubinterfaceFigures};
 use super::link::{LinkVerdict, SubinterfaceLink, SubinterfaceOutput, WaitingPacket};
 use super::tags;
 
-/// Tables that were not confirmed for this time may be old. The kernel forwards then.
+/// Maximum age of the tables since they were last known to be current. If they are older, the
+/// kernel forwards.
 const MAX_AGE_NS: Nanos = 100_000_000;
 
 /// A task that another thread gives to this thread.
@@ -84,7 +85,7 @@ pub(super) struct SubinterfaceProcessor {
     /// Ports from and for which packets are left to the kernel.
     pub(super) left: Vec<bool>,
     batch: RouteBatch,
-    /// Copies of frames, and how many of them are in use.
+    /// Copies of the frames of a batch, with their ports. Only the first `num_frames` are in use.
     frames: Vec<(Vec<u8>, FibPortIndex)>,
     used: usize,
     scratch: Vec<u8>,
@@ -174,7 +175,7 @@ impl SubinterfaceProcessor {
         taken
     }
 
-    /// Passes the frames of the batch through the engine.
+    /// Passes the frames of the batch through the engine's stages.
     fn route(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
         let Some(mut engine) = self.engine.take() else { return };
         let mut frames = std::mem::take(&mut self.frames);
@@ -235,7 +236,7 @@ impl SubinterfaceProcessor {
         }
     }
 
-    /// Keeps a packet for a neighbour of a subinterface.
+    /// Keeps a packet until a neighbour of a subinterface is resolved.
     fn hold(&mut self, packet: WaitingPacket, now_ns: Nanos) {
         let to = self.subinterfaces.iter_mut().find(|it| it.port == packet.held.port);
         let refused = match to {
@@ -266,7 +267,7 @@ impl SubinterfaceProcessor {
         }
     }
 
-    /// Sends the frame in `scratch` by a port. The frame already has the port's tags.
+    /// Sends the frame in `scratch`, which already has the tags of the port, by this port.
     fn send_scratch(&mut self, queues: &mut WorkerQueues, port: FibPortIndex) {
         let ports = self.engine.as_ref().map(|engine| &engine.tables().ports);
         let ifindex = ports.and_then(|ports| ports.get(usize::from(port.0))).map(|it| it.ifindex);
@@ -391,9 +392,9 @@ impl SubinterfaceProcessor {
     }
 }
 
-/// Whether the engine's decision about a live frame can be carried out here: its egress is not left
-/// to the kernel, and its next hop is known or is a neighbour of a subinterface. The kernel
-/// resolves all other next hops.
+/// Whether the engine's decision about a live frame can be carried out here. The egress must not be
+/// left to the kernel, and the next hop must be known or be a neighbour of a subinterface. The
+/// kernel resolves all other next hops.
 fn can_send(
     engine: &RouteEngine,
     batch: &RouteBatch,
@@ -406,8 +407,8 @@ fn can_send(
     left.get(usize::from(adjacency.port.0)) != Some(&true) && (adjacency.mac.is_some() || is_own())
 }
 
-/// Sends a frame, padded to Ethernet's minimum, by the queue with this role. Returns whether there
-/// was space.
+/// Pads a frame to Ethernet's minimum, and sends it by the queue with this role. Returns whether
+/// there was space.
 fn send(
     queues: &mut WorkerQueues,
     roles: &[QueueRole],
@@ -432,7 +433,7 @@ impl FrameProcessor for SubinterfaceProcessor {
     }
 
     fn run_tasks(&mut self, _: &mut WorkerQueues, _: &impl Clock) -> bool {
-        // The time is read before the tasks run: the tables of that time are then among the tasks.
+        // The time is read before the tasks run. So the tables of that time are among the tasks.
         let seen = self.shared.seen.load(Ordering::Acquire);
         for task in Arc::clone(&self.shared).tasks.drain() {
             task(self);

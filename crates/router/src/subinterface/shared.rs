@@ -26,7 +26,7 @@ use slipring_wire::MacAddr;
 
 use super::link::{SubinterfaceLink, SubinterfaceOutput, WaitingPacket};
 
-/// The time of a timer that does not run.
+/// The value of `next_ns` if no timer runs.
 const NEVER: Nanos = Nanos::MAX;
 
 /// A packet that no longer waits.
@@ -45,11 +45,11 @@ pub(crate) enum SubinterfaceFrame {
     Kernel(Vec<u8>),
 }
 
-/// A subinterface, for all workers.
+/// A subinterface that all workers share.
 #[derive(Debug)]
 pub(crate) struct SharedSubinterface {
     pub(crate) port: FibPortIndex,
-    /// The interface that carries its frames.
+    /// The kernel's index of the interface that carries the subinterface's frames.
     pub(crate) parent: u32,
     pub(crate) tags: VlanTags,
     link: Mutex<SharedLink>,
@@ -80,7 +80,7 @@ impl SharedSubinterface {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Uses the link.
+    /// Locks the link and passes it to `use_link`.
     pub(crate) fn with<T>(&self, use_link: impl FnOnce(&mut SubinterfaceLink) -> T) -> T {
         let mut locked = self.lock();
         let result = use_link(&mut locked.link);
@@ -99,11 +99,11 @@ impl SharedSubinterface {
     }
 }
 
-/// All subinterfaces, and the packets that no longer wait.
+/// All subinterfaces, and the mailboxes of the workers.
 #[derive(Debug)]
 pub(crate) struct SharedSubinterfaces {
     all: Vec<SharedSubinterface>,
-    /// By worker.
+    /// The packets that no longer wait, by worker.
     mailboxes: Vec<Mutex<VecDeque<WaitEnd>>>,
 }
 
@@ -132,8 +132,8 @@ impl SharedSubinterfaces {
         self.all[number].next_ns.load(Ordering::Relaxed) <= now_ns
     }
 
-    /// Takes the outputs of a link: frames for the caller to send, and packets for mailboxes. Calls
-    /// `mail` with each worker that got a packet.
+    /// Takes the outputs of a link: frames for the caller to send, and packets, which go into the
+    /// mailboxes of their owners. Calls `mail` with each worker that got a packet.
     pub(crate) fn collect(
         &self,
         number: usize,

@@ -5,13 +5,14 @@ use std::ops::Range;
 use slipring_fib::VlanTags;
 use slipring_wire::assigned::{EtherType, VlanTag};
 
-/// Bytes of the two MAC addresses, after which tags are.
+/// Length of the two MAC addresses in bytes. The tags follow them.
 const MACS_LEN: usize = 12;
-/// Bytes of a tag.
+/// Length of a tag in bytes.
 const TAG_LEN: usize = 4;
 
 /// Returns the tags of a frame, outermost first, and the length of its link header. Priority tags
-/// do not count (IEEE 802.1Q, 9.6). `None` if the frame ends within the header, or has more tags.
+/// are skipped (IEEE 802.1Q, 9.6). `None` if the frame ends within the header, or has more than two
+/// tags.
 pub(crate) fn parse(frame: &[u8]) -> Option<(VlanTags, usize)> {
     let mut tags = VlanTags::default();
     let mut at = MACS_LEN;
@@ -31,8 +32,8 @@ pub(crate) fn parse(frame: &[u8]) -> Option<(VlanTags, usize)> {
     }
 }
 
-/// Removes the tags of a frame whose link header has `header_len` bytes: moves its MAC addresses
-/// towards the payload. Returns where the frame is now.
+/// Removes the tags of a frame whose link header has `header_len` bytes, by moving its MAC
+/// addresses towards the payload. Returns the range of the frame without tags.
 pub(crate) fn strip(frame: &mut [u8], header_len: usize) -> Range<usize> {
     let start = header_len - MACS_LEN - 2;
     frame.copy_within(..MACS_LEN, start);
@@ -46,8 +47,8 @@ pub(crate) fn remove(frame: &[u8], header_len: usize, into: &mut Vec<u8>) {
     into.extend_from_slice(&frame[header_len - 2..]);
 }
 
-/// Writes the frame with these tags to `into`. The class selector of an IP packet's DSCP chooses
-/// the priority.
+/// Writes the frame with these tags to `into`. The priority depends on the class selector of an IP
+/// packet's DSCP.
 pub(crate) fn add(frame: &[u8], tags: VlanTags, priorities: &[u8; 8], into: &mut Vec<u8>) {
     let (macs, rest) = frame.split_at(MACS_LEN.min(frame.len()));
     let priority = priorities[usize::from(class_selector(frame) & 7)];
@@ -62,7 +63,7 @@ pub(crate) fn add(frame: &[u8], tags: VlanTags, priorities: &[u8; 8], into: &mut
 
 /// Pads a frame to Ethernet's minimum: without its tags, a frame may be shorter.
 pub(crate) fn pad(frame: &mut Vec<u8>) {
-    /// Without the CRC.
+    /// Ethernet's minimum frame length in bytes, without the CRC.
     const MIN_LEN: usize = 60;
     if frame.len() < MIN_LEN {
         frame.resize(MIN_LEN, 0);

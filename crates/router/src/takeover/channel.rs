@@ -9,16 +9,17 @@ use std::time::Duration;
 use serde_json::Value;
 use slipring_native_proto::{receive, send};
 
-/// Maximum bytes of a message: the states of rules are the longest part.
+/// Maximum length of a message in bytes. The longest messages contain the states of rules.
 const MAX_BYTES: u32 = 1 << 28;
-/// Maximum number of descriptors of a message: interfaces times queues.
+/// Maximum number of descriptors of a message. A message has one for each queue of each interface.
 const MAX_DESCRIPTORS: u32 = 1 << 16;
 
-/// The connection to the other router. A message is its length, the number of its descriptors, a
-/// document, and a byte for each descriptor.
+/// The connection to the other router. A message consists of its length, the number of its
+/// descriptors, a document, and a byte for each descriptor.
 ///
-/// A router that is silent for too long is cut off: from then on it can send nothing, and what it has
-/// sent before is still read. So a message that it has sent as a whole is read as a whole.
+/// If the other router is silent for too long, its direction of the connection is shut down. It can
+/// then send nothing more, but what it has already sent is still read. So a message that was sent
+/// as a whole is always received as a whole.
 pub(super) struct Channel {
     stream: UnixStream,
     is_cut_off: bool,
@@ -32,8 +33,8 @@ impl Channel {
     /// Sends a message.
     ///
     /// # Errors
-    /// The system's error, if the other router has ended, or has not read for the limit of the last
-    /// [`Self::receive`].
+    /// The system's error if the other router has ended, or if it does not read within the `limit`
+    /// of the last call of [`Self::receive`].
     pub(super) fn send(&mut self, message: &Value, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let body = message.to_string().into_bytes();
         let head = [body.len() as u32, fds.len() as u32].map(u32::to_ne_bytes).concat();
@@ -42,11 +43,12 @@ impl Channel {
         fds.iter().try_for_each(|fd| send(&self.stream, &[0], &[*fd]))
     }
 
-    /// Waits for a message. A router that sends nothing for `limit` is cut off.
+    /// Waits for a message. If the other router sends nothing for `limit`, its direction of the
+    /// connection is shut down.
     ///
     /// # Errors
-    /// `UnexpectedEof` if the other router has ended, `TimedOut` if it was cut off before it had sent the
-    /// message as a whole, `InvalidData` if it is no message.
+    /// `UnexpectedEof` if the other router has ended; `TimedOut` if it was shut out before it had
+    /// sent the whole message; `InvalidData` if the message is not valid.
     pub(super) fn receive(&mut self, limit: Duration) -> io::Result<(Value, Vec<OwnedFd>)> {
         self.stream.set_read_timeout(Some(limit))?;
         self.stream.set_write_timeout(Some(limit))?;
@@ -90,8 +92,8 @@ impl Channel {
         got.fds.into_iter().next().ok_or_else(|| end.into())
     }
 
-    /// Reads once; if there is nothing for too long, cuts the other router off, and reads what came in
-    /// between.
+    /// Reads once. After a timeout, shuts down the other router's direction, and reads what has
+    /// arrived in the meantime.
     fn or_cut_off<T>(
         &mut self,
         mut read: impl FnMut(&UnixStream) -> io::Result<T>,

@@ -1,4 +1,4 @@
-//! The steps of a takeover, and what undoes them.
+//! The steps of a takeover, and how each of them is undone.
 //!
 //! ```text
 //!   predecessor                              successor
@@ -32,17 +32,18 @@ use serde_json::{Value, json};
 
 use super::channel::Channel;
 
-/// How long either may take until the offer.
+/// Maximum time that either router may take for its steps up to the offer.
 const OFFER_LIMIT: Duration = Duration::from_secs(30);
-/// How long the successor may take to open its interfaces and to read all tables. The predecessor forwards
-/// meanwhile.
+/// Maximum time that the successor may take to open its interfaces and to read all tables.
+/// Meanwhile, the predecessor forwards.
 const READY_LIMIT: Duration = Duration::from_mins(5);
-/// How long the predecessor may take to forward what it has taken, and to collect its states.
+/// Maximum time that the predecessor may take to forward the frames that it has taken, and to
+/// collect its states.
 const YOURS_LIMIT: Duration = Duration::from_secs(10);
-/// How long the successor may take to restore the states. Frames wait meanwhile.
+/// Maximum time that the successor may take to restore the states. Meanwhile, frames wait.
 const TAKEN_LIMIT: Duration = Duration::from_secs(5);
 
-/// What is offered: a document, and the descriptors that it numbers.
+/// An offer: a document, and the descriptors to which it refers by number.
 pub(super) struct OfferMessage {
     pub(super) document: Value,
     pub(super) fds: Vec<OwnedFd>,
@@ -50,24 +51,25 @@ pub(super) struct OfferMessage {
 
 /// A router that can be taken over.
 pub(super) trait Predecessor {
-    /// What a successor needs.
+    /// Returns the offer to a successor.
     ///
     /// # Errors
     /// Why this router cannot be taken over, in words.
     fn offer(&mut self) -> Result<OfferMessage, String>;
 
-    /// Takes no more frames, and waits until those that were taken are out. Then the programs forward by
-    /// the successor's tables. Returns what the successor needs to go on.
+    /// Stops taking frames, and waits until all taken frames are sent. Then makes the links run
+    /// `programs`, which forward by the successor's tables. Returns the state with which the
+    /// successor continues.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// Why this router cannot be released, in words.
     fn release(&mut self, programs: Vec<OwnedFd>) -> Result<Value, String>;
 
-    /// Forwards again, after all or some of [`Self::release`].
+    /// Undoes [`Self::release`], even if it has failed halfway: this router forwards again.
     fn resume(&mut self);
 }
 
-/// How a takeover has ended for the predecessor.
+/// The result of a takeover for the predecessor.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HandedOver {
     /// The successor forwards.
@@ -76,9 +78,10 @@ pub(super) enum HandedOver {
     No(String),
 }
 
-/// The predecessor's side.
+/// Executes the predecessor's side of a takeover.
 pub(super) fn hand_over(channel: &mut Channel, router: &mut impl Predecessor) -> HandedOver {
-    // The answer to the request comes before, and its reader may read on: so the successor has read it.
+    // The successor's reader may read beyond the answer to its request. The offer is sent only
+    // after the successor's first message, which proves that the successor has read the answer.
     let begun = expect(channel, "begin", OFFER_LIMIT).map_err(|error| error.to_string());
     let offered = begun.and_then(|_| router.offer().map_err(|why| refuse(channel, &why)));
     let offered = offered.and_then(|OfferMessage { document, fds }| {
@@ -109,34 +112,34 @@ pub(super) fn hand_over(channel: &mut Channel, router: &mut impl Predecessor) ->
 
 /// Refuses a successor before it gets an offer.
 pub(super) fn turn_away(channel: &mut Channel, why: &str) {
-    // A successor that has not begun could not read the refusal.
+    // A successor that has not sent "begin" could not read the refusal.
     if expect(channel, "begin", OFFER_LIMIT).is_ok() {
         refuse(channel, why);
     }
 }
 
-/// Tells the successor why not. Returns the reason.
+/// Sends the successor the reason for a refusal. Returns this reason.
 fn refuse(channel: &mut Channel, why: &str) -> String {
-    // A successor that has ended need not know.
+    // If the successor has ended, it does not need the message.
     let _ = channel.send(&json!({ "step": "refused", "why": why }), &[]);
     why.to_owned()
 }
 
-/// The successor's first step: what is offered.
+/// The successor's first step: requests the offer.
 ///
 /// # Errors
-/// The predecessor's reason, or that of the connection.
+/// The predecessor's reason for a refusal, or the error of the connection.
 pub(super) fn receive_offer(channel: &mut Channel) -> io::Result<OfferMessage> {
     channel.send(&json!({ "step": "begin" }), &[])?;
     let (document, fds) = expect(channel, "offer", OFFER_LIMIT)?;
     Ok(OfferMessage { document, fds })
 }
 
-/// The successor's last steps, once it could forward. When this returns, it must. Returns what the
-/// predecessor knows.
+/// The successor's last steps, when it is ready to forward. After a successful return, it must
+/// forward. Returns the state that the predecessor has handed over.
 ///
 /// # Errors
-/// As [`receive_offer`]: the predecessor forwards, or has ended.
+/// As [`receive_offer`]. The predecessor then still forwards, or has ended.
 pub(super) fn take_over(
     channel: &mut Channel,
     programs: &[BorrowedFd<'_>],

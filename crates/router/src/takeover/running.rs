@@ -20,29 +20,29 @@ use crate::rules::RunningRules;
 use crate::service::terminate;
 use crate::worker::{QueueGate, WorkerLink};
 
-/// How long workers may take for the frames that they have got.
+/// Maximum time that workers may take to forward the frames that they have taken.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-/// What a takeover needs of a run.
+/// The parts of a run that a takeover uses.
 pub(crate) struct TakeoverService {
     plan: RoutePlan,
     routing: RoutingHandle,
     rules: Option<Arc<RunningRules>>,
-    /// Subinterfaces of the router's own.
+    /// Whether the router has created subinterfaces of its own.
     has_own: bool,
     phase: Mutex<TakeoverPhase>,
-    /// Told when a takeover is over, either way.
+    /// Notified when a takeover has succeeded or failed.
     is_over: Condvar,
-    /// Whether a successor forwards.
+    /// Set once a successor forwards.
     successor: Arc<AtomicBool>,
 }
 
-/// Which of its ends a run is at.
+/// The state of a run as regards takeovers.
 #[derive(Default)]
 struct TakeoverPhase {
-    /// The connection to the router that takes over.
+    /// The connection to the router that takes over; `None` if there is none.
     serving: Option<UnixStream>,
-    /// Whether the run ends for another reason: no router can take over any more.
+    /// Whether the run ends for another reason. No router can take over then.
     ends: bool,
 }
 
@@ -85,15 +85,15 @@ impl TakeoverService {
         }
     }
 
-    /// Whether a successor forwards.
+    /// The flag that is set once a successor forwards.
     pub(crate) fn successor(&self) -> Arc<AtomicBool> {
         self.successor.clone()
     }
 
-    /// Whether the router that asks can take over.
+    /// Checks whether the requesting router can take over.
     ///
     /// # Errors
-    /// Why not.
+    /// Why it cannot.
     pub(crate) fn check(&self, args: &Map<String, Value>) -> Result<Value, ControlRefusal> {
         let version = (args.get("version").and_then(Value::as_str), args.get("protocol"));
         let own = (Some(env!("CARGO_PKG_VERSION")), Some(&json!(TAKEOVER_VERSION)));
@@ -131,7 +131,8 @@ impl TakeoverService {
             let cause = "VLANs that it makes end with it: the kernel has no such devices";
             return Err(self.refusal(cause, true));
         }
-        // Another one may come between this and the claim: that one is refused by the protocol.
+        // Another successor may claim the takeover between this check and the claim. The protocol
+        // then refuses the later one.
         if let Some(obstacle) = self.phase().obstacle() {
             return Err(ControlRefusal {
                 help: Some("wait until that is over: slipring route ctl status".to_owned()),
@@ -161,7 +162,7 @@ impl TakeoverService {
         }
     }
 
-    /// Serves a router that takes over, until that is done or has failed.
+    /// Serves a router that takes over. Returns when the takeover has succeeded or failed.
     pub(crate) fn serve(&self, stream: &UnixStream) {
         let Ok(own) = stream.try_clone() else { return };
         let mut channel = Channel::new(own);
@@ -191,10 +192,10 @@ impl TakeoverService {
         }
     }
 
-    /// Makes this takeover the only one.
+    /// Claims the takeover for this connection, so that no other router can take over.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// Why a takeover is not possible now, in words.
     fn claim(&self, stream: &UnixStream) -> Result<TakeoverClaim<'_>, String> {
         let mut phase = self.phase();
         match phase.obstacle() {
@@ -206,20 +207,21 @@ impl TakeoverService {
         }
     }
 
-    /// Ends a takeover that is on its way: it is given up, unless the successor forwards already. Returns
-    /// when that is decided. From then on, no router can take over.
+    /// Ends a takeover in progress: gives it up, unless the successor already forwards. Returns
+    /// when the result is decided. From then on, no router can take over.
     pub(crate) fn end(&self) {
         let mut phase = self.phase();
         phase.ends = true;
         if let Some(stream) = &phase.serving {
-            // What the successor has sent is read still. If the connection is gone, that ends as well.
+            // Messages that the successor has already sent are still read. If the connection is
+            // gone, the takeover ends as well.
             let _ = stream.shutdown(Shutdown::Both);
         }
         let over = self.is_over.wait_while(phase, |phase| phase.serving.is_some());
         drop(over.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// A poisoned lock can be ignored: each change is a single one.
+    /// A poisoned lock can be ignored: each change sets a single field.
     fn phase(&self) -> MutexGuard<'_, TakeoverPhase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -233,13 +235,13 @@ struct HandingOverRouter<'s> {
 }
 
 impl HandingOverRouter<'_> {
-    /// Whether the workers' sockets stay with their interfaces' queues: the kernel forwards until the
-    /// successor has its own.
+    /// Whether this router must end before the successor opens its sockets, because some of the
+    /// workers' sockets cannot be handed over. The kernel forwards in between.
     fn ends_first(&self) -> bool {
         !self.workers.is_empty() && self.gates.iter().any(|gate| gate.socket().is_none())
     }
 
-    /// The sockets of each interface, by queue.
+    /// Returns the sockets of each interface, by queue.
     ///
     /// # Errors
     /// The system's error, if there are too many descriptors.
@@ -256,10 +258,11 @@ impl HandingOverRouter<'_> {
         Ok(all)
     }
 
-    /// Waits until the workers have sent what they had taken.
+    /// Waits until the workers have sent all frames that they had taken.
     fn drain(&self) -> Result<(), String> {
         let end = Instant::now() + DRAIN_LIMIT;
-        // Twice: a worker may give its last frames to one that has none any more.
+        // Each worker is drained twice, because a worker may give its last frames to another worker
+        // that is already drained.
         let all = self.workers.iter().chain(&self.workers);
         let mut left = all.map(|it| it.drain(end.saturating_duration_since(Instant::now())));
         match left.all(|is_drained| is_drained) {
@@ -323,7 +326,8 @@ impl Predecessor for HandingOverRouter<'_> {
             self.service.routing.ask(|routing| routing.engine.go_on());
             return;
         }
-        // What the kernel refuses now, it refuses a successor as well.
+        // If the kernel refuses a program now, it would also refuse the same request of a
+        // successor.
         let _ = self.run_programs(None);
         self.gates.iter().for_each(|gate| gate.reopen());
         self.workers.iter().for_each(WorkerLink::wake);

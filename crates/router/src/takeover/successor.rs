@@ -25,34 +25,36 @@ use slipring_cli::{Diagnostic, Failure, Session};
 use slipring_control::{ControlClient, ControlError};
 use slipring_port::iface::Iface;
 
-/// How long the previous router may take for its end. It forwards what threads have got, and removes
-/// its files.
+/// Maximum time that the previous router may take to end. It forwards the frames that its threads
+/// have taken, and removes its files.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// The connection to the router that forwards until this one does.
+/// The connection to the router that forwards until this router takes over.
 pub(crate) struct Successor {
     channel: Channel,
     pid: u32,
-    /// Readable when the previous router has ended.
+    /// A pidfd, which becomes readable when the previous router has ended.
     process: OwnedFd,
 }
 
-/// How a run begins.
+/// The conditions under which a run begins.
 pub(crate) struct TakeoverStart {
-    /// What packets would bypass.
+    /// The stages of the kernel that packets would bypass.
     pub(crate) found: Vec<Obstacle>,
-    /// What a previous router has left that has ended: the kernel forwards until this router does.
+    /// The state of a previous router that has already ended. The kernel forwards until this router
+    /// does. Empty without such a router.
     pub(crate) handed: HandedState,
-    /// A router that forwards until [`Successor::commit`], and what it offers.
+    /// A router that forwards until [`Successor::commit`], and its offer; `None` if there is no
+    /// such router.
     pub(crate) offered: Option<(Successor, EngineOffer)>,
 }
 
-/// What the previous router knew when it stopped.
+/// The state that the previous router handed over when it stopped.
 #[derive(Default)]
 pub(crate) struct HandedState {
-    /// Where it has stopped to read, by interface and number of the queue.
+    /// The ring positions at which it stopped reading: interface, queue number, position.
     positions: Vec<(usize, usize, u32)>,
-    /// The states of its rules, as commands.
+    /// The states of its rules, as commands; `None` without rules.
     states: Option<String>,
 }
 
@@ -67,8 +69,8 @@ impl HandedState {
         Some(Self { positions, states: state["states"].as_str().map(str::to_owned) })
     }
 
-    /// Gives rules the states that the previous router had for them. Returns warnings about those that
-    /// have no rule any more.
+    /// Gives the rules the states that the previous router had for them. Returns warnings about
+    /// states whose rule no longer exists.
     ///
     /// # Errors
     /// If the threads have ended.
@@ -81,11 +83,11 @@ impl HandedState {
 }
 
 impl RoutePlan {
-    /// Checks what must hold before a packet is forwarded. To take over, also finds the running router, and
-    /// asks for what it can hand over.
+    /// Checks the conditions that must hold before a packet is forwarded. For a takeover, also
+    /// finds the running router and requests its offer.
     ///
     /// # Errors
-    /// If a check fails, no router runs, it has other settings, or refuses.
+    /// If a check fails, if no router runs, or if the running router has other settings or refuses.
     pub(crate) fn begin_takeover(
         &self,
         ifaces: &[Iface],
@@ -133,7 +135,8 @@ impl RoutePlan {
 }
 
 impl Successor {
-    /// Has the previous router end before this one opens its sockets, which are of the same queues.
+    /// Makes the previous router end before this router opens its sockets, because both routers
+    /// need the same queues.
     fn let_end(mut self, session: &mut Session<'_>) -> Result<HandedState, Failure> {
         let missing = checks::missing_forwarding();
         if !missing.is_empty() {
@@ -164,10 +167,12 @@ impl Successor {
         taken.map_err(|error| failed(&error))
     }
 
-    /// Takes over, once this router could forward. Then it does. Returns warnings.
+    /// Takes over when this router is ready to forward. After a successful return, it forwards.
+    /// Returns warnings.
     ///
     /// # Errors
-    /// If the previous router does not hand over, or has ended: this one has taken no frame.
+    /// If the previous router does not hand over, or has ended. This router has then taken no
+    /// frames.
     pub(crate) fn commit(
         &mut self,
         handle: &RoutingHandle,
@@ -191,13 +196,13 @@ impl Successor {
         Ok(warnings)
     }
 
-    /// Process of the previous router.
+    /// Process ID of the previous router.
     pub(crate) const fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Waits until the previous router has ended: its name, sockets and ports are free then. Returns
-    /// whether it has.
+    /// Waits until the previous router has ended, so that its name, sockets and ports are free.
+    /// Returns whether it has ended within [`END_LIMIT`].
     pub(crate) fn wait_for_end(&self) -> bool {
         let end = Instant::now() + END_LIMIT;
         loop {
@@ -213,14 +218,16 @@ impl Successor {
     }
 }
 
-/// The process at the other end, and a descriptor of it: the kernel's word, with which the answer agrees.
+/// Returns the process ID of the peer, and a pidfd. The ID is from the kernel, and the peer's
+/// answer must contain the same ID.
 ///
 /// # Errors
-/// If it is of another PID namespace, so that its end could not be seen; or the system's error.
+/// If the peer is in another PID namespace, where its end cannot be observed; or the system's
+/// error.
 fn process_of(stream: &UnixStream, answer: &Value) -> io::Result<(u32, OwnedFd)> {
     let process = socket_peercred(stream)?.pid;
     let pid = process.as_raw_pid() as u32;
-    // Seen from another PID namespace, the number is 0, which no process has for itself.
+    // For a process in another PID namespace, the kernel returns 0. No process has this ID.
     if answer["pid"].as_u64() != Some(pid.into()) {
         return Err(io::Error::other("it is in another PID namespace: its end cannot be seen"));
     }

@@ -15,7 +15,7 @@ use crate::routing::Routing;
 pub(super) struct PacketOutcome {
     pub(super) action: &'static str,
     pub(super) reason: Option<String>,
-    /// The port by which it leaves.
+    /// The port by which the packet leaves; `None` if it does not leave.
     pub(super) egress: Option<FibPortIndex>,
 }
 
@@ -52,7 +52,7 @@ impl ExplainedPacket {
         }
     }
 
-    /// The engine itself forwards.
+    /// The outcome if the engine itself forwards.
     fn of_engine(
         &self,
         routing: &Routing,
@@ -66,8 +66,8 @@ impl ExplainedPacket {
         PacketOutcome { egress, ..PacketOutcome::new(action, reason) }
     }
 
-    /// The program forwards the packets that the engine would forward, with exceptions; the kernel
-    /// gets all others.
+    /// The outcome if a program forwards. It forwards the packets that the engine would forward,
+    /// with exceptions. The kernel gets all others.
     fn of_program(
         &self,
         routing: &Routing,

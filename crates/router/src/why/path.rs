@@ -13,7 +13,7 @@ use crate::names::{port_name, port_of};
 use crate::reasons;
 use crate::routing::Routing;
 
-/// Source MAC address of the frames. It belongs to no host, since no stage checks it.
+/// Source MAC address of the explained frames. No stage checks it, so it need not belong to a host.
 const SENDER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
 /// The engine that decides about packets that arrive on an interface.
@@ -21,7 +21,7 @@ const SENDER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(super) enum DecidingEngine {
     /// The program in the kernel.
     Program,
-    /// A thread behind sockets.
+    /// A worker, which receives frames through sockets.
     Workers,
     /// The thread of the subinterfaces that the router has created, next to programs.
     Subinterface,
@@ -40,8 +40,8 @@ pub(super) struct PacketPath {
     pub(super) passed: Option<String>,
     /// A copy of the engine; `None` if the packet is left to the kernel before any stage.
     pub(super) engine: Option<RouteEngine>,
-    /// By port, whether packets that would leave by it are left to the kernel, whatever the engine
-    /// decides.
+    /// By port, whether packets that would leave by it are left to the kernel, regardless of the
+    /// engine's decision.
     pub(super) left: Vec<bool>,
 }
 
@@ -82,7 +82,7 @@ impl PacketPath {
     }
 }
 
-/// The Ethernet header of a packet for a port, with the port's tags.
+/// Returns the Ethernet header of a packet for a port, with the port's tags.
 fn link_header(port: &FibPort, packet: &[u8]) -> Vec<u8> {
     let mut header = [port.mac.0, SENDER].concat();
     for (tpid, vlan) in [port.tags.outer, port.tags.inner].into_iter().flatten() {
@@ -127,8 +127,8 @@ fn passed(
         if routing.is_left(usize::from(ingress.0)) {
             return Some(format!("packets from {name} are left to the kernel"));
         }
-        // With rules, these reasons apply before the rules. Without rules, the engine finds them
-        // itself.
+        // With rules, these reasons apply before the rules. Without rules, the engine itself finds
+        // these reasons.
         return of_kernel(routing, ingress, packet).filter(|_| has_rules);
     }
     let reason = reasons::of_ingress(routing, ingress);
@@ -168,7 +168,7 @@ pub(super) fn destination(packet: &[u8]) -> Option<IpAddr> {
 /// Whether threads leave packets for a port to the kernel.
 fn is_left(routing: &Routing, kind: DecidingEngine, at: usize) -> bool {
     match kind {
-        // For these packets, the program's own settings decide.
+        // For these packets, the program checks its own settings.
         DecidingEngine::Program => false,
         // Rules of the kernel matter only for arriving packets, except on subinterfaces.
         DecidingEngine::Workers => match routing.engine.interfaces().get(at) {

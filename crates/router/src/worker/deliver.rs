@@ -147,7 +147,8 @@ impl RouteWorker {
         let of_own = self.subinterfaces.as_ref().and_then(|of| of.number(ingress));
         match (of_own, self.interface(ingress)) {
             (Some(number), _) => {
-                // Frames from other workers are in slots, and must not be borrowed from the queues.
+                // A frame from another worker is in a slot of a queue. It is copied, so that the
+                // queues are not borrowed any longer.
                 let copy = match source {
                     BatchFrame::Copy { frame, .. } => {
                         return self.give_to_device(queues, number, frame, class, now_ns);

@@ -5,7 +5,7 @@
 
 use std::sync::mpsc::SyncSender;
 
-/// The threads that wait for such a turn.
+/// The threads that wait until the worker is drained.
 #[derive(Debug, Default)]
 pub(super) struct WorkerDrain(Vec<SyncSender<()>>);
 

@@ -15,25 +15,25 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use slipring_port::{Queue, SocketRing};
 
-/// The entrance of a queue, for other threads.
+/// The entrance of a queue, as other threads use it.
 #[derive(Debug)]
 pub(crate) struct QueueGate {
     /// Index of the queue's interface.
     pub(crate) interface: usize,
     /// Number of the queue.
     pub(crate) number: usize,
-    /// The socket and its ring, if a successor can go on with them.
+    /// The socket and its ring; `None` if a successor cannot continue with them.
     socket: Option<(OwnedFd, SocketRing)>,
     is_closed: AtomicBool,
-    /// Where the reader of the ring has stopped. Stored with Release before `is_noted` or before the
-    /// entrance is opened.
+    /// The position at which the ring's reader has stopped. It is published by the Release store to
+    /// `is_noted`, or by the one that opens the entrance.
     position: AtomicU32,
-    /// Whether the worker knows that the entrance is closed.
+    /// Whether the worker has noticed that the entrance is closed.
     is_noted: AtomicBool,
 }
 
 impl QueueGate {
-    /// The entrance of a queue; closed if another router reads the socket still.
+    /// Creates the entrance of a queue. It is closed if another router still reads the socket.
     pub(super) fn new(interface: usize, number: usize, queue: &dyn Queue, is_closed: bool) -> Self {
         let socket = queue.wait_fds().rx.and_then(|fd| fd.try_clone_to_owned().ok());
         Self {
@@ -46,29 +46,30 @@ impl QueueGate {
         }
     }
 
-    /// The socket, if a successor can go on with its ring.
+    /// The socket; `None` if a successor cannot continue with its ring.
     pub(crate) fn socket(&self) -> Option<(BorrowedFd<'_>, SocketRing)> {
         self.socket.as_ref().map(|(socket, ring)| (socket.as_fd(), *ring))
     }
 
-    /// Closes the entrance. The worker takes no frame from the socket from its next look on.
+    /// Closes the entrance. The worker takes no more frames from the socket once it has checked the
+    /// entrance again.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
     }
 
-    /// Opens the entrance again where the worker has stopped.
+    /// Opens the entrance again. The worker continues at the position at which it stopped.
     pub(crate) fn reopen(&self) {
         self.is_closed.store(false, Ordering::Release);
     }
 
-    /// Opens the entrance at the position where the previous router has stopped.
+    /// Opens the entrance. The worker starts at the position at which the previous router stopped.
     pub(crate) fn open_at(&self, position: u32) {
-        // Release, by the store after it: pairs with the Acquire in `admits`.
+        // Released by the next store, which pairs with the Acquire in `admits`.
         self.position.store(position, Ordering::Relaxed);
         self.is_closed.store(false, Ordering::Release);
     }
 
-    /// Where the worker has stopped; `None` if it has not yet.
+    /// The ring position at which the worker has stopped; `None` if it has not stopped yet.
     pub(crate) fn position(&self) -> Option<u32> {
         let is_noted = self.is_noted.load(Ordering::Acquire);
         is_noted.then(|| self.position.load(Ordering::Relaxed))
@@ -99,7 +100,7 @@ impl GateWatch {
         !is_closed
     }
 
-    /// Whether the counts of the socket are this router's.
+    /// Whether the socket's counts belong to this router.
     pub(super) const fn is_open(&self) -> bool {
         !self.was_closed
     }
@@ -110,7 +111,8 @@ impl GateWatch {
             self.gate.is_noted.store(false, Ordering::Relaxed);
             return queue.resume_ring(self.gate.position.load(Ordering::Relaxed));
         }
-        // The kernel forgets what it has told: what it lost up to here is told by this router.
+        // The kernel resets its loss counts when they are read. Reading them here makes this router
+        // report all losses up to now.
         queue.update_stats();
         let position = queue.socket_ring().map_or(0, |ring| ring.position);
         self.gate.position.store(position, Ordering::Relaxed);

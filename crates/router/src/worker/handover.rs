@@ -17,7 +17,7 @@ use slipring_rules::distribution::{FlowDistribution, Steering};
 
 use super::parking::WorkerParking;
 
-/// What a worker knows of the other workers.
+/// The state that a worker needs to give frames to other workers.
 pub(super) struct Handover {
     id: usize,
     distribution: FlowDistribution,
@@ -80,7 +80,7 @@ mod tests {
         let oldest = |steering| handover.oldest_beat(steering, 100);
         assert_eq!(oldest(Steering::Anywhere), None);
         assert_eq!((oldest(Steering::ByHosts), oldest(Steering::First)), (Some(50), Some(50)));
-        // The first worker sleeps, but would wake for a frame.
+        // The first worker sleeps, but a frame would wake it.
         workers[0].park(100);
         assert_eq!((oldest(Steering::ByHosts), oldest(Steering::First)), (Some(60), Some(100)));
         workers[2].note_run(7);

@@ -16,7 +16,7 @@ use slipring_port::Nanos;
 use slipring_route::HeldPacket;
 use slipring_wire::mac::MacAddr;
 
-/// What happens to a frame that has waited.
+/// The end of a frame's wait.
 pub(super) enum HeldEvent {
     /// The neighbour of the packet has this MAC address.
     Released { held: HeldPacket, frame: Vec<u8>, mac: MacAddr },
@@ -70,7 +70,7 @@ impl HeldFrames {
         stored.map_err(|((held, _), _)| held)
     }
 
-    /// Releases the frames whose neighbours have a MAC address in these tables.
+    /// Releases the frames whose neighbours have MAC addresses in these tables.
     pub(super) fn resolve(&mut self, tables: &ForwardingTables, now_ns: Nanos) {
         if self.caches.iter().all(NeighbourCache::is_empty) {
             return;
@@ -86,7 +86,7 @@ impl HeldFrames {
             if entry.is_some_and(|entry| entry.state == NeighbourState::Incomplete) {
                 cache.learn(NeighbourClaim::answer(address, mac), now_ns);
             }
-            // From now on, the tables contain the neighbour.
+            // The tables contain the neighbour now, so it is no longer needed here.
             cache.remove(address);
             self.collect(port);
         }

@@ -17,7 +17,7 @@ use super::parking::WorkerParking;
 /// A task that another thread gives to a worker. It runs between two turns.
 pub(crate) type RouteWorkerTask = Box<dyn FnOnce(&mut RouteWorker) + Send>;
 
-/// The words that both threads read and write.
+/// The state that both threads read and write.
 pub(super) struct WorkerShared {
     pub(super) tasks: ControlQueue<RouteWorkerTask>,
     /// Time up to which the routing thread has read the kernel's messages, by the clock of
@@ -31,8 +31,8 @@ pub(super) struct WorkerShared {
     pub(super) queues: Vec<u16>,
     /// The entrances of these queues.
     pub(super) gates: Vec<Arc<QueueGate>>,
-    /// Whether no other router takes the worker's frames. Stored with Release after the entrances were
-    /// opened; loaded with Acquire.
+    /// Whether no other router takes the worker's frames any more. Stored with Release after the
+    /// entrances were opened; loaded with Acquire.
     pub(super) has_begun: AtomicBool,
 }
 
@@ -53,10 +53,10 @@ impl WorkerShared {
         })
     }
 
-    /// Tells the routing thread that earlier snapshots are no longer used.
+    /// Reports to the routing thread that the worker no longer uses earlier snapshots.
     pub(super) fn set_generation(&self, generation: u64) {
-        // Release: pairs with the Acquire in `WorkerLink::generation`; all lookups in earlier
-        // tables were made before.
+        // Release: pairs with the Acquire in `WorkerLink::generation`. All lookups in earlier
+        // tables come before this store.
         self.generation.store(generation, Ordering::Release);
     }
 }
@@ -66,7 +66,7 @@ impl WorkerShared {
 pub(crate) struct WorkerLink(pub(super) Arc<WorkerShared>);
 
 impl WorkerLink {
-    /// Gives the worker a task, and does not wait for it.
+    /// Gives the worker a task without waiting for it.
     pub(crate) fn tell(&self, task: impl FnOnce(&mut RouteWorker) + Send + 'static) {
         self.0.tasks.push(Box::new(task));
     }
@@ -77,7 +77,7 @@ impl WorkerLink {
         question: impl FnOnce(&mut RouteWorker) -> T + Send + 'static,
     ) -> Option<T> {
         let (sender, answer) = mpsc::sync_channel(1);
-        // If the thread that asked has ended, the answer is not needed.
+        // If the asking thread has ended, the answer is not needed.
         self.tell(move |worker| drop(sender.send(question(worker))));
         answer.recv().ok()
     }
@@ -87,7 +87,7 @@ impl WorkerLink {
         &self.0.gates
     }
 
-    /// Lets a worker take frames whose entrances another router has left.
+    /// Lets a worker take frames after another router has stopped reading its sockets.
     pub(crate) fn begin(&self) {
         self.0.has_begun.store(true, Ordering::Release);
         self.wake();
@@ -111,7 +111,7 @@ impl WorkerLink {
         self.0.tasks.admit_frames();
     }
 
-    /// Tells the worker that the tables that it was given are current at this time.
+    /// Informs the worker that the tables that it has got are current at this time.
     pub(crate) fn set_seen(&self, seen: u64) {
         self.0.seen.store(seen, Ordering::Release);
     }
@@ -122,12 +122,12 @@ impl WorkerLink {
         self.0.parking.is_parked(ResidentHeartbeat::now())
     }
 
-    /// Returns the numbers of the queues that the worker owns on each interface.
+    /// The numbers of the queues that the worker owns on each interface.
     pub(crate) fn queues(&self) -> &[u16] {
         &self.0.queues
     }
 
-    /// The generation of the snapshot that the worker uses, or an earlier one.
+    /// The generation of the snapshot that the worker uses, or of an earlier one.
     pub(crate) fn generation(&self) -> u64 {
         self.0.generation.load(Ordering::Acquire)
     }

@@ -41,7 +41,7 @@ pub(crate) struct UserSpacePorts {
     ifindexes: Vec<u32>,
     workers: usize,
     pipes: WorkerPipes,
-    /// Whether another router reads the sockets still.
+    /// Whether another router still reads the sockets.
     succeeds: bool,
 }
 
@@ -202,8 +202,8 @@ impl UserSpacePorts {
     }
 }
 
-/// Raises the limit of open descriptors to the maximum, because with rules each pair of workers
-/// needs four.
+/// Raises the limit of open descriptors to the maximum. With rules, each pair of workers needs four
+/// descriptors.
 fn raise_fd_limit() {
     let limit = getrlimit(Resource::Nofile);
     // If the kernel refuses this, the limit stays as it is.
@@ -220,7 +220,8 @@ fn numbers(owned: &[OwnedQueue]) -> Vec<u16> {
     numbers
 }
 
-/// The entrances of these queues, closed if another router reads their sockets still.
+/// Creates the entrances of these queues. They are closed if another router still reads the
+/// sockets.
 fn gates(owned: &[OwnedQueue], are_closed: bool) -> Vec<Arc<QueueGate>> {
     let gate = |(interface, number, queue): &OwnedQueue| {
         Arc::new(QueueGate::new(*interface, *number, &**queue, are_closed))
@@ -228,7 +229,7 @@ fn gates(owned: &[OwnedQueue], are_closed: bool) -> Vec<Arc<QueueGate>> {
     owned.iter().map(gate).collect()
 }
 
-/// The queues of worker `id`, and what it must know of them.
+/// Returns the queues of worker `id`, and the ports and counters that the worker needs for them.
 fn owned_queues(
     id: usize,
     owned: Vec<OwnedQueue>,
@@ -274,8 +275,8 @@ fn add_pipes(
 
 /// Creates an engine without routes, which leaves all packets to the kernel.
 fn engine(io: &UserSpaceIo, of_own: &[PortPolicy]) -> RouteEngine {
-    // The policies contain the kernel's settings of the interfaces. For IPv6 there are no such
-    // settings.
+    // The policies already contain the kernel's settings of the interfaces for IPv4. For IPv6 the
+    // kernel has no such settings.
     let config = RouteConfig {
         seed: io.seed,
         sends_redirects: true,

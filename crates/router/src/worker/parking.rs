@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How long after its last turn a worker counts as able to run.
+/// A worker counts as able to run for this time after its last turn.
 const PROOF_NS: u64 = 1_000_000_000;
 
 /// The state of a worker's sleep, shared with the routing thread.
@@ -18,14 +18,16 @@ pub(super) struct WorkerParking {
     /// End of the last turn, by the clock of heartbeats; 0 while the worker itself writes the
     /// heartbeat.
     parked_at: AtomicU64,
-    /// The last heartbeat that the worker wrote itself. It is for workers that give it frames.
+    /// The last heartbeat that the worker wrote itself. Workers that give frames to this worker
+    /// read it.
     ran_at: AtomicU64,
 }
 
 impl WorkerParking {
-    /// Records that the worker sleeps. It will apply new tables before it takes a frame.
+    /// Records that the worker sleeps. It will apply new tables before it takes another frame.
     pub(super) fn park(&self, now: u64) {
-        // Release: pairs with the Acquire in `is_parked`; the worker's own heartbeats come before.
+        // Release: pairs with the Acquire in `is_parked`. The worker's own heartbeats come before
+        // this store.
         self.parked_at.store(now, Ordering::Release);
     }
 
@@ -37,12 +39,13 @@ impl WorkerParking {
 
     /// Records a heartbeat that the worker itself has written.
     pub(super) fn note_run(&self, beat: u64) {
-        // Relaxed suffices for a time. `unpark` orders this store before the end of the sleep.
+        // Relaxed suffices, because the time guards no other data. `unpark` orders this store
+        // before the end of the sleep.
         self.ran_at.store(beat, Ordering::Relaxed);
     }
 
-    /// Returns the last time at which the worker certainly ran; `now` if it sleeps, because it
-    /// would wake for a frame.
+    /// Returns the last time at which the worker certainly ran. If it sleeps, this is `now`,
+    /// because a frame would wake it.
     pub(super) fn last_run(&self, now: u64) -> u64 {
         if self.is_parked(now) { now } else { self.ran_at.load(Ordering::Relaxed) }
     }

@@ -7,7 +7,7 @@ use slipring_port::pipe::{self, PipeQueue};
 use slipring_port::{OpenError, Queue, RegionNeeds};
 use slipring_ring::{PipePair, Region};
 
-/// Total number of slots of a worker's pipes, per direction.
+/// Total number of slots of all pipes of a worker, per direction.
 const SLOTS_OF_WORKER: u32 = 2048;
 /// Number of slots of a pipe: enough for a few turns of the receiving worker.
 const SLOTS: std::ops::RangeInclusive<u32> = 64..=1024;

@@ -16,7 +16,7 @@ pub(super) struct KernelPunts {
     /// Number of workers that share the rates.
     workers: u64,
     rates: [u64; PuntClass::COUNT],
-    /// A packet costs a byte.
+    /// Token buckets in which each packet costs one byte, by class.
     buckets: [TokenBucket; PuntClass::COUNT],
     figures: PuntFigures,
 }
@@ -26,12 +26,12 @@ pub(super) struct KernelPunts {
 pub(crate) struct PuntFigures {
     /// Packets that were not given to the kernel, because of the limit of their class.
     pub(crate) limited: [u64; PuntClass::COUNT],
-    /// Refused by the kernel, of any class.
+    /// Packets of any class that the kernel refused.
     pub(crate) failed: u64,
 }
 
 impl KernelPunts {
-    /// Creates the limits of a worker: its share of the rates is one of `workers`.
+    /// Creates the limits of a worker. Its share is the rate of a class divided by `workers`.
     pub(super) fn new(injector: Arc<FrameInjector>, workers: usize) -> Self {
         let (workers, rates) = (workers as u64, LiveSettings::default().punt_rates);
         let buckets = rates.map(|rate| bucket(rate / workers, 0));
@@ -61,8 +61,8 @@ impl KernelPunts {
         }
     }
 
-    /// Whether a packet of this class may go to the kernel; if not, counts it. A packet without a
-    /// class always may.
+    /// Returns whether a packet of this class may go to the kernel, and counts it if not. A packet
+    /// without a class may always go.
     pub(super) fn admits(&mut self, class: Option<PuntClass>, now_ns: Nanos) -> bool {
         let Some(class) = class else { return true };
         let admits = self.buckets[class as usize].take(now_ns, 1);
@@ -80,7 +80,8 @@ impl KernelPunts {
     }
 }
 
-/// Returns a full bucket for packets per second, with a burst of a tenth of a second.
+/// Returns a full bucket for a rate in packets per second. Its burst is the packets of a tenth of a
+/// second.
 fn bucket(rate: u64, now_ns: Nanos) -> TokenBucket {
     let rate = rate.max(1);
     TokenBucket::new(8 * rate, (rate / 10).max(16), now_ns).expect("the burst is not 0")

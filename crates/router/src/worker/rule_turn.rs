@@ -9,7 +9,7 @@ use super::RouteWorker;
 use super::deliver::BatchFrame;
 
 impl RouteWorker {
-    /// Releases frames from pipes and removes expired states, if that is due.
+    /// Releases frames from pipes and removes expired states, if either is due.
     pub(super) fn run_rules(&mut self, now_ns: Nanos) {
         let Some(rules) = &mut self.rules else { return };
         if rules.next_ns().is_some_and(|due| due <= now_ns) {
@@ -17,7 +17,7 @@ impl RouteWorker {
         }
     }
 
-    /// The last stage of a batch.
+    /// Completes the rules' work on a batch, after the engine's last stage.
     pub(super) fn finish_rules(&mut self, now_ns: Nanos) {
         let Some(rules) = &mut self.rules else { return };
         rules.finish(&mut self.engine, now_ns);

@@ -9,7 +9,7 @@ use slipring_rules::distribution::Steering;
 use super::RouteWorker;
 
 impl RouteWorker {
-    /// Returns how frames are steered at present.
+    /// Returns how frames are distributed over workers at present.
     pub(super) fn steering(&self) -> Steering {
         self.rules.as_ref().map_or(Steering::Anywhere, RuleStage::steering)
     }

@@ -11,10 +11,10 @@ use slipring_port::{
 
 use super::gate::GateWatch;
 
-/// A queue that does nothing any more once its interface is gone.
+/// A queue that does nothing any more after its interface was deleted.
 pub(super) struct SurvivingQueue {
     queue: Box<dyn Queue>,
-    /// What a takeover closes; none for a queue that is not taken over.
+    /// The entrance that a takeover closes; `None` for a queue that is not handed over.
     gate: Option<GateWatch>,
     is_gone: bool,
 }

@@ -55,8 +55,8 @@ impl RouteWorker {
             }
             self.give_to_device(queues, frame.number, &frame.bytes, None, now_ns);
         }
-        // These packets are for this machine. On other interfaces, the program leaves such packets
-        // to the kernel, and no rule checks them.
+        // These packets are for this machine. On other interfaces, the XDP program leaves such
+        // packets to the kernel before any rule checks them.
         let mut of_kernel = self.take_of_kernel(&mut routed);
         let rules = self.rules.take();
         self.forward_copies(queues, &mut of_kernel, now_ns);
@@ -105,8 +105,8 @@ impl RouteWorker {
         }
     }
 
-    /// Gives the kernel a tagged frame: without tags, through the device of its subinterface. Not
-    /// if the frame is a request for an address, or its class has exceeded its rate.
+    /// Gives the kernel a tagged frame: without tags, through the device of its subinterface.
+    /// Discards it if it is a request for an address, or if its class has exceeded its rate.
     pub(super) fn give_to_device(
         &mut self,
         queues: &mut WorkerQueues,
@@ -181,8 +181,8 @@ impl RouteWorker {
         }
     }
 
-    /// Keeps a packet until its next hop is resolved: in the link of a subinterface, or until the
-    /// kernel has resolved it.
+    /// Keeps a packet until its next hop is resolved. The link of a subinterface resolves its
+    /// neighbours itself; the kernel resolves all others.
     pub(super) fn hold(&mut self, held: HeldPacket, frame: Vec<u8>, now_ns: Nanos) {
         let refused = match &mut self.subinterfaces {
             Some(of) if let Some(number) = of.number(held.port) => {

@@ -18,7 +18,7 @@ use crate::subinterface::{QueueRole, SharedSubinterfaces, SubinterfacePorts};
 struct RoleQueue {
     role: QueueRole,
     port: FibPortIndex,
-    /// Whether the worker sends by this queue.
+    /// Whether the worker sends frames by this queue.
     sends: bool,
     queue: Box<dyn Queue>,
 }
@@ -26,7 +26,7 @@ struct RoleQueue {
 /// The queues that workers have not taken yet.
 pub(super) struct SubinterfaceQueues {
     shared: Arc<SharedSubinterfaces>,
-    /// By worker.
+    /// The queues of each worker, indexed by worker.
     queues: Vec<Vec<RoleQueue>>,
     /// Interfaces that carry subinterfaces, but are not interfaces of the router.
     carriers: Vec<u32>,
@@ -91,7 +91,7 @@ impl SubinterfaceQueues {
             let wake: Box<dyn Fn() + Send + Sync> = Box::new(move || link.wake());
             wake
         });
-        // The value is set only here, so this cannot fail.
+        // The value is set nowhere else, so this cannot fail.
         let _ = self.wakers.set(wakers.collect());
     }
 }

@@ -10,7 +10,8 @@ use slipring_route::MAX_ROUTE_BATCH;
 
 use crate::subinterface::{QueueRole, SharedSubinterfaces, SubinterfaceCounters, tags};
 
-/// Functions that wake each worker when its packets no longer wait. Set once all workers exist.
+/// Functions, one per worker, that wake a worker when its packets no longer wait. They are set
+/// after all workers exist.
 pub(super) type WorkerWakers = Arc<OnceLock<Vec<Box<dyn Fn() + Send + Sync>>>>;
 
 /// A frame from the wire, and the number of its subinterface.
@@ -69,12 +70,12 @@ impl WorkerSubinterfaces {
     #[inline]
     pub(super) fn number(&self, port: FibPortIndex) -> Option<usize> {
         let all = self.shared.all();
-        // The ports of subinterfaces come one after the other.
+        // The ports of subinterfaces are numbered consecutively.
         let number = usize::from(port.0).checked_sub(usize::from(all.first()?.port.0))?;
         (number < all.len()).then_some(number)
     }
 
-    /// Whether packets that would leave by this subinterface are left to the kernel.
+    /// Whether packets that would leave by subinterface `number` are left to the kernel.
     pub(super) fn is_left(&self, number: usize) -> bool {
         self.left[number]
     }
@@ -84,7 +85,7 @@ impl WorkerSubinterfaces {
         self.left.contains(&true)
     }
 
-    /// Takes addresses over.
+    /// Applies the addresses of a snapshot.
     pub(super) fn set_tables(&self, tables: &ForwardingTables) {
         self.shared.set_tables(tables);
     }
@@ -110,8 +111,8 @@ impl WorkerSubinterfaces {
             }
             let bytes = slots::bytes(rx, at, count, &mut scratch);
             let tags = tags::parse(bytes).map(|(tags, _)| tags);
-            // The socket's filter checks only the outer tag. The kernel gets its own copy of the
-            // other frames.
+            // The socket's filter checks only the outer tag. Frames with other inner tags are
+            // skipped; the kernel gets its own copies of them.
             let of = |tags| all.iter().position(|it| (it.parent, it.tags) == (parent, tags));
             let Some(number) = tags.and_then(of) else { return true };
             if used == frames.len() {

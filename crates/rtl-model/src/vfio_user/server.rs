@@ -207,7 +207,8 @@ impl Server {
     ) -> Result<Vec<u8>, Errno> {
         let (flags, index) = (fields.u32(4)?, fields.u32(8)?);
         let (start, count) = (fields.u32(12)?, fields.u32(16)?);
-        // The model has no errors or requests of the bus, but clients set events for them.
+        // The model raises no interrupts for errors and requests of the bus, but clients set events
+        // for them.
         let Some(index) = InterruptIndex::new(index) else {
             return if index < IRQ_COUNT { Ok(Vec::new()) } else { Err(Errno::INVAL) };
         };

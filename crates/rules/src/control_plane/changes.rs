@@ -11,7 +11,7 @@ use crate::command_batch::{CommandBatch, CommandFault, CommandStep, MAX_FAULTS};
 use crate::shaper_commands::changes_shaper;
 
 /// Returns the compiled rules that the engines must adopt; `None` if the steps change neither rules
-/// nor tables. Compiling rules is slow, so it is done only if a step changes rules.
+/// nor tables. Compiling is slow, so rules are compiled only if a step changes them.
 pub(super) fn ruleset_after(master: &Firewall, steps: &[CommandStep]) -> Option<Ruleset> {
     let does = |changes: fn(&IpfwCommand) -> bool| steps.iter().any(|step| changes(&step.command));
     if does(changes_rules) {
@@ -40,8 +40,8 @@ const fn changes_rules(command: &IpfwCommand) -> bool {
     }
 }
 
-/// Returns whether the command changes only tables and translators. The compiled rules stay valid
-/// then.
+/// Returns whether the command changes only tables and translators. If so, the compiled rules stay
+/// valid.
 const fn changes_tables(command: &IpfwCommand) -> bool {
     match command {
         IpfwCommand::Table(table) => !matches!(
@@ -73,7 +73,7 @@ pub(super) const fn shows_translations(command: &IpfwCommand) -> bool {
 }
 
 /// Returns the steps that must precede the steps of a file that replaces the rules. They remove all
-/// rules, and those tables and `nptv6` instances that `steps` create and `firewall` already has.
+/// rules, and each existing table or `nptv6` instance that `steps` create again.
 pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<CommandStep> {
     let step = |command| CommandStep { line: 0, command, shaper: None };
     let mut cleared = vec![step(IpfwCommand::Flush { set: None })];
@@ -109,8 +109,8 @@ pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<Com
     cleared
 }
 
-/// Returns warnings about states that could not be restored. `refused` has the line of each, and
-/// the reason.
+/// Returns warnings about states that could not be restored. `refused` has the line number of each
+/// state's command, and the reason.
 pub(super) fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
     let more = refused.len().saturating_sub(MAX_FAULTS);
     let messages = refused.into_iter().take(MAX_FAULTS);

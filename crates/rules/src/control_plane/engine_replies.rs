@@ -1,4 +1,5 @@
-//! Waits for the replies of the engines. An engine's thread may be late or ending.
+//! Waits for the replies of the engines. An engine's thread may reply late, or end before it
+//! replies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,8 +12,8 @@ const OPEN: u8 = 0;
 const BEGUN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
-/// Decides whether a change that several engines were asked to make takes effect. The first engine
-/// that starts to make it decides that it does, for all engines. The caller can withdraw it before,
+/// A decision shared by several engines: whether a requested change takes effect. The first engine
+/// that starts the change commits all engines to it. Until then, the caller can withdraw the change
 /// for all engines.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ChangeClaim(Arc<AtomicU8>);

@@ -4,8 +4,8 @@
 //!   hold frames --> all engines get the rules --> states move to the new engines --> go on
 //! ```
 //!
-//! Translations and delayed frames need not move: with `nat` or pipes in the rules, they are in the
-//! first engine, and otherwise there are none.
+//! Translations and delayed frames never move: rules with `nat` or pipes are executed only by the
+//! first engine.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -21,18 +21,19 @@ use crate::distribution::Steering;
 const MAX_TRANSPORT_HEADER_BYTES: usize = 20;
 
 impl ControlPlane {
-    /// How frames are steered; `None` if the rules do not decide that.
+    /// Returns how frames are steered; `None` if the rules do not decide this.
     fn steering(&self) -> Option<Steering> {
         self.steering.as_ref().map(|steering| *lock(steering))
     }
 
-    /// Returns how frames must be steered by these rules, if they are not steered like that.
+    /// Returns how these rules require frames to be steered; `None` if frames are already steered
+    /// in this way.
     pub(super) fn new_steering(&self, ruleset: Option<&Ruleset>) -> Option<Steering> {
         let new = Steering::of(ruleset?.config());
         self.steering().filter(|steering| *steering != new).map(|_| new)
     }
 
-    /// Returns among how many engines the states are distributed.
+    /// Returns the number of engines among which the states are distributed.
     pub(super) fn engines_with_states(&self) -> u32 {
         match self.steering() {
             Some(Steering::First) => 1,
@@ -40,8 +41,8 @@ impl ControlPlane {
         }
     }
 
-    /// Makes a change of the rules by which frames are steered in another way. No frame is checked
-    /// between the first engine's change and the arrival of all states.
+    /// Applies a change of the rules that also changes the steering of frames. From the first
+    /// engine's change until all states have moved, no frame is checked.
     pub(super) fn steer_by(
         &self,
         steering: Steering,
@@ -61,7 +62,7 @@ impl ControlPlane {
         self.steering.as_ref().map_or(steering, set)
     }
 
-    /// Moves all states to the engines to which the packets of their flows go.
+    /// Moves each state to the engine that now receives the packets of its flow.
     fn move_states(&self) -> Result<(), CommandFault> {
         let taken = self.finish_on_engines(|| {
             |dataplane: &mut dyn RuleDataplane, now| dataplane.firewall_mut().take_states(now)
@@ -74,7 +75,7 @@ impl ControlPlane {
         let restored = self.finish_on_engines(|| {
             let part = parts.next().unwrap_or_default();
             move |dataplane: &mut dyn RuleDataplane, now| {
-                // States for which there is no space exceed the maximum; the table had been larger
+                // States that do not fit are lost: they exceed the maximum, which was higher
                 // before.
                 dataplane.firewall_mut().restore(part, now);
             }
@@ -101,13 +102,13 @@ impl ControlPlane {
     }
 }
 
-/// Frames are held as long as this value lives.
+/// A guard that holds frames, unchecked, until it is dropped.
 struct FrameHold<'p>(&'p ControlPlane);
 
 impl<'p> FrameHold<'p> {
-    /// Waits until no engine checks a frame.
+    /// Makes all engines hold frames, and waits until no engine checks a frame.
     fn of(plane: &'p ControlPlane) -> Result<Self, CommandFault> {
-        // Created first, so that frames are no longer held if an error occurs below.
+        // The guard is created first: if an error occurs below, its drop releases the frames.
         let held = Self(plane);
         plane.run_on_engines(|| {
             |dataplane: &mut dyn RuleDataplane, _| dataplane.hold_frames(true)
@@ -125,7 +126,7 @@ impl Drop for FrameHold<'_> {
     }
 }
 
-/// The lock can be used even if it is poisoned, because it protects a single value.
+/// A poisoned lock can be used, because it protects a single value.
 fn lock(steering: &Mutex<Steering>) -> std::sync::MutexGuard<'_, Steering> {
     steering.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Checks frames of a batch, on input and on output, and does what the verdicts say.
+//! Checks frames of a batch, on input and on output, and carries out the verdicts.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use slipring_wire::offload::complete_partial;
 
 use super::{RuleStage, explained_check};
 
-/// Frames of a batch, by their indices, for the firewall.
+/// Some frames of a batch, selected by index, as a batch for the firewall.
 struct ListedFrames<'l, 'f> {
     frames: &'l mut [RouteFrame<'f>],
     list: &'l [u8],
@@ -65,7 +65,8 @@ impl RuleStage {
             if !is_checked(engine, batch, frames, at) {
                 continue;
             }
-            // The kernel may forward by an interface that is none of the router's.
+            // The kernel may forward the frame to an interface that is not one of the router's
+            // ports.
             let egress = engine.egress(batch, at).filter(|_| is_live(batch, at));
             let mut crossing = crossing.outgoing(egress.map_or(0, |port| port.0));
             crossing.xmit = egress.map(|port| port.0);
@@ -73,7 +74,8 @@ impl RuleStage {
         }
     }
 
-    /// Checks the frames of each run of frames from one port with one call of the firewall.
+    /// Splits the frames into groups of consecutive frames from one port, and checks each group
+    /// with one call of the firewall.
     fn check_together(
         &mut self,
         engine: &mut RouteEngine,
@@ -124,7 +126,8 @@ impl RuleStage {
         now_ns: u64,
     ) {
         let bytes = &mut *frames[at].bytes;
-        // On a bridge, a translator also changes the destination MAC address. A router replaces it.
+        // On a bridge, a translator also changes the destination MAC address. A router sets this
+        // address itself, so the old one is restored.
         let mac = bytes.first_chunk::<6>().copied();
         let verdict = match &mut self.explained {
             None => self.firewall.check(bytes, &mut crossing, now_ns, &mut self.outputs),
@@ -212,7 +215,8 @@ impl RuleStage {
             NextHop::V6(address, _) => IpAddr::V6(*address),
             NextHop::Port(_) | NextHop::Tablearg(_) => return self.drop(engine, batch, at),
         };
-        // The kernel would use the route of the destination.
+        // A frame that the kernel would forward cannot be redirected: the kernel would use the
+        // destination's route.
         if !is_live(batch, at) || !batch.set_next_hop(at, address) {
             return self.drop(engine, batch, at);
         }
@@ -250,8 +254,8 @@ pub(super) fn is_live(batch: &RouteBatch, at: usize) -> bool {
     batch.live() & 1 << at != 0
 }
 
-/// Returns whether rules are checked for a frame: if the frame can still be forwarded, or the
-/// kernel forwards it.
+/// Returns whether the rules must check a frame: either it can still be forwarded here, or the
+/// kernel will forward it.
 fn is_checked(
     engine: &RouteEngine,
     batch: &RouteBatch,

@@ -12,10 +12,10 @@ use super::checks::is_live;
 use super::{PuntedFrame, RuleStage};
 use crate::shaped::flow_of;
 
-/// Stands for the port of fragments that are given up, which is no longer known.
+/// Stands for the ingress port of a fragment that was given up. Its real port is no longer known.
 const UNKNOWN_PORT: FibPortIndex = FibPortIndex(u16::MAX);
 
-/// A frame that waits, or goes on.
+/// A frame that waits, or whose processing continues.
 #[derive(Debug)]
 pub(super) struct ResumedFrame {
     bytes: Vec<u8>,
@@ -23,7 +23,7 @@ pub(super) struct ResumedFrame {
     stripped_tag: Option<TagSpec>,
     is_partial: bool,
     crossing: PacketMetadata,
-    /// Whether the rules after the one that delayed the packet are still to be checked.
+    /// Whether the packet must still be checked by the rules after the one that delayed it.
     goes_on_in_rules: bool,
 }
 
@@ -88,7 +88,7 @@ impl RuleStage {
         self.shaper.submit(now_ns, target(number), &key, packet, &mut |event| events.push(event));
     }
 
-    /// Handles what pipes have done to frames.
+    /// Handles the shaper's events: frames that leave a pipe, and frames that it drops.
     pub(super) fn take_shaper_events(&mut self, engine: &mut RouteEngine) {
         for event in self.events.drain(..) {
             match event {
@@ -107,7 +107,7 @@ impl RuleStage {
         }
     }
 
-    /// Gives a fragment to the firewall, which has kept a copy.
+    /// Settles a fragment as delayed. The firewall has kept a copy of it.
     pub(super) fn hold_fragment(
         &mut self,
         engine: &mut RouteEngine,
@@ -122,8 +122,8 @@ impl RuleStage {
         self.fragments += 1;
     }
 
-    /// Takes the fragments that were waiting for the frame that was just checked. They go on if the
-    /// packet is accepted; otherwise they share its fate, whatever it is.
+    /// Takes the fragments that were waiting for the frame that was just checked. Their processing
+    /// continues if the packet is accepted. Otherwise they are dropped, like the packet.
     pub(super) fn take_released(
         &mut self,
         verdict: &RuleVerdict,
@@ -131,7 +131,7 @@ impl RuleStage {
         batch: &RouteBatch,
         at: usize,
     ) {
-        // Fragments that are not released here were given up, and are counted as lost.
+        // The fragments that are not resumed here are counted by `count_lost_fragments` later.
         if self.outputs.released.is_empty() || *verdict != RuleVerdict::Accept {
             return self.outputs.released.clear();
         }
@@ -148,7 +148,7 @@ impl RuleStage {
         }
     }
 
-    /// Counts the fragments that the firewall does not keep any more.
+    /// Counts the fragments that the firewall has dropped since the last call.
     pub(super) fn count_lost_fragments(&mut self, engine: &mut RouteEngine) {
         let held = self.firewall.fragments_held();
         for _ in held..self.fragments {
@@ -211,7 +211,7 @@ impl RuleStage {
         self.resume_batch = Some(batch);
     }
 
-    /// Checks resumed frames by the rules that they have not passed yet, if there are any.
+    /// Checks resumed frames by the remaining rules, if there are any.
     fn recheck(
         &mut self,
         engine: &mut RouteEngine,
@@ -234,7 +234,7 @@ impl RuleStage {
     }
 }
 
-/// The frame for the engine, and what the rules must know of it.
+/// The frame for the engine, with its metadata for the rules.
 fn parts(frame: &mut ResumedFrame) -> (RouteFrame<'_>, (PacketMetadata, bool)) {
     let ResumedFrame { bytes, ingress, stripped_tag, is_partial, crossing, goes_on_in_rules } =
         frame;

@@ -3,8 +3,9 @@
 use slipring_ipfw::rule::{Condition, RuleAction};
 use slipring_ipfw::run::IpfwConfig;
 
-/// Returns whether the result of any enabled rule depends on the direction. This includes
-/// translators, which translate the source in one direction and the destination in the other.
+/// Returns whether the result of any enabled rule depends on the packet's direction (in or out).
+/// This includes translators, which translate the source in one direction and the destination in
+/// the other.
 #[must_use]
 pub fn asks_directions(config: &IpfwConfig) -> bool {
     let rules = config.list.iter().map(|(entry, _)| &entry.rule);

@@ -7,15 +7,15 @@ use slipring_ipfw::run::{
 /// What the rules have decided about a packet in one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedCheck {
-    /// Whether the check was on input or on output.
+    /// Whether this is the check on input or on output.
     pub pass: CheckPass,
-    /// The rules that the packet has met.
+    /// The rules that the packet has met, in order.
     pub rules: Vec<RuleTrace>,
     /// The verdict.
     pub verdict: RuleVerdict,
 }
 
-/// Checks a packet rule by rule, and notes the rules that it meets.
+/// Checks a packet rule by rule, and records the rules that it meets.
 pub(super) fn check(
     firewall: &mut Firewall,
     checks: &mut Vec<ExplainedCheck>,

@@ -141,8 +141,8 @@ impl FrameProcessor for DedupProcessor {
     }
 }
 
-/// Sends the oldest frame in the window. Returns false if the window is empty, or the output ring
-/// has no space; then the next wait ends when the ring has space.
+/// Sends the oldest frame in the window. Returns false if the window is empty or the output ring
+/// has no space. If there is no space, the next wait ends when the ring has space again.
 fn send_oldest(
     dedup: &mut Dedup,
     window_outputs: &mut VecDeque<usize>,

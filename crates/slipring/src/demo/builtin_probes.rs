@@ -73,8 +73,8 @@ fn arrival(
     Ok(None)
 }
 
-/// Turns a timeout into `None`, and also a signal, which ends a call with a timeout; returns other
-/// errors unchanged.
+/// Returns `None` if the call ended early, because its timeout expired or a signal interrupted it.
+/// Returns other errors unchanged.
 fn timeout_as_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

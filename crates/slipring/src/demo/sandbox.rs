@@ -162,7 +162,8 @@ fn taps(net: &DemoNamespaces) -> Result<Vec<Port>, Failure> {
         .map_err(|error| setup_failure("move the left device", &error))?;
     move_and_configure("right", &net.right, RIGHT_ADDR)
         .map_err(|error| setup_failure("move the right device", &error))?;
-    // The ports find out here where their devices are now, and not while they move frames.
+    // Reading the counters once makes each port find its device in the new namespace. Without this,
+    // the port would search for it while it moves frames.
     for port in &mut ports {
         port.stats();
     }

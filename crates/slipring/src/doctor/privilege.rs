@@ -117,8 +117,9 @@ fn unprivileged_bpf() -> Finding {
     Finding::ok("bpf policy", text)
 }
 
-/// Checks whether an ordinary user can have a private network here. If this process is one, the
-/// function tries it. That moves the process into another namespace, so no other check may follow.
+/// Checks whether an ordinary user can have a private network here. If this process does not run as
+/// root, the function tries to create one. Success moves the process into other namespaces, so this
+/// must be the last check.
 pub(super) fn user_namespaces(privileges: &Privileges) -> Finding {
     let check = "user namespaces";
     if privileges.root {

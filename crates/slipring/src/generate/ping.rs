@@ -143,7 +143,8 @@ pub(super) struct Ponger {
     /// How many frames all threads together may answer.
     pub(super) budget: Arc<PacketBudget>,
     /// Length in bytes of the virtio-net header before each frame. The header is sent back with the
-    /// frame, because a checksum that the receiver had to complete is incomplete in the answer too.
+    /// frame: if it says that the request's checksum is incomplete, the answer's checksum is
+    /// incomplete too.
     pub(super) header: usize,
     /// The source address of answers to multicast and broadcast frames.
     pub(super) mac: MacAddr,

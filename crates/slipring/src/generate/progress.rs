@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use slipring_port::{Nanos, now};
 
-/// Counts of one thread in one direction. Only that thread writes, so an addition is a load and a
-/// store.
+/// Counts of one thread in one direction. No other thread writes them. So the thread adds by a load
+/// and a store, without an atomic addition.
 #[derive(Debug)]
 pub(super) struct Progress {
     packets: AtomicU64,
@@ -37,7 +37,7 @@ pub(super) struct ProgressCounts {
     pub(super) forfeited: Nanos,
 }
 
-/// The minimum space that is returned if no ring was checked.
+/// Stands for the minimum space if no ring was checked.
 pub(super) const NO_SPACE: u64 = 99_999;
 
 impl Default for Progress {

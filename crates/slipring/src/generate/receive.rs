@@ -31,18 +31,19 @@ pub(super) struct GenReceiver {
 
 /// The condition that ends a receiver, other than a signal.
 pub(super) enum ReceiveUntil {
-    /// The end of the port: it has no more frames.
+    /// The receiver ends when the port has no more frames.
     Ended,
-    /// Silence: no packet has arrived for a second. The first second begins with the first packet.
+    /// The receiver ends when no packet has arrived for a second. Until the first packet has
+    /// arrived, it does not end.
     Idle,
-    /// The end of these senders: all their packets have arrived, or all senders have ended and no
-    /// packet has arrived for [`IN_FLIGHT_TIMEOUT_NS`].
+    /// All these senders must have ended. The receiver then ends when all their packets have
+    /// arrived, or when no packet has arrived for [`IN_FLIGHT_TIMEOUT_NS`].
     AllReceived(Vec<Arc<Progress>>),
 }
 
-/// How long no packet may arrive before [`ReceiveUntil::Idle`] ends the receiver.
+/// Time in ns without a packet after which [`ReceiveUntil::Idle`] ends the receiver.
 const IDLE_TIMEOUT_NS: Nanos = 1_000_000_000;
-/// How long no frame may arrive, after the senders have ended, before receiving ends.
+/// Time in ns without a frame after which the receiver ends, once the senders have ended.
 const IN_FLIGHT_TIMEOUT_NS: Nanos = 300_000_000;
 /// Receiving ends this long after the senders end, even if frames still arrive. Such frames come
 /// from other programs, which may send for ever.

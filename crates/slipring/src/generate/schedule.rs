@@ -12,10 +12,10 @@ pub(super) struct SendSchedule {
 }
 
 enum SendPace {
-    /// No rate: frames leave as fast as the ring has space, or at the source's own times.
+    /// Frames have no rate. They leave as fast as the ring has space, or at the source's own times.
     Free,
-    /// A rate. The second value is the number of bytes that count for each frame in addition to its
-    /// length.
+    /// Frames have a rate. The second value is the number of bytes that count for each frame in
+    /// addition to its length.
     Rate(Pacer, usize),
 }
 

@@ -158,7 +158,7 @@ impl LbFigures {
 
     /// Returns whether this program's own report is due. Classic reports may be more frequent.
     pub(super) fn is_due(&self, period: Option<Duration>) -> bool {
-        // Some tolerance, because reports of several periods share one timer.
+        // A report may be a little early, because reports of several periods share one timer.
         let slack = Duration::from_millis(5);
         period.is_some_and(|period| self.meter.elapsed() + slack >= self.last_time + period)
     }

@@ -66,7 +66,7 @@ mod tests {
                 InterfaceMode::Packet
             ]
         );
-        // XDP and zero-copy, but no redirection.
+        // The driver supports XDP and zero-copy, but no redirection.
         let no_redirect = InterfaceMode::possible(&lo, Some(XdpFeatures::from_bits(1 | 8)));
         assert_eq!(no_redirect, [InterfaceMode::Generic, InterfaceMode::Packet]);
         assert!(InterfaceMode::possible(&Iface { ethernet: false, ..lo }, None).is_empty());

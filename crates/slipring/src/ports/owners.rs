@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use slipring_port::netlink::request::{RequestScope, attributes, first, request_all};
 
-/// Request type of sock_diag.
+/// Message type of a sock_diag request.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const AF_XDP: u8 = 44;
 /// Flag that requests the attribute `XDP_DIAG_INFO`. The next constant is the number of that
@@ -75,9 +75,11 @@ fn processes() -> impl Iterator<Item = (u32, PathBuf)> {
     entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
 }
 
-/// Returns the interfaces that a process uses by its descriptors, each with its queue, if it is
-/// only one. The interface index of an XDP program is valid only in the process's network
-/// namespace. So it is ignored unless `here` says that this is the namespace of this process.
+/// Returns the interfaces that a process uses through its descriptors. A socket's interface comes
+/// with the queue to which the socket is bound. An XDP program's interface comes with `None`,
+/// because the program gets the frames of all queues. The interface index of an XDP program is
+/// valid only in the network namespace of its process. So XDP programs are ignored unless `here` is
+/// true, which means that the process is in the current namespace.
 fn held_by(dir: &Path, sockets: &HashMap<u64, (u32, u32)>, here: bool) -> Vec<(u32, Option<u32>)> {
     let fds = fs::read_dir(dir.join("fd")).into_iter().flatten().flatten();
     let mut held = Vec::new();

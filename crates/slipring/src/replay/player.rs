@@ -97,8 +97,8 @@ impl ReplayPlayer {
         self.network.push(EntryId(0), arrivals, &mut self.carrier);
         let all = arrivals.len() + malformed.len() < MAX_BATCH
             && !self.feed.is_behind(captured_ns, &self.carrier.chunks);
-        // The next frame may have the same arrival time as the last one. So decisions stop 1 ns
-        // before it.
+        // A frame that is not read yet may arrive at the same time as the last frame that was read.
+        // So only decisions before that time are made.
         let known_ns =
             if all { Some(until_ns) } else { arrivals.last().map(|last| last.arrival_ns) };
         let before = self.carrier.due.len();

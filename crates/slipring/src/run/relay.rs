@@ -25,7 +25,7 @@ const MAX_DATAGRAM_BYTES: usize = 65_535;
 /// answers of name server `server`. The threads end with the process.
 ///
 /// # Errors
-/// `AddrInUse` if a name server listens on all addresses, and so already answers at this one.
+/// `AddrInUse` if a name server that listens on all addresses already answers at `gateway`.
 pub(super) fn start(gateway: IpAddr, server: IpAddr) -> io::Result<()> {
     let datagrams = UdpSocket::bind((gateway, DNS_PORT))?;
     let streams = TcpListener::bind((gateway, DNS_PORT))?;

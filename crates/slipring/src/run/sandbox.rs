@@ -56,8 +56,8 @@ pub(super) struct RunSandbox {
     /// Contents of the command's `/etc/resolv.conf`, if they differ from those of the outer
     /// namespace.
     pub(super) resolv_conf: Option<String>,
-    /// A name server that answers only in the outer namespace; the command reaches it through a
-    /// relay.
+    /// A name server that answers only in the outer namespace, so that the command reaches it
+    /// through a relay. `None` if no relay is needed.
     pub(super) name_server: Option<IpAddr>,
     pub(super) translator: RunTranslator,
     /// A warning to print for the user; `None` if there is nothing to warn of.

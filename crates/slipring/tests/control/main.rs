@@ -231,7 +231,7 @@ fn a_script_changes_at_its_times_and_can_be_stopped() {
     let output = site.ctl(&format!("script {}", script.display())).well();
     assert_eq!(output.stdout.lines().count(), 2, "{output:?}");
     site.ping_takes(120.0..1000.0);
-    // A change that takes effect earlier keeps the scheduled ones.
+    // A change that takes effect at once does not cancel the scheduled changes.
     site.ctl("set up.delay=1ms").well();
     // The change has taken effect at once.
     site.ping_takes(0.0..120.0);

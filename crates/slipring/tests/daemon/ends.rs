@@ -169,7 +169,8 @@ fn hostile_copies_of_its_mount_keep_no_daemon_from_ending() {
 fn a_second_term_ends_a_daemon_that_still_ends() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
-    // The first TERM waits until CONT. Handling it takes longer than sending the second.
+    // The first TERM stays pending until CONT. The daemon then needs more time to handle it than
+    // this test needs to send the second TERM.
     daemon.signal(Signal::STOP);
     daemon.signal(Signal::TERM);
     daemon.signal(Signal::CONT);

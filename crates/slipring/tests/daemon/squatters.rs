@@ -26,7 +26,8 @@ const CLIENTS: [&str; 7] = [
     "extcap --extcap-interfaces",
 ];
 
-/// Runs a closure as another user, which only a separate thread can become.
+/// Runs a closure as another user. It runs in a separate thread, because the change of the user
+/// cannot be undone.
 fn as_stranger<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     let stranger = Uid::from_raw(NOBODY);
     std::thread::scope(|scope| {

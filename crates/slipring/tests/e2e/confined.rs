@@ -29,8 +29,8 @@ impl Status {
         CapabilitySet::from_bits_retain(u64::from_str_radix(&self.0[set], 16).unwrap())
     }
 
-    /// Returns whether the thread has `no_new_privs`, a seccomp filter, and in no set a capability
-    /// besides `kept`.
+    /// Returns whether the thread has `no_new_privs` and a seccomp filter, and none of its
+    /// capability sets contains a capability that is not in `kept`.
     fn is_confined_to(&self, kept: CapabilitySet) -> bool {
         let sets = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
         let nothing_more = |set: &&str| kept.contains(self.capabilities(set));
@@ -38,8 +38,8 @@ impl Status {
     }
 }
 
-/// Returns the capabilities of threads with a priority, if this process may not raise the limits of
-/// priorities.
+/// Returns the capabilities that threads with a raised priority keep: CAP_SYS_NICE if this process
+/// may not raise resource limits, otherwise none.
 fn priorities() -> CapabilitySet {
     let own = of_this_process().capabilities("CapEff");
     let raises = own.contains(CapabilitySet::SYS_RESOURCE);

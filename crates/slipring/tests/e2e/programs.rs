@@ -15,8 +15,8 @@ use crate::support::{SLIPRING, build_bench_program, copy_to};
 /// Sends pings of these sizes, unfragmented; all must be answered.
 fn ping(lab: &Lab, to: &str, sizes: &[u32]) {
     for size in sizes.iter().flat_map(|size| [size; 3]) {
-        // One ping at a time. With several, ping waits for the last answer only as long as the
-        // other answers took.
+        // Sends one ping at a time. If ping sends several, it waits for the last answer only as
+        // long as the other answers took.
         let words = format!("-n -M do -c 1 -W 60 -s {size} {to}");
         let output = lab.left.command("ping", &words);
         assert!(output.contains("1 received, 0% packet loss"), "{size}: {output}");

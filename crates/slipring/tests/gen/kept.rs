@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::slipring;
 
-/// Every program that sends to a port. IN stands for a capture to read, and OUT for the port.
+/// Every program that sends to a port. IN stands for a capture to read, and OUT for the capture
+/// that the port writes.
 const PROGRAMS: [&str; 7] = [
     "gen -i pcap:OUT -f tx -n 2 -P IN",
     "replay -f IN -i pcap:OUT -t 5",

@@ -42,7 +42,7 @@ fn a_download_is_whole_and_never_faster_than_the_rate_nor_sooner_than_the_delay(
     // rate allows.
     let second = figure(down, &["peak_rate_1s_bps"]);
     assert!((1e5..25e6).contains(&second), "{down}");
-    // The least delays of both directions together are the least round trip.
+    // The minimum round-trip time is the sum of the minimum delays of both directions.
     let round_trip = figure(up, &["delay_ns", "min"]) + figure(down, &["delay_ns", "min"]);
     assert!((30e6..60e6).contains(&round_trip), "{report:?}");
     let queued = figure(down, &["queue_delay_ns", "max"]);

@@ -37,7 +37,8 @@ fn last_report(ended: FinishedProgram) -> Report {
     Report::last(&ended.well())
 }
 
-/// Asserts that all received frames were sent, lost by name, or are still inside.
+/// Asserts that each received frame was sent, was counted as lost with a cause, or is still in the
+/// emulator.
 fn balanced(report: &Report) {
     let copies = report.0["copies"].as_u64().unwrap();
     let (rx, tx) = (report.rx(0) + report.rx(1), report.tx(0) + report.tx(1));
@@ -49,7 +50,7 @@ fn a_ping_takes_the_delay_of_both_ways_and_never_less() {
     ping_takes_both_delays("-D 20ms");
 }
 
-/// Pings through 20 ms in each direction, by an emulator with these flags.
+/// Pings through an emulator with these flags, which delays frames by 20 ms in each direction.
 fn ping_takes_both_delays(flags: &str) {
     for port in [LabPort::Native, LabPort::Packet] {
         let Some(lab) = Lab::new(port) else { return };

@@ -35,7 +35,7 @@ fn the_exit_status_follows_the_findings() {
         let known = ["ok", "warn", "fail"].contains(&finding["state"].as_str().unwrap());
         assert!(known && finding["check"].is_string() && finding["finding"].is_string());
     }
-    // A process that may create namespaces may try these features in one.
+    // A process that may create namespaces can try these features in a namespace of its own.
     let tried = |check| findings(&ended).iter().any(|finding| finding["check"] == check);
     assert!(tried("xdp") && tried("tcx") && tried("af_xdp") && tried("bpf"));
 }

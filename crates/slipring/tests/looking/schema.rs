@@ -378,7 +378,8 @@ fn spoilt_copies(written: &[WrittenObject]) -> Vec<(WrittenObject, String)> {
     spoilt
 }
 
-/// Adds the pointers to all objects in a value.
+/// Appends the JSON pointer of each object in `value` to `found`. `pointer` is that of `value`
+/// itself.
 fn objects_in(value: &Value, pointer: String, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
@@ -529,7 +530,7 @@ fn every_command_line_with_json_has_its_case() {
         let help = help_of(namespace, &command);
         assert!(help.contains("--json") || command == "completions", "{command} has no --json");
         if !has_case(&command) {
-            // A command that needs nothing is tried by the first example of its help.
+            // A command without a case is run as in the first example of its help.
             let example = help.lines().find_map(|line| line.trim().strip_prefix("slipring "));
             site.all(&[example.unwrap_or_else(|| panic!("{command} has no case"))]);
         }

@@ -10,7 +10,7 @@ use super::with_links;
 use crate::support::SLIPRING;
 use frames::{CapturedFrame, GROUPS, TEXTS, all_frames, cut_frames, single_frames, whole};
 
-/// Flags for which tcpdump's output equals ours.
+/// Flags for which tcpdump and `slipring dump` must print the same.
 const FLAGS: [&str; 18] = [
     "", "-e", "-v", "-e -v", "-vv", "-vvv", "-e -vv", "-x", "-xx", "-X", "-XX", "-e -X -v", "-q",
     "-e -q", "-tttt -e", "-S", "-S -vv", "-K -vv",

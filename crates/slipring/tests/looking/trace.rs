@@ -79,7 +79,8 @@ fn lines_are_for_people_and_the_sum_goes_to_stderr() {
 #[test]
 fn listening_takes_nothing_away() {
     let Some(namespace) = addressed() else { return };
-    // Both ends are in one namespace, whose stack otherwise refuses its own source address.
+    // Both ends are in one namespace. Without these settings, its stack would refuse packets whose
+    // source is its own address.
     namespace.run(|| std::fs::write("/proc/sys/net/ipv4/conf/there/accept_local", "1").unwrap());
     namespace.run(|| std::fs::write("/proc/sys/net/ipv4/conf/there/rp_filter", "0").unwrap());
     namespace.run(|| std::fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "0").unwrap());

@@ -165,7 +165,7 @@ fn the_routes_of_a_removed_address_vanish(setup: Setup) {
     }
 }
 
-/// A stale entry for the address would send its packets to the host that had the address before.
+/// With a stale neighbour entry, packets for the address would go to the host that had it before.
 fn an_address_that_becomes_the_routers_own_is_no_longer_forwarded(setup: Setup) {
     let rig = setup.start();
     let both = ["10.3.0.3", "fd03::3"].map(ip);

@@ -120,12 +120,13 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// Accepts that what is on its way does not arrive: it was in a killed router.
+    /// Accepts that the datagrams in flight do not arrive, because they were in a router that was
+    /// killed.
     pub(crate) fn give_up_window(&mut self) {
         self.given_up += Self::WINDOW;
     }
 
-    /// Waits until all datagrams have crossed the router that have not been lost.
+    /// Waits until every datagram that was not lost has crossed the router.
     fn end(&mut self) {
         let fence = Packet::udp(v4().a, v4().b, b"the last one");
         let expected = fence.forwarded();
@@ -176,9 +177,9 @@ pub(crate) fn is_forwarding(program: &Program) -> bool {
     [output.stdout, output.stderr].iter().any(|text| text.contains("forwarding"))
 }
 
-/// A former defect with packet sockets: after the program that keeps frames from the kernel was
-/// detached, the filters still gave frames to workers, so both forwarded them. Frames in the rings
-/// were lost.
+/// A former defect with packet sockets: after the BPF program that keeps frames from the kernel was
+/// detached, the filters of the sockets still gave frames to workers. So kernel and workers both
+/// forwarded these frames. Frames in the rings were lost.
 fn the_end_of_a_router_loses_and_doubles_no_packet(setup: Setup) {
     let rig = setup.start();
     let program = rig.take_program();
@@ -191,7 +192,8 @@ fn the_end_of_a_router_loses_and_doubles_no_packet(setup: Setup) {
     stream.each_has_arrived_once();
 }
 
-/// A VLAN that the router makes still gets packets when all others are the kernel's again.
+/// When a router ends, the kernel takes over its interfaces, except a VLAN that only the router
+/// has. Such a VLAN still gets packets meanwhile.
 fn the_end_of_a_router_with_a_busy_vlan_loses_and_doubles_no_packet(setup: Setup) {
     let rig = crate::vlan::start(setup, "");
     let program = rig.take_program();

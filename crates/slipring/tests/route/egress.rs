@@ -31,8 +31,8 @@ fn frames_that_a_driver_drops_are_counted_at_the_interface(setup: Setup) {
     rig.forwards(&[Packet::udp(v4().a, v4().b, &[0; 1200])]);
 }
 
-/// If there is neither XDP nor GRO, the peer of a veth device does not poll the ring for such
-/// frames.
+/// The peer of a veth device polls the ring for such frames only if it has an XDP program or GRO.
+/// Without both, the device refuses the frames.
 fn an_interface_whose_driver_begins_to_refuse_frames_is_left_to_the_kernel_until_it_takes_them(
     setup: Setup,
 ) {

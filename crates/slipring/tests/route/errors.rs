@@ -70,7 +70,7 @@ fn a_packet_without_route_is_answered_with_no_route(setup: Setup) {
     is_refused(setup, |net| kinds(net.a).no_route);
 }
 
-/// Linux reports an IPv6 route of this kind as no route.
+/// For such an IPv6 route, Linux sends the code "no route to destination".
 fn an_unreachable_route_is_answered_with_host_unreachable(setup: Setup) {
     let setup =
         setup.ip("route add unreachable 10.66.0.0/16").ip("route add unreachable fd66::/64");
@@ -105,7 +105,7 @@ fn an_echo_request_on_its_last_hop_is_answered(setup: Setup) {
     }
 }
 
-/// RFC 1122, section 3.2.2; RFC 4443, section 2.4 (e.1).
+/// RFC 1122, section 3.2.2, and RFC 4443, section 2.4 (e.1), forbid such answers.
 fn an_error_is_never_answered_with_an_error(setup: Setup) {
     let rig = setup.start();
     for net in families() {
@@ -118,7 +118,7 @@ fn an_error_is_never_answered_with_an_error(setup: Setup) {
     }
 }
 
-/// RFC 1122, section 3.2.2.
+/// RFC 1122, section 3.2.2, forbids such answers.
 fn later_fragments_are_not_answered(setup: Setup) {
     let (rig, net) = (setup.start(), v4());
     let fragment = |offset| {
@@ -129,7 +129,7 @@ fn later_fragments_are_not_answered(setup: Setup) {
     assert_eq!(error.kind, (11, 0), "the first fragment is answered: {error:?}");
 }
 
-/// RFC 1122, section 3.2.2; RFC 4443, section 2.4 (e.4).
+/// RFC 1122, section 3.2.2, and RFC 4443, section 2.4 (e.4), forbid such answers.
 fn broadcast_and_multicast_frames_are_not_answered(setup: Setup) {
     let rig = setup.start();
     for net in families() {
@@ -145,7 +145,7 @@ fn broadcast_and_multicast_frames_are_not_answered(setup: Setup) {
     rig.is_silent();
 }
 
-/// RFC 1122, section 3.2.2; RFC 4443, section 2.4 (e.3).
+/// RFC 1122, section 3.2.2, and RFC 4443, section 2.4 (e.3), forbid such answers.
 fn multicast_destinations_are_not_answered(setup: Setup) {
     let rig = setup.start();
     for (src, dst, mac) in [
@@ -236,7 +236,7 @@ fn an_error_comes_from_the_address_of_the_subnet_that_the_sender_is_in(setup: Se
     }
 }
 
-/// RFC 1812, section 4.3.2.8; RFC 4443, section 2.4 (f). netmap-fwd had no limit.
+/// RFC 1812, section 4.3.2.8, and RFC 4443, section 2.4 (f), require a limit. netmap-fwd had none.
 fn errors_are_limited_in_rate(setup: Setup) {
     let rig = setup
         .set("ipv4/icmp_ratemask", "6168")
@@ -271,7 +271,7 @@ fn echo_replies_are_not_limited_with_the_errors(setup: Setup) {
     }
 }
 
-/// RFC 1700's default TTL is 64.
+/// The default TTL of RFC 1700 is 64.
 fn an_error_has_hops_for_a_long_way_back(setup: Setup) {
     let rig = setup.start();
     for (net, proto) in [(v4(), ICMP), (v6(), ICMP6)] {

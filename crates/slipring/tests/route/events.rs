@@ -1,4 +1,5 @@
-//! `slipring route ctl monitor`, `drop` and `punt`: what changes, what is dropped, what the kernel gets.
+//! Tests of `slipring route ctl monitor`, `drop` and `punt`: changes, dropped packets, and packets
+//! that the kernel gets.
 
 use serde_json::Value;
 use slipring_test_support::Program;
@@ -35,7 +36,7 @@ fn monitor(rig: &Rig, words: &[&str]) -> Program {
     program
 }
 
-/// What a monitor has told when it ends.
+/// Waits for the end of a monitor, and returns its output.
 fn told(monitor: Program) -> String {
     monitor.finish().well().stdout
 }
@@ -47,7 +48,7 @@ fn routes_and_neighbours_are_told_as_they_change(setup: Setup) {
             route add fd09::/64 via fd03::3 metric 7
             route del 10.9.0.0/16 via 10.3.0.3");
     let lines = told(started);
-    // The families have no common order.
+    // Events of the two families are not ordered relative to each other.
     let (of_v6, of_v4): (Vec<_>, Vec<_>) = lines.lines().partition(|line| line.contains("fd09"));
     assert_eq!(
         of_v4,
@@ -120,7 +121,7 @@ fn a_kind_of_events_that_does_not_exist_is_refused(setup: Setup) {
     assert!(refused.stderr.contains("neighbour"), "{}", refused.stderr);
 }
 
-/// Packets that `ctl drop` counts for a cause on e0.
+/// Returns how many packets that arrived on e0 were dropped for a cause, according to `ctl drop`.
 fn counted(answer: &Value, cause: &str) -> u64 {
     let rows = answer["drops"].as_array().unwrap().iter();
     let of_cause = rows.filter(|row| row["dev"] == "e0" && row["cause"] == cause);
@@ -146,7 +147,7 @@ fn drops_are_counted_from_the_last_reset(setup: Setup) {
         (found > 0).then_some(found)
     });
     sent += again;
-    // All that was ever counted is still in the counters of the interface.
+    // The reset has not changed the counters of the interface, which still include all drops.
     let interface = rig.ask(&["interface", "e0"]);
     let total = interface["interfaces"][0]["dropped"][CAUSE].as_u64().unwrap();
     assert_eq!(total, shown + sent);

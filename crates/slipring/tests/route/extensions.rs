@@ -42,8 +42,8 @@ fn a_source_route_is_refused(setup: Setup) {
     let [a, b, c, d] = [10, 3, 0, 3];
     for kind in [131, 137] {
         let options = [kind, 7, 4, a, b, c, d, 1];
-        // Once on the way to its destination, and once when the packet is addressed to the router
-        // as a hop of the source route.
+        // The packet is sent once to its final destination, and once to the router as a hop of the
+        // source route.
         for dst in [v4().b, v4().router_a] {
             rig.ignores(&[with_options(&options).with(|packet| packet.dst = dst)]);
         }

@@ -51,7 +51,7 @@ fn packets_pass_both_ways_at_once_and_in_order(setup: Setup) {
     }
 }
 
-/// RFC 2474, 3168.
+/// A router that does not mark packets leaves DSCP (RFC 2474) and ECN (RFC 3168) unchanged.
 fn dscp_and_ecn_pass_unchanged(setup: Setup) {
     let rig = setup.start();
     for net in families() {
@@ -62,7 +62,7 @@ fn dscp_and_ecn_pass_unchanged(setup: Setup) {
     }
 }
 
-/// RFC 6437.
+/// Flow labels must arrive unchanged (RFC 6437).
 fn a_flow_label_passes_unchanged(setup: Setup) {
     let (rig, net) = (setup.start(), v6());
     let labelled = |flow| Packet::udp(net.a, net.b, b"flow").with(|packet| packet.flow = flow);

@@ -32,7 +32,7 @@ fn of_length(len: usize, v6_family: bool) -> Packet {
     Packet::udp(net.a, net.b, &data)
 }
 
-/// RFC 1191; RFC 8201.
+/// Path MTU discovery (RFC 1191, RFC 8201) needs these answers.
 fn a_packet_with_df_is_answered_with_the_mtu_of_the_next_hop(setup: Setup) {
     let rig = with_mtu(setup, 1400);
     for len in [1401, 1500] {
@@ -108,7 +108,7 @@ fn a_fragment_that_fits_passes_untouched(setup: Setup) {
 /// the first.
 fn options_go_into_the_fragments_by_their_copied_flag(setup: Setup) {
     let rig = with_mtu(setup, 600);
-    // Type 30 (experimental, RFC 4727) without and 158 with the flag.
+    // Type 30 (experimental, RFC 4727) does not have the copied flag; type 158 has it.
     let options = [30, 4, 1, 2, 158, 4, 3, 4];
     let packet = of_length(1000, false).with(|packet| packet.options = options.to_vec());
     rig.a.send(&packet);
@@ -133,7 +133,8 @@ fn fragments_have_one_hop_fewer_and_the_class_of_the_packet(setup: Setup) {
     rig.only_b_receives(&fragments(&packet, 600));
 }
 
-/// RFC 8200, section 4.5; RFC 4443, section 3.2.
+/// Only the source may fragment an IPv6 packet (RFC 8200, section 4.5). The router answers with
+/// "packet too big" (RFC 4443, section 3.2).
 fn an_ipv6_packet_is_never_fragmented(setup: Setup) {
     let rig = with_mtu(setup, 1400);
     for len in [1401, 1500] {

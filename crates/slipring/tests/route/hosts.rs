@@ -132,7 +132,7 @@ fn traceroute_shows_every_hop(chain: Chain) {
         (RIGHT[0], ["10.1.0.2", "10.12.0.2", "10.23.0.2", "10.3.0.2"]),
         (RIGHT[1], ["fd01::2", "fd12::2", "fd23::2", "fd03::2"]),
     ] {
-        // One probe at a time, so that no rate limit of a router matters.
+        // Sends one probe at a time, so that no rate limit of a router matters.
         let traced = chain.left.command("traceroute", &format!("-n -q 1 -N 1 -w 30 {to}"));
         let shown: Vec<_> = traced
             .lines()

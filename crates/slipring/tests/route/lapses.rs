@@ -1,4 +1,4 @@
-//! Repeats checks that fail because the kernel has forwarded meanwhile.
+//! Repeats checks that fail because the kernel has forwarded packets in place of the router.
 //!
 //! If the router's threads do not run for 100 ms, as on a busy machine, its programs leave all
 //! packets to the kernel. This is correct behaviour, and no packet is lost. But the kernel may send
@@ -81,7 +81,8 @@ fn only_a_check_during_which_the_kernel_has_forwarded_is_repeated() {
         let failed = catch_unwind(AssertUnwindSafe(|| {
             repeated(|| {
                 count.set(count.get() + 1);
-                // The hook sets this, too, but also prints a report.
+                // In a real failure, the panic hook sets this. `resume_unwind` does not run the
+                // hook, so no report is printed.
                 HAS_LAPSED.set(has_lapsed);
                 resume_unwind(Box::new("a failed check"));
             });

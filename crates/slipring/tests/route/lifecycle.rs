@@ -140,7 +140,7 @@ fn a_table_of_thousands_of_routes_is_shown_whole(setup: Setup) {
     let lines: String =
         (0..5000).map(|i| format!("route add {} via 10.3.0.2\n", prefix(i))).collect();
     let rig = setup.ip(&lines).start();
-    // All pages are one document.
+    // The answer has several pages, which are printed as one document.
     let answer = rig.ask(&["route", "show"]);
     let routes = answer["routes"].as_array().unwrap().iter();
     let shown: HashSet<_> = routes.map(|route| &route["prefix"]).collect();
@@ -189,7 +189,8 @@ fn forwarding_goes_on_when_the_router_is_stopped(setup: Setup) {
     goes_on_when_stopped(&rig, program);
 }
 
-/// Without packets, the router seldom sends heartbeats, and sends them for its sleeping workers.
+/// Without packets, the routing thread seldom sends heartbeats. It also sends those of the workers
+/// that sleep.
 fn an_idle_router_forwards_at_once_and_its_stop_leaves_all_to_the_kernel(setup: Setup) {
     let rig = setup.start();
     let program = rig.take_program();
@@ -199,8 +200,7 @@ fn an_idle_router_forwards_at_once_and_its_stop_leaves_all_to_the_kernel(setup: 
     goes_on_when_stopped(&rig, program);
 }
 
-/// Waits until the routing thread runs less often than it does while packets come: 40 times a
-/// second.
+/// Waits until the routing thread runs seldom. While packets arrive, it runs 40 times a second.
 fn wait_until_idle(program: &Program) {
     const PERIOD: Duration = Duration::from_secs(1);
     let mut since = (Instant::now(), turns_of_routing(program));
@@ -214,7 +214,7 @@ fn wait_until_idle(program: &Program) {
     });
 }
 
-/// How often the routing thread has gone to sleep.
+/// Returns how often the routing thread has gone to sleep.
 fn turns_of_routing(program: &Program) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{}/task", program.pid())).unwrap();
     let read = |thread: &Path, name: &str| std::fs::read_to_string(thread.join(name)).ok();
@@ -248,7 +248,7 @@ fn a_stopped_router_forwards_by_no_table_that_is_out_of_date(setup: Setup) {
             rig.observe([0; 3]).b.is_empty().then_some(())
         });
     }
-    // The router must not forward these packets either when it continues.
+    // When the router continues, it must not forward these packets a second time.
     program.signal(Signal::CONT);
     for _ in 0..20 {
         for (net, to) in families().iter().zip(old) {
@@ -312,7 +312,7 @@ fn read_all(dir: &Path, into: &mut BTreeMap<String, String>) {
 #[track_caller]
 fn assert_unchanged(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) {
     for (name, value) in before {
-        // These values are random, or counted by the kernel itself.
+        // Values with this name are random. All other values must be the same as before.
         if !name.ends_with("stable_secret") {
             assert_eq!(after.get(name), Some(value), "{name}");
         }

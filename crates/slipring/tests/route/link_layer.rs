@@ -35,7 +35,7 @@ fn is_ignored(setup: Setup, change: impl Fn(&mut Frame)) {
             change(&mut frame);
             rig.a.send_frame(&frame);
         }
-        // Neither a packet nor an ICMP error.
+        // The router has sent neither a packet nor an ICMP error.
         rig.is_silent();
     }
 }
@@ -53,7 +53,7 @@ fn a_frame_to_the_mac_of_the_other_interface_is_ignored(setup: Setup) {
     is_ignored(setup, |frame| frame.dst = router_mac(3));
 }
 
-/// RFC 1812, section 5.3.4; RFC 1122, section 3.3.6.
+/// RFC 1812, section 5.3.4, and RFC 1122, section 3.3.6, require this.
 fn a_unicast_packet_in_a_broadcast_frame_is_not_forwarded(setup: Setup) {
     is_ignored(setup, |frame| frame.dst = BROADCAST);
 }
@@ -104,7 +104,7 @@ fn an_ethertype_that_contradicts_the_version_is_dropped(setup: Setup) {
     rig.is_silent();
 }
 
-/// veth has no minimum frame length.
+/// A runt can arrive, because veth has no minimum frame length.
 fn a_runt_does_no_harm(setup: Setup) {
     let rig = setup.start();
     for frame in frames(&rig) {

@@ -16,14 +16,14 @@
 //! | `fragments` | MTU, fragmentation, "too big" |
 //! | `extensions` | IPv6 extension headers and IPv4 options |
 //! | `reverse_path` | which sources may come from which link |
-//! | `urpf` | the same, by the file of the router, for both families |
+//! | `urpf` | the same for both families, as set in the router's file |
 //! | `redirects` | next hops on the ingress link |
 //! | `neighbours` | ARP and neighbour discovery, packets that wait for them |
 //! | `routes` | prefixes, next hops, tables |
 //! | `vrf` | tables for the packets of an interface, by name |
 //! | `changes` | routes, next hops, links and addresses that come and go |
 //! | `vlan` | subinterfaces that the kernel does not have |
-//! | `vlan_rules`, `vlan_workers` | their packets and rules; in several threads, and counted |
+//! | `vlan_rules`, `vlan_workers` | rules for such subinterfaces; several threads, and counters |
 //! | `multipath` | several next hops |
 //! | `host_traffic` | what the kernel must receive on the real interface |
 //! | `rules` | rules for forwarded packets |
@@ -36,10 +36,10 @@
 //! | `top` | what `slipring top` shows of a router |
 //! | `trace` | what `slipring route ctl trace` shows |
 //! | `why` | what `slipring route ctl why` says about a described packet |
-//! | `events` | what `slipring route ctl monitor`, `drop` and `punt` tell |
-//! | `control` | what `slipring route ctl` tells |
+//! | `events` | what `slipring route ctl monitor`, `drop` and `punt` print |
+//! | `control` | what `slipring route ctl` answers |
 //! | `lifecycle` | start, end, death and counters of the program |
-//! | `takeover` | a router that goes on in place of the running one |
+//! | `takeover` | a router that takes over from the running router |
 //! | `continuity` | a stream of packets while the program ends, starts, stops or dies |
 //! | `daemons` | BGP, OSPF and BFD by FRR and BIRD |
 //! | `soak` | changes of routes for minutes (`make soak`) |

@@ -135,7 +135,7 @@ fn next_hops_on_two_links_are_both_used_until_one_goes_down(setup: Setup) {
     }
 }
 
-/// Two next-hop objects for each family, and a group of them: 10 and 20.
+/// Two next-hop objects for each family. Checks combine them to the groups 10 (IPv4) and 20 (IPv6).
 const GROUPS: &str = "nexthop add id 1 via 10.3.0.2 dev e1
                       nexthop add id 2 via 10.3.0.3 dev e1
                       nexthop add id 3 via fd03::2 dev e1

@@ -157,7 +157,8 @@ fn requests_have_the_fields_of_the_rfc(setup: Setup) {
     assert!(packet.src == v6().router_b || source.is_unicast_link_local(), "{packet:?}");
 }
 
-/// RFC 1122, section 2.3.2.1; RFC 4861, section 7.2.2.
+/// ARP requests are limited in rate (RFC 1122, section 2.3.2.1), and neighbour solicitations in
+/// rate and number (RFC 4861, section 7.2.2).
 fn an_unanswered_neighbour_is_asked_three_times_and_then_reported_unreachable(setup: Setup) {
     let rig = setup
         .set("ipv4/neigh/e1/retrans_time_ms", "50")
@@ -237,7 +238,7 @@ fn solicit(
     found(&rig.observe_until("advertisements", |seen| found(seen).len() >= count))
 }
 
-/// RFC 4861, section 7.2.4.
+/// The flags are those that RFC 4861, section 7.2.4, requires of a router.
 fn a_solicitation_is_answered_with_router_solicited_and_override(setup: Setup) {
     let rig = setup.start();
     let target = v6().router_a;
@@ -247,7 +248,8 @@ fn a_solicitation_is_answered_with_router_solicited_and_override(setup: Setup) {
     assert_eq!(solicit(&rig, v6().a, target, 255, 1), [(rig.a.mac, v6().a, expected)]);
 }
 
-/// RFC 4862, section 5.4; RFC 4861, section 7.2.4.
+/// Such a probe has no source address (RFC 4862, section 5.4). So the answer goes to all nodes (RFC
+/// 4861, section 7.2.4).
 fn a_probe_for_a_duplicate_address_is_answered_to_all_nodes(setup: Setup) {
     let rig = setup.start();
     let target = v6().router_a;

@@ -35,7 +35,8 @@ pub(crate) struct Packet {
     pub(crate) flow: u32,
     /// IPv4 options, a multiple of 4 bytes.
     pub(crate) options: Vec<u8>,
-    /// One IPv6 extension header: its kind and its bytes; the first byte is filled in.
+    /// One IPv6 extension header, if any: its kind and its bytes. The first byte, the next header,
+    /// is filled in when the packet is built.
     pub(crate) extension: Option<(u8, Vec<u8>)>,
     /// The protocol of the payload.
     pub(crate) proto: u8,
@@ -297,7 +298,7 @@ fn transport_checksum(src: IpAddr, dst: IpAddr, proto: u8, bytes: &[u8]) -> u16 
 
 #[test]
 fn the_checksum_is_that_of_the_rfcs_example() {
-    // RFC 1071, section 3.
+    // The example of RFC 1071, section 3.
     assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
 }
 

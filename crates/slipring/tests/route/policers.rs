@@ -66,7 +66,7 @@ fn packets_beyond_the_rate_are_marked_and_counted(setup: Setup) {
         let arrived: Vec<_> =
             seen.b.iter().map(|arrival| &arrival.packet).filter(is_long).collect();
         let marked = arrived.iter().filter(|packet| packet.class == 0).count() as u64;
-        // The first one may be within the burst.
+        // The first packet may still be within the burst.
         assert!(arrived.len() == 4 && marked >= 3, "{seen:?}");
         let [dropped, after] = counted(&rig);
         assert!(dropped == 0 && after >= before + marked, "{before} {after} {dropped}");

@@ -71,7 +71,8 @@ pub(crate) struct Discovery {
     /// The flags of an advertisement: router, solicited, override.
     pub(crate) flags: u8,
     pub(crate) target: IpAddr,
-    /// The option with the link-layer address: its type, 1 for source and 2 for target.
+    /// The link-layer address option, if any: its type (1 for source, 2 for target) and the
+    /// address.
     pub(crate) option: Option<(u8, Mac)>,
 }
 

@@ -156,7 +156,7 @@ fn an_on_link_route_to_a_gateway_outside_the_subnet(setup: Setup) {
     assert_eq!(next_hop(&rig, ip("10.71.0.1")), host_mac(3, 8));
 }
 
-/// Point-to-point addressing: the gateway has a /32 of its own.
+/// With point-to-point addressing, a host route leads to the gateway.
 fn a_route_through_a_host_route(setup: Setup) {
     let rig = setup
         .ip("neigh add 10.98.0.1 lladdr 02:00:00:00:03:08 dev e1 nud permanent

@@ -88,7 +88,7 @@ const TCP: u8 = 6;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-/// A segment without data. What the checksum says is not the router's business.
+/// A TCP segment without data. Its checksum does not matter, because a router does not check it.
 fn segment(net: Addresses, flags: u8) -> Packet {
     let mut header = [4000_u16, 80].map(u16::to_be_bytes).concat();
     header.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, flags, 0x20, 0, 0, 0, 0, 0]);
@@ -128,7 +128,7 @@ fn a_thousand_rules_each_find_their_packets(setup: Setup) {
     assert_eq!(counts, [2, 2, 2, 0]);
 }
 
-/// RFC 1812, section 5.2.7.1; RFC 4443, section 3.1.
+/// The codes are those of RFC 1812, section 5.2.7.1, and RFC 4443, section 3.1.
 fn a_rejected_packet_is_answered_as_prohibited(setup: Setup) {
     let rules = "add unreach filter-prohib ip4 from any to any 53
 add unreach6 admin-prohib ip6 from any to any 53

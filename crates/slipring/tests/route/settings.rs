@@ -40,7 +40,7 @@ impl SettingsRig {
         self.rig.tell(&["reload"]).well();
     }
 
-    /// What a failing reload says.
+    /// Writes `text` to the file, and returns the error of the reload, which must fail.
     pub(crate) fn refusal(&self, text: &str) -> String {
         std::fs::write(&self.file, text).unwrap();
         let refused = self.rig.tell(&["reload"]);
@@ -48,7 +48,7 @@ impl SettingsRig {
         refused.stderr
     }
 
-    /// Packets of ICMP that exceeded the rate for the kernel.
+    /// Returns the number of ICMP packets that exceeded the rate at which the kernel gets packets.
     fn limited(&self) -> u64 {
         let status = self.rig.ask(&["status"]);
         let workers = status["workers"].as_array().unwrap().iter();

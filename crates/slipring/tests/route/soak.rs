@@ -19,7 +19,7 @@ const PART: Duration = Duration::from_millis(100);
 const PREFIXES: usize = 20_000;
 /// Step from one prefix to the next. It has no common divisor with the number of prefixes.
 const STEP: usize = 7919;
-/// Maximum growth of memory between a quarter of the time and the end.
+/// Maximum growth of resident memory in KiB, from a quarter of the test's time to its end.
 const MAX_GROWTH_KIB: u64 = 4096;
 
 /// Number of changes after which another process continues: `ip -batch` keeps about 2 KiB of memory
@@ -44,7 +44,8 @@ impl<'r> RouteChanger<'r> {
         rig.router.spawn(command)
     }
 
-    /// Makes the next changes: in turn, all prefixes get a route, another gateway, and no route.
+    /// Makes the next changes. First each prefix gets a route, then another gateway; then its route
+    /// is removed.
     fn change(&mut self) {
         if self.count > 0 && self.count.is_multiple_of(CHANGES_PER_PROCESS) {
             self.end_process();

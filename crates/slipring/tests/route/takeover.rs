@@ -43,7 +43,8 @@ crate::instances! {
     states_of_rules_move
 }
 
-/// Starts a router that takes over, and lets packets flow until it forwards and the running one has ended.
+/// Starts a router that takes over. Packets flow until it forwards and the running router has
+/// ended.
 fn take_over(rig: &Rig, running: Program, stream: &mut Stream<'_>) -> Program {
     let next = rig.launch_program("--takeover");
     let lacks = |program: &Program| {
@@ -161,7 +162,7 @@ fn a_router_with_other_interfaces_does_not_take_over(setup: Setup) {
     is_untouched(&rig, running);
 }
 
-/// The running router forwards as if nothing had been, and can still be taken over.
+/// Asserts that the running router still forwards, and that another router can still take over.
 fn is_untouched(rig: &Rig, running: Program) {
     rig.forwards(&[Packet::udp(v4().a, v4().b, b"as before")]);
     let mut stream = Stream::new(rig);
@@ -201,7 +202,7 @@ fn a_router_that_is_killed_while_it_takes_over_changes_nothing(setup: Setup) {
         let next = rig.launch_program("--takeover");
         stream.flow(step * 40);
         if is_forwarding(&next) || running.has_ended() {
-            // It was quicker than this.
+            // The takeover was complete before the router could be killed.
             stream.flow_until("a takeover", |_| is_forwarding(&next) && running.has_ended());
             stream.each_has_arrived_once();
             next.stop(Signal::INT).well();
@@ -230,7 +231,7 @@ fn a_router_that_is_killed_while_it_is_taken_over_doubles_no_packet(setup: Setup
     if next.has_ended() {
         let failed = next.finish();
         assert_ne!(failed.code(), 0);
-        // The second, if it had not asked yet.
+        // The second cause is reported if the new router had not yet sent its request.
         let causes = ["does not hand over", "no router runs"];
         assert!(causes.iter().any(|cause| failed.stderr.contains(cause)), "{}", failed.stderr);
         rig.start_program();
@@ -243,8 +244,8 @@ fn a_router_that_is_killed_while_it_is_taken_over_doubles_no_packet(setup: Setup
     stream.each_has_arrived_once();
 }
 
-/// Asks the running router to be taken over by one that sees these numbers of queues. Returns the
-/// connection and its answer.
+/// Sends a takeover request to the running router, as a new router would that sees `queues` queues
+/// in each direction of each interface. Returns the connection and the answer.
 fn request(rig: &Rig, running: &Program, queues: u32) -> (BufReader<UnixStream>, Value) {
     let answer = rig.ask(&["interface"]);
     let interfaces = answer["interfaces"].as_array().unwrap();
@@ -280,7 +281,8 @@ fn a_second_router_at_once_is_refused(setup: Setup) {
     running.stop(Signal::INT).well();
 }
 
-/// A router with rules in a file, which both routers read. Plain packets meet none of them.
+/// A router with rules in a file, which both routers read. An additional first rule admits plain
+/// packets.
 fn with_rules(setup: Setup, dir: &tempfile::TempDir, rules: &str) -> Rig {
     let path = dir.path().join("rules");
     std::fs::write(&path, format!("add 10 allow ip from any to any 9\n{rules}\n")).unwrap();
@@ -298,7 +300,8 @@ fn a_router_with_other_queues_does_not_take_over(setup: Setup) {
     is_untouched(&rig, running);
 }
 
-/// A router that is ended while another one takes over ends, and what it has not taken is not lost.
+/// Even during a takeover, a signal ends the running router. Packets that the new router has not
+/// taken over are not lost.
 fn a_router_that_is_ended_while_it_is_taken_over_ends(setup: Setup) {
     let rig = setup.start();
     let running = rig.take_program();
@@ -308,7 +311,7 @@ fn a_router_that_is_ended_while_it_is_taken_over_ends(setup: Setup) {
     running.stop(Signal::INT).well();
 }
 
-/// Answers to a flow that a state has admitted before.
+/// The router that takes over admits answers to a flow for which the earlier router had a state.
 fn states_of_rules_move(setup: Setup) {
     let rules = "add 100 check-state\n\
                  add 200 allow udp from any to any 7000 recv e0 keep-state";

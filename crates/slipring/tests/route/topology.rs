@@ -7,7 +7,7 @@
 //!                                               |        | e2 10.5.0.1 fd05::1 --  10.5.0.2 fd05::2  C
 //! ```
 //! The hosts' kernels have no addresses: a test sends and receives every frame itself. The router
-//! knows the hosts' MAC addresses (permanent neighbours), and those of 10.3.0.3 and fd03::3 at B's
+//! has permanent neighbour entries for the hosts, and for the addresses 10.3.0.3 and fd03::3 on B's
 //! link.
 
 use std::net::IpAddr;
@@ -130,7 +130,7 @@ impl Setup {
     /// Adds the link of C.
     pub(crate) fn with_c(mut self) -> Self {
         self.c = link(&self.router, "e2", 5, 1);
-        // Fences pass A's and B's links only.
+        // Fences cross only the links of A and B, so the carrier of this link is waited for here.
         self.router.wait_for_carrier("e2");
         self.c.iter().for_each(|c| c.namespace.wait_for_carrier("e0"));
         self

@@ -59,11 +59,11 @@ fn the_stricter_one_of_the_kernel_and_the_file_counts(setup: Setup) {
     let setup = setup.set("ipv4/conf/e0/rp_filter", "1").set("ipv4/conf/e1/rp_filter", "2");
     let SettingsRig { rig, .. } = &start(setup, "[urpf]\ne0 = 'loose'\ne1 = 'strict'\n");
     rig.ignores(&[from("10.3.0.9")]);
-    // The kernel has no check of IPv6.
+    // The kernel has no such check for IPv6.
     rig.forwards(&[from("fd03::9")]);
     rig.b.send(&Packet::udp(ip("10.1.0.9"), v4().a, b"the wrong link"));
     rig.is_silent();
-    // Without the kernel's, the file's is left.
+    // Without the kernel's check, only that of the file applies.
     set(&rig.router, "ipv4/conf/e0/rp_filter", "0");
     rig.until(|| rig.all_arrive_at_b(&[from("10.3.0.9")]));
     rig.ignores(&[from("10.66.0.1")]);
@@ -126,7 +126,8 @@ fn a_vlan_that_the_kernel_does_not_have_is_checked(setup: Setup) {
     for (family, net) in families().into_iter().enumerate() {
         let packet = |source: IpAddr| Packet::udp(source, net.a, b"from a VLAN");
         let [host, other] = [&ONE, &TWO].map(|vlan| ip(vlan.host[family]));
-        // A source of the other VLAN is refused in this one; one of this VLAN in the other is not.
+        // The source `other` is refused in the VLAN `ONE`, because it belongs to `TWO`. The source
+        // `host` is admitted in both VLANs, because `TWO` has no check.
         ONE.send(&rig, &packet(other));
         ONE.send(&rig, &packet(host));
         TWO.send(&rig, &packet(host));

@@ -302,7 +302,7 @@ fn too_big(packet: Packet) -> u32 {
     IcmpError::parse(packet).mtu()
 }
 
-/// RFC 826: the fields of the reply.
+/// RFC 826 defines the fields of the reply.
 fn a_request_for_an_address_of_the_vlan_is_answered(setup: Setup) {
     let rig = start(setup, "");
     let own = ip(ONE.router[0]);
@@ -341,7 +341,7 @@ fn requests_for_other_addresses_are_not_answered(setup: Setup) {
     assert_eq!(answered, ip(ONE.router[0]));
 }
 
-/// RFC 4861, 7.2.4.
+/// RFC 4861, section 7.2.4, defines the answer of a router.
 fn a_solicitation_is_answered_as_a_router(setup: Setup) {
     let rig = start(setup, "");
     let own = ip(ONE.router[1]);
@@ -375,8 +375,8 @@ fn a_solicitation_is_answered_as_a_router(setup: Setup) {
     }
 }
 
-/// Once from another VLAN, so that the router itself keeps the packets, and once from A, so that
-/// the kernel keeps them.
+/// The packets come once from another VLAN, so that the router itself keeps them, and once from A,
+/// so that the kernel keeps them.
 fn packets_wait_for_a_neighbour_in_order_after_one_request(setup: Setup) {
     let rig = start(setup, "");
     for (net, own, foreign) in
@@ -581,8 +581,8 @@ fn packets_from_and_to_the_vlan_are_explained(setup: Setup) {
     assert_eq!(between["action"], "held, to resolve", "{between}");
 }
 
-/// In XDP, packets from other interfaces are routed by the kernel, which has the device; threads send
-/// them themselves.
+/// In XDP mode, the kernel routes packets from other interfaces, because it has the VLAN's device.
+/// Threads send them themselves.
 fn a_route_to_the_vlan_says_who_sends(setup: Setup) {
     let in_kernel = setup.subject == Subject::Slipring("xdp");
     let rig = start(setup, "");

@@ -77,7 +77,7 @@ add 300 allow ip from any to any";
         let host = ip(ONE.host[family]);
         let from_vlan = [53, 54].map(|port| to_port(host, net.a, port));
         from_vlan.iter().for_each(|packet| ONE.send(&rig, packet));
-        // The same packet from the interface that carries the VLAN.
+        // The same packet arrives on the interface that carries the VLAN.
         let from_parent = to_port(net.b, net.a, 53);
         rig.b.send(&from_parent);
         let seen = rig.observe([2, 0, 0]);
@@ -182,8 +182,8 @@ fn packets_for_this_machine_from_a_vlan_meet_no_rules(setup: Setup) {
     assert_eq!((&denied["action"], &denied["reason"]), (&"dropped".into(), &"rules".into()));
 }
 
-/// The ports of the tables have another order than the names on the command line. The parent itself
-/// is not an interface of the router.
+/// The forwarding tables number the ports in another order than the command line names them. The
+/// parent itself is not an interface of the router.
 fn a_vlan_that_is_named_first_is_the_one_of_the_rules(setup: Setup) {
     setup.wait_until_settled();
     let Setup { subject, router, a, b, .. } = setup;

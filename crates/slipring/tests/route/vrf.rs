@@ -15,16 +15,16 @@ crate::program_checks! {
 
 const RED: &str = "[[vrf]]\nname = 'red'\ntable = 100\ninterfaces = ['e2']\n";
 
-/// Routes of table 100, and of none other.
+/// Routes that are only in table 100.
 const ROUTES: &str = "route add 10.9.0.0/16 via 10.3.0.2 table 100
                       route add fd09::/64 via fd03::2 table 100";
 
-/// The kernel's rules for table 100 as that of packets from e2.
+/// Adds the kernel's rules by which packets from e2 use table 100.
 fn with_rules(setup: Setup) -> Setup {
     setup.with_c().ip(ROUTES).ip("rule add iif e2 table 100").ip6("rule add iif e2 table 100")
 }
 
-/// Packets from C by the routes of table 100.
+/// Packets from C to destinations in table 100.
 fn by_table_100() -> [Packet; 2] {
     [(v4().c, "10.9.0.1"), (v6().c, "fd09::1")].map(|(c, to)| Packet::udp(c, ip(to), b"red"))
 }
@@ -45,7 +45,7 @@ fn interface(rig: &Rig, key: &str) -> serde_json::Value {
 fn packets_of_a_vrf_are_looked_up_in_its_table(setup: Setup) {
     let SettingsRig { rig, .. } = &start(with_rules(setup), RED);
     rig.until(|| pass(rig));
-    // Others do not have these routes.
+    // Packets from other interfaces do not use these routes.
     rig.refuses(&Packet::udp(v4().a, ip("10.9.0.1"), b"not red"));
     rig.until(|| {
         let before = interface(rig, "forwarded")["packets"].as_u64().unwrap();
@@ -71,7 +71,7 @@ fn rules_that_the_kernel_lacks_are_named_and_the_start_is_refused(setup: Setup) 
     {
         assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
     }
-    // The commands mend it.
+    // The advised commands fix the problem.
     let commands = ["ip rule add iif e2 table 100", "ip -6 rule add iif e2 table 100"];
     setup.router.ip(commands[0].strip_prefix("ip ").unwrap());
     setup.router.ip(commands[1].strip_prefix("ip ").unwrap());

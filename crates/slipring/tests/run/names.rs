@@ -34,7 +34,7 @@ fn answer(socket: &UdpSocket, question: &[u8], to: SocketAddr) {
     socket.send_to(&bytes, to).unwrap();
 }
 
-/// Resolves a name behind a link, with this resolv.conf outside.
+/// Resolves a name in a run, while the outer namespace has this `resolv.conf`.
 fn look_up(
     world: &Namespace,
     resolv_conf: &str,
@@ -49,7 +49,7 @@ fn look_up(
          -- getent ahostsv4 name.test",
         file.path().display()
     );
-    // Everybody may read the file, as with the real one.
+    // Every user may read this file, as with the real `/etc/resolv.conf`.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(file.path(), open).unwrap();
     let mut command = Command::new("unshare");

@@ -65,7 +65,7 @@ fn a_signal_to_us_reaches_the_command_which_decides() {
         program.wait_for_text("ready");
         assert_eq!(program.stop(signal).code(), 42, "{name}");
     }
-    // A command without a handler ends by the signal.
+    // The signal ends a command that has no handler for it.
     let program = start(&world, "-q", "echo ready; exec sleep 60");
     program.wait_for_text("ready");
     assert_eq!(program.stop(Signal::TERM).code(), 128 + 15);

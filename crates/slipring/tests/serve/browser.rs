@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use slipring_test_support::{Lab, Program, eventually, installed};
 
-/// Key of every element's reference.
+/// The web element identifier of WebDriver, which is the JSON key of each element's reference.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
-/// Maximum time of chromedriver for one command.
+/// Maximum time that chromedriver may take for one command.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser in the middle of a lab. On drop, it ends with all its processes.
@@ -29,7 +29,7 @@ impl<'l> Browser<'l> {
             return None;
         }
         let home = tempfile::tempdir().unwrap();
-        // In its own PID namespace, so that no process outlives the driver.
+        // The driver has its own PID namespace, so that none of its processes outlives it.
         let mut command = std::process::Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
         command.args(["chromedriver", "--port=0"]).env("HOME", home.path());

@@ -159,7 +159,7 @@ fn a_router_is_shown_with_its_interfaces_threads_and_tables() {
     };
     page.wait_for(&format!("{} === 'la'", cell(0)));
     page.wait_for(&format!("{} === 'forwarding'", cell(2)));
-    // A second answer, so that there is a rate.
+    // Waits for a second answer, without which there is no rate.
     page.wait_for(&format!("{} !== '–'", cell(5)));
     // Broadcast frames are left to the kernel.
     let _traffic = Program::start(&site.lab.left, "ping", "-n -b -i 0.05 -w 120 10.9.0.255");

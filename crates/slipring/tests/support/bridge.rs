@@ -11,7 +11,7 @@ use super::SLIPRING;
 
 /// A bridge that has opened its ports. After a panic it prints its counters on drop.
 pub(crate) struct Bridge {
-    /// Present until the bridge is ended.
+    /// The running program; `None` after the bridge was ended.
     program: Option<Program>,
 }
 

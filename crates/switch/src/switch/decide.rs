@@ -20,7 +20,7 @@ const TAG_TYPE: u64 = 0x8100;
 const GROUP_BIT: u64 = 1 << 40;
 const BROADCAST: u64 = (1 << 48) - 1;
 
-/// What is needed to decide about the frames of one batch: values that do not change during the
+/// The state for deciding about the frames of one batch: values that do not change during the
 /// batch, and results that consecutive similar frames reuse.
 pub(super) struct BatchForwarder {
     now_ns: u64,
@@ -175,7 +175,8 @@ impl BatchForwarder {
         if from.key == self.last_source || !self.learns || packet.marks.no_learn {
             return;
         }
-        // A group address or zero cannot be the address of a station.
+        // The address of a station is neither a group address nor zero, so such a source is not
+        // learned.
         if from.key & GROUP_BIT != 0 || from.key & BROADCAST == 0 {
             return;
         }
@@ -217,7 +218,7 @@ impl BatchForwarder {
         if self.is_isolated && facts.is_isolated {
             return Err(SwitchDropReason::Isolated);
         }
-        // A division is slow, and rarely needed.
+        // The remainder is computed only if necessary, because a division is slow.
         let ring = if ring < facts.rings { ring } else { ring % facts.rings };
         let queue = facts.first_queue + ring;
         if self.is_vlan_aware || !batch.is_open(queue) {
@@ -309,8 +310,8 @@ impl BatchForwarder {
         targets.len() as u32
     }
 
-    /// Returns ring 0 of every port that receives flooded frames of this class and VLAN from the
-    /// source.
+    /// Returns ring 0 of each port that receives flooded frames of this class and VLAN from the
+    /// source port.
     fn targets(&self, switch: &mut Switch, class: FloodClass, vlan: u16) -> Vec<DeliveryTarget> {
         let is_vlan_aware = self.is_vlan_aware;
         let members: Vec<u32> = switch.members(vlan).to_vec();

@@ -356,7 +356,7 @@ fn vlans_keep_stations_apart_and_tags_are_made_to_fit() {
     assert_eq!(tags(2, Some(99)), []);
     assert_eq!(fixture.dropped(0, SwitchDropReason::VlanIngress), 1);
     assert_eq!(fixture.dropped(2, SwitchDropReason::VlanIngress), 1);
-    // An address in another VLAN is another station.
+    // The same address in another VLAN is another station.
     assert_eq!(fixture.send(3, &frame(0x11, 0x44, None)), [2]);
     let find = |vlan| fixture.switch.find(0, MacAddr::from_u64(0x11), vlan);
     assert_eq!(

@@ -94,8 +94,8 @@ fn an_older_clock_takes_nothing_away() {
 #[test]
 fn a_sweep_frees_old_addresses_that_move_to_the_bucket_which_it_sweeps() {
     let mut table = table(100);
-    // This is one address more than a bucket holds. The last one is in the next bucket until its
-    // own bucket has space.
+    // This is one address more than a bucket holds. The last address is in the next bucket until
+    // there is space in its own bucket.
     for mac in neighbours(&table, SLOTS_PER_BUCKET + 1) {
         learn(&mut table, mac, 1, 0);
     }
@@ -194,7 +194,7 @@ fn addresses_in_any_row_are_spread_over_the_buckets() {
         homes.collect::<BTreeSet<_>>().len()
     };
     for shift in (0..=40).step_by(8) {
-        // By chance, 256 addresses take about 162 of 256 buckets.
+        // With random hashes, 256 addresses select about 162 of 256 buckets.
         assert!(secrets.map(|secret| homes(secret, shift)).into_iter().all(|homes| homes > 110));
     }
     assert!([[0, 0], [0, 1]].map(|secret| homes(secret, 0)).into_iter().all(|homes| homes > 110));
@@ -210,7 +210,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // 4000 addresses that share buckets, because the table starts with 256.
+    // There are 4000 addresses but initially 256 buckets, so addresses share buckets.
     prop_oneof![
         20 => (0u64..4000, 0u32..5).prop_map(|(mac, port)| Step::Learn(mac, port)),
         3 => (0u64..4000).prop_map(Step::Remove),

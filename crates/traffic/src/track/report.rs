@@ -71,8 +71,8 @@ impl StreamCounters {
         self.next = self.next.max(other.next);
         self.counters = self.counters.plus(&other.counters);
         self.counters.expected = self.next - self.first;
-        // The difference does not go below 0. It could, because a frame and its duplicate may have
-        // arrived at different trackers.
+        // `expected` can be less than `new`, because a frame and its duplicate may have arrived at
+        // different trackers. The loss is then 0.
         self.counters.lost = self.counters.expected.saturating_sub(self.counters.new);
     }
 }

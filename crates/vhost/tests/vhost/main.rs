@@ -96,7 +96,7 @@ impl Rig {
         }
     }
 
-    /// Syncs until `done` returns true. Another thread causes this.
+    /// Syncs until `done` returns true, which depends on another thread.
     fn until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         eventually("another thread", || done(self).then_some(()));
     }

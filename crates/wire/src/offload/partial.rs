@@ -11,7 +11,7 @@ use crate::field::{array, be16, put_be16};
 use crate::view::{FragmentPosition, Headers, Ip, IpVersion};
 
 /// Completes the TCP or UDP checksum of `frame` if its field contains only the sum of the pseudo
-/// header. Returns whether it did.
+/// header. Returns whether the checksum was completed.
 ///
 /// All other frames stay unchanged: fragments, frames that end before their IP packet does, IPv6
 /// packets with routing segments left, and invalid frames. For them, this costs the parsing of the
@@ -101,20 +101,19 @@ fn pseudo_sum(frame: &[u8], l3: usize, ip: Ip) -> Option<Sum> {
     })
 }
 
-/// Stores the complete checksum, and returns true. The field contains the sum of the pseudo header,
-/// so it is included in the sum over header and payload.
+/// Stores the complete checksum, and returns true. The field still contains the sum of the pseudo
+/// header, so adding up header and payload also includes this sum.
 fn complete(frame: &mut [u8], what: PartialChecksum) -> bool {
     let Some(covered) = frame.get(what.l4..what.end) else {
         return false;
     };
-    // A checksum of 0 is stored as 0xffff, also for TCP, as Linux does. Both are valid. So a
-    // complete frame that was taken for an incomplete one stays unchanged, because its field cannot
-    // be 0.
+    // As in Linux, a checksum of 0 is stored as 0xffff, also for TCP, where both are valid. So a
+    // complete frame that looked incomplete stays unchanged, because its field cannot be 0.
     let checksum = nonzero(Sum::new().bytes(covered).checksum());
     put_be16(frame, what.field, checksum).is_some()
 }
 
-/// A virtio header requests a checksum at a place that is not in the frame.
+/// A virtio header requests a checksum whose field is outside the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("checksum at byte {start} + {offset} asked of a frame of {len} bytes")]
 pub struct CompleteError {

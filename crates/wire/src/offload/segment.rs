@@ -61,7 +61,7 @@ pub enum SegmentError {
     /// The link or IP headers of the super-frame are invalid.
     #[error(transparent)]
     View(#[from] ViewError),
-    /// The protocol of the super-frame is not the requested one.
+    /// The protocol of the super-frame differs from the requested one.
     #[error("segmentation asks for {expected:?}, the frame carries something else")]
     Kind {
         /// The protocol that the [`Gso`] requests.
@@ -77,8 +77,8 @@ pub enum SegmentError {
     /// in that header, not the one in the IPv6 header.
     #[error("an IPv6 packet with routing stops left cannot be segmented")]
     Rerouted,
-    /// The frame ends before its IP packet does, or the packet ends before its transport header
-    /// does.
+    /// The frame ends before its IP packet ends, or the packet ends before its transport header
+    /// ends.
     #[error("the frame ends at byte {have}, what it claims to hold at byte {need}")]
     Truncated {
         /// The minimum length that would be valid, in bytes.
@@ -142,7 +142,7 @@ struct SegmentLayout {
 }
 
 impl<'f> Segmenter<'f> {
-    /// Checks that `frame` is as `gso` says, and prepares to split it.
+    /// Checks that `frame` matches `gso`, and prepares to split it.
     ///
     /// # Errors
     /// [`SegmentError`] if the headers are invalid or truncated, or have another protocol than

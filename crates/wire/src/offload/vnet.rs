@@ -30,7 +30,7 @@ impl VnetForm {
         }
     }
 
-    /// Returns the form that is `len` bytes long; `None` if there is none.
+    /// Returns the form whose header is `len` bytes long; `None` if there is none.
     #[must_use]
     pub const fn from_len(len: usize) -> Option<Self> {
         match len {
@@ -64,10 +64,10 @@ pub struct VnetHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VnetError {
-    /// There are fewer bytes than the header has.
+    /// The given bytes are fewer than the header has.
     #[error("{have} bytes do not hold a virtio header of {need}")]
     Truncated {
-        /// How many bytes there are.
+        /// Number of bytes that were given.
         have: usize,
         /// Length of the requested form, in bytes.
         need: usize,
@@ -75,7 +75,7 @@ pub enum VnetError {
     /// The frame needs a kind of segmentation that is not supported (for example UFO).
     #[error("virtio segmentation type {found} is not supported")]
     GsoType {
-        /// The kind, as in `gso_type` without the bit for ECN.
+        /// The unsupported kind: the value of `gso_type` without the bit for ECN.
         found: u8,
     },
 }

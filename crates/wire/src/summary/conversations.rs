@@ -4,8 +4,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use core::net::IpAddr;
 
 /// Maximum number of conversations that are remembered. If there are more, the oldest ones are
-/// forgotten. Later segments of a forgotten conversation start it again: their numbers are relative
-/// to the first of these segments.
+/// forgotten. If another segment of a forgotten conversation arrives, the conversation counts as
+/// new, and later numbers are relative to this segment.
 const MAX_CONVERSATIONS: usize = 1 << 16;
 
 /// The addresses and ports of a conversation. Their order is the same for both directions.

@@ -6,7 +6,7 @@ pub(super) enum DhcpOptionKind {
     Addresses,
     Agent,
     Bytes,
-    /// Texts, each after its length.
+    /// Several texts, each preceded by its length.
     Classes,
     ClientId,
     Flag,

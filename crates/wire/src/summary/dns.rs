@@ -6,8 +6,8 @@ use super::text::{
 };
 
 const HEADER_LEN: usize = 12;
-/// Maximum number of pointers that are followed in one name. Each of them may repeat most of the
-/// message.
+/// Maximum number of compression pointers that are followed in one name. Without a limit, a short
+/// name could become very long, because each pointer may repeat most of the message.
 const MAX_POINTERS: u32 = 64;
 const RESPONSE: u16 = 0x8000;
 const INTERNET: u16 = 1;

@@ -24,14 +24,14 @@ pub(super) struct IpCarrier {
 #[derive(Clone, Copy)]
 pub(super) enum IpEndpoints {
     V4(Ipv4Addr, Ipv4Addr),
-    /// The source, the destination, and the destination that checksums cover. If there is a routing
-    /// header, the latter is its last address.
+    /// The source, the destination, and the destination that checksums cover. If there is a
+    /// routing header, that is the last address in the routing header.
     V6(Ipv6Text, Ipv6Text, Ipv6Text),
 }
 
 impl IpCarrier {
-    /// Writes `10.0.0.1.53 > 10.0.0.2.53: `. If there are other headers before this protocol,
-    /// writes only the ports.
+    /// Writes `10.0.0.1.53 > 10.0.0.2.53: `. If other headers are between the IP header and this
+    /// protocol, writes only the ports.
     pub(super) fn write_endpoints(
         &self,
         line: &mut SummaryLine<'_>,
@@ -46,8 +46,8 @@ impl IpCarrier {
             (Some((from, to)), IpEndpoints::V6(src, dst, _)) => {
                 put!(line, "{src}.{from} > {dst}.{to}: ")
             }
-            // Other headers are between the IP header and this protocol. So the addresses were
-            // printed before those headers.
+            // Other headers are between the IP header and this protocol, so the addresses were
+            // already printed.
             (None, _) if self.next != proto.0 => {}
             (None, IpEndpoints::V4(src, dst)) => put!(line, "{src} > {dst}: "),
             (None, IpEndpoints::V6(src, dst, _)) => put!(line, "{src} > {dst}: "),

@@ -10,7 +10,7 @@ use crate::assigned::EtherType;
 
 const HEADER_LEN: usize = 14;
 const TAG_LEN: usize = 4;
-/// The largest value with which the type field is a length.
+/// The largest value of the type field that is a length and not a type.
 const MAX_LENGTH: u16 = 1500;
 
 /// Writes a frame that had `length` bytes on the wire. Sets `header_len` to the number of bytes
@@ -86,8 +86,8 @@ fn tag(
     Ok(Some(EtherType(u16_at(frame, at + 2)?)))
 }
 
-/// Writes `ethertype IPv4 (0x0800), length 60: `. Only after the first type in a line, the length
-/// is written.
+/// Writes `ethertype IPv4 (0x0800), length 60: `. The length is written only after the first type
+/// in a line.
 fn type_of(line: &mut SummaryLine<'_>, ethertype: EtherType, length: usize, tags: u32) {
     type_text(line, ethertype);
     if tags == 0 {

@@ -42,7 +42,8 @@ pub(super) struct SummaryLine<'s> {
     /// How many headers are nested at this point.
     pub(super) depth: u8,
     pub(super) conversations: Option<&'s mut Conversations>,
-    /// The function that knows all decoders. The decoders of outer headers call it.
+    /// The function that knows all decoders. The decoders of outer headers call it for inner
+    /// packets.
     pub(super) decode_inner: InnerDecoder,
 }
 
@@ -180,7 +181,7 @@ pub(super) fn slice_at(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], Tru
     bytes.get(at..).and_then(|rest| rest.get(..len)).ok_or(TruncatedHeader)
 }
 
-/// Returns the bytes from offset `at` on. If `bytes` ends before that, returns none.
+/// Returns the bytes from offset `at` on. If `bytes` ends before `at`, returns an empty slice.
 pub(super) fn bytes_from(bytes: &[u8], at: usize) -> &[u8] {
     bytes.get(at..).unwrap_or_default()
 }

@@ -155,8 +155,8 @@ fn one_line(line: &mut SummaryLine<'_>, bytes: &[u8]) {
             }
         }
         None => {
-            // The bytes are not text. The line then has only the name of the protocol, without `:
-            // `.
+            // The bytes are not text. So the line gets only the name of the protocol, and `: ` is
+            // removed.
             let len = line.text.len() - 2;
             line.text.truncate(len);
         }
@@ -167,9 +167,9 @@ fn write(line: &mut SummaryLine<'_>, text: &[u8]) {
     line.text.extend(text.iter().map(|&byte| char::from(byte)));
 }
 
-/// Returns the first line of `bytes` without its line end. Also returns the length of the line with
-/// its line end, or `None` if `bytes` has no line end. The whole result is `None` if the bytes are
-/// not text.
+/// Returns the first line of `bytes` without its line end, and the length of the line with its
+/// line end. The length is `None` if `bytes` has no line end. The whole result is `None` if the
+/// bytes are not text.
 fn text_of(bytes: &[u8]) -> Option<(&[u8], Option<usize>)> {
     for (at, byte) in bytes.iter().enumerate() {
         match byte {

@@ -11,7 +11,7 @@ mod frames;
 use frames::{RecordedText, TEXTS, all_frames};
 use slipring_wire::summary::{Conversations, Detail, Summary};
 
-/// Returns our text with the flags of `text`.
+/// Returns the text that this crate prints with the flags of `text`.
 fn text_of(text: &RecordedText) -> String {
     let flags: Vec<&str> = text.flags.split_whitespace().collect();
     let verbose = flags.iter().find(|flag| flag.starts_with("-v"));

@@ -44,7 +44,8 @@ static FACTS: PortKindInfo = PortKindInfo {
     // The port may use XDP, which redirects all frames to the port, even with `--shared`.
     interface: InterfaceUse::Whole,
     restart: AfterRestart::Reopened,
-    // An open port has the kind that was chosen for it, or that of a pipe.
+    // This value is never used: an open port has the kind that was chosen for it, such as `xdp`, or
+    // the kind of a pipe.
     only_reads_tx: false,
 };
 

@@ -41,7 +41,7 @@ impl PortDriver for PcapDriver {
         pcap::open(request.display_name(), request.bare_name(), region, request.options())
     }
 
-    /// Reads an existing capture to its end, and checks that a missing one can be created.
+    /// Reads an existing capture to its end, and checks that a missing capture can be created.
     fn examine(&self, port: &PortName, _context: &DoctorContext<'_>) -> Vec<Finding> {
         vec![file(port)]
     }
@@ -54,7 +54,7 @@ fn file(port: &PortName) -> Finding {
     let path = Path::new(&port.name);
     let refused = |cause| Finding::port_refused(&OpenError::new(port, cause));
     match fs::metadata(path) {
-        // Opening a pipe would wait for its other end.
+        // A named pipe is not opened, because that would wait for its other end.
         Ok(found) if !found.is_file() && !found.is_dir() => special(port, path),
         Ok(_) => match FileReader::open(&port.name) {
             Ok(_) => {

@@ -24,7 +24,7 @@ pub(super) struct VfioDriver;
 const SYSTEM_RUN_DIR: &str = "/run/slipring";
 
 static FACTS: PortKindInfo = PortKindInfo {
-    // The card reads the buffers of sent frames, and nothing else is given to it.
+    // The card only reads the buffers of sent frames, and no peer gets these buffers.
     only_reads_tx: true,
     ..PortKindInfo::new(&[NameRow {
         name: "`vfio:PCI`",
@@ -76,12 +76,13 @@ fn settings_dirs(options: &OpenOptions) -> Vec<PathBuf> {
     own.into_iter().chain([PathBuf::from(SYSTEM_RUN_DIR)]).collect()
 }
 
-/// Returns the settings that were kept for a card: those of the first directory that has some.
+/// Returns the settings that were kept for a card: those in the first directory that has any for
+/// this card, otherwise the defaults.
 fn kept_settings(run_dirs: &[PathBuf], address: &str) -> Result<CardSettings, OpenCause> {
     for dir in run_dirs.iter().map(|dir| dir.join("nic")) {
         let path = dir.join(format!("{address}.link"));
         let Ok(text) = fs::read_to_string(&path) else { continue };
-        // A stranger's directory says nothing about this card.
+        // Settings in a directory that is not trusted are ignored.
         if trust::check_dir(&dir).is_err() {
             continue;
         }

@@ -1,5 +1,4 @@
-//! `vhost:PATH`, a guest whose monitor connects to a socket that the port makes:
-//! [`slipring_vhost`].
+//! `vhost:PATH`, a guest whose VMM connects to a socket that the port creates: [`slipring_vhost`].
 
 pub(super) mod socket;
 

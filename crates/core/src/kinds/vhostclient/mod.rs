@@ -1,5 +1,4 @@
-//! `vhostclient:PATH`, a guest whose monitor creates the socket: [`super::vhost`] with swapped
-//! roles.
+//! `vhostclient:PATH`, a guest whose VMM creates the socket: [`super::vhost`] with swapped roles.
 
 use slipring_vhost::VhostRole;
 

@@ -52,7 +52,7 @@ pub(in crate::rtl) struct RtlRx {
     /// Number of descriptors from `scan_at` to `shown`.
     with_chip: u32,
     /// The greatest number of descriptors that the chip has owned at a time. A frame of more parts
-    /// could never end.
+    /// is dropped, because its end could never arrive.
     most_with_chip: u32,
     /// Buffers of a frame whose last part has not arrived.
     chain: Vec<BufIdx>,
@@ -136,7 +136,7 @@ impl RtlRx {
                 let more = start + len < bytes;
                 self.arrived.push_back(RxDescriptor { buf, offset: 0, len, more });
             } else {
-                // This buffer contains only a part of the checksum.
+                // This buffer contains only a part of the checksum, so it goes back to the chip.
                 self.post(buf);
             }
         }

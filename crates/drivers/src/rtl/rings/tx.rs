@@ -23,18 +23,18 @@ const PADDING: BufIdx = BufIdx(u32::MAX);
 ///   | the chip's, or sent | not yet shown   | free ... |
 /// ```
 /// The first descriptor that is not yet shown lacks OWN, so the chip stops there although the later
-/// descriptors have OWN. So one store makes a whole batch visible.
+/// descriptors have OWN. A store of this one OWN bit makes the whole batch visible.
 ///
-/// A frame below 60 bytes takes one more descriptor, with zeros: some of the chips send it as it
-/// is, and the bytes after it in its buffer are not the frame's. So does a short UDP packet at which
-/// the chip could stop. So a ring has twice as many
+/// A frame below 60 bytes takes one more descriptor, which points to zeros: some of the chips do
+/// not pad such a frame, and the bytes after it in its buffer do not belong to it. A short UDP
+/// packet at which the chip could stop also takes one more descriptor. So a ring has twice as many
 /// descriptors as its port has slots.
 #[derive(Debug)]
 pub(in crate::rtl) struct RtlTx {
     registers: Registers,
     memory: DescriptorMemory,
     addresses: BufferAddresses,
-    /// The device's address of zeros, enough for any padding.
+    /// The device's address of an area of zeros, which is long enough for any padding.
     zeros: u64,
     /// The buffer of each descriptor, or [`PADDING`].
     bufs: Box<[BufIdx]>,
@@ -47,11 +47,12 @@ pub(in crate::rtl) struct RtlTx {
     used: u32,
     /// Number of descriptors from `shown` to `tail`.
     pending: u32,
-    /// The first word of the descriptor at `shown`, without OWN.
+    /// The first word of the descriptor at `shown`, without OWN. It is stored with OWN when the
+    /// batch is published.
     withheld: u32,
     /// Whether the chip may stop at short UDP packets.
     lengthens_udp: bool,
-    /// How long the next frame must be at least.
+    /// Minimum length of the next frame, in bytes.
     safe_len: u32,
     /// Bytes of the frame whose last part has not been queued.
     frame_bytes: u32,
@@ -140,7 +141,7 @@ impl TxDescriptorRings for RtlTx {
         false
     }
 
-    /// One more descriptor than requested must be free, for padding.
+    /// Requires one more free descriptor than requested, because padding may need it.
     #[inline(always)]
     fn has_room(&mut self, count: u32) -> bool {
         self.used + count < self.count

@@ -1,8 +1,8 @@
 //! Frames to be received.
 //!
 //! Without mergeable buffers (virtio 1.2, 5.1.6.3.2) a frame takes one slot. With them, the device
-//! fills as many slots as it needs, each from its first byte on, and says their number in the header
-//! of the first. It knows nothing of our headers that lie apart:
+//! fills as many slots as it needs, each from its first byte on, and writes their number to the
+//! header of the first slot. It does not know that our headers are in separate memory:
 //!
 //! ```text
 //!               memory of headers, 12 bytes       buffer, 12 bytes less than it has
@@ -37,16 +37,17 @@ pub(in crate::virtio) struct VirtioRx {
     ready: VecDeque<RxDescriptor>,
     /// Whether a frame may take several slots.
     merges: bool,
-    /// What the device has written in place of a header, by buffer. Kept here, because the slot's
-    /// memory may belong to another buffer before the frame is taken.
+    /// For each buffer, the bytes of the frame that the device has written to the slot's header
+    /// memory. They are copied here, because the slot may get another buffer before the frame is
+    /// taken.
     stray_heads: Box<[[u8; HEADER_BYTES as usize]]>,
-    /// How many more slots the frame takes whose first part has come.
+    /// Number of slots that have not arrived yet, of the frame whose first part has arrived.
     missing: u32,
-    /// How many of the last in `ready` belong to that frame.
+    /// Number of entries at the end of `ready` that belong to the unfinished frame.
     unfinished: u32,
-    /// Whether a part of that frame is no good.
+    /// Whether a part of the unfinished frame is invalid.
     is_damaged: bool,
-    /// Frames, or what the device returned for one, that were nothing to be passed on.
+    /// Number of invalid frames, and of invalid chains that the device has returned.
     pub(in crate::virtio) bad_frames: u64,
 }
 
@@ -98,7 +99,8 @@ impl VirtioRx {
 
     fn take_first(&mut self, slot: usize, buf: BufIdx, written: u32) {
         let len = written.saturating_sub(HEADER_BYTES);
-        // A number of slots that no queue has is a fault of the device: then the frame ends here.
+        // A number of slots that is larger than the queue is a fault of the device. Then the frame
+        // counts as damaged and ends here.
         let parts = if self.merges { self.num_slots(slot) } else { 1 };
         let has_parts = (1..=self.queue.size / 2).contains(&parts);
         self.missing = if has_parts { u32::from(parts) - 1 } else { 0 };
@@ -141,7 +143,7 @@ impl VirtioRx {
         u16::from_le(word.load(Ordering::Relaxed))
     }
 
-    /// Keeps what lies in place of a header.
+    /// Saves the bytes of a frame that the device has written to the header memory of a slot.
     fn keep_head(&mut self, slot: usize, BufIdx(buf): BufIdx) {
         let words = &self.headers.words16()[slot * HEADER_STRIDE_WORDS..];
         let Some(head) = self.stray_heads.get_mut(buf as usize) else { return };
@@ -176,7 +178,7 @@ impl RxDescriptorRings for VirtioRx {
     }
 
     fn refresh(&mut self) -> u32 {
-        // At most one queue's worth, whatever the device writes to its index.
+        // Reads at most one queue's worth of chains, whatever index the device writes.
         for _ in 0..self.queue.size {
             let Some((id, written)) = self.queue.pop() else { break };
             let mut buffer = None;
@@ -185,7 +187,8 @@ impl RxDescriptorRings for VirtioRx {
                 None => self.bad_frames += 1,
             }
         }
-        // Frames whose end has not come yet are no frames yet.
+        // This also counts the parts of an unfinished frame. The caller waits until the frame is
+        // complete.
         self.ready.len() as u32
     }
 
@@ -193,7 +196,8 @@ impl RxDescriptorRings for VirtioRx {
         self.ready[i as usize]
     }
 
-    /// Frames begin at byte 0 of their buffers, but for their [`Self::head`].
+    /// Does nothing: frames begin at byte 0 of their buffers, except for the bytes that
+    /// [`Self::head`] returns.
     fn settle(&self, _region: &Region, _descriptor: RxDescriptor) {}
 
     fn head(&self, RxDescriptor { buf, offset, len, .. }: RxDescriptor) -> &[u8] {

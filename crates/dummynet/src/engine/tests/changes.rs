@@ -223,8 +223,8 @@ fn the_type_of_a_pipe_is_that_of_its_scheduler_and_pipe_rules_keep_their_fifo() 
     bench.command(0, "pipe 1 config bw 8Mbit/s");
     let kind = bench.dummynet.show_scheds(0)[0].sched.kind;
     assert_eq!(kind, SchedKind::Prio, "what is not said stays, as in dummynet");
-    // The first packet is on the link. Of the waiting packets, the one in queue 2 has the better
-    // priority.
+    // The first packet is on the link. Of the two waiting packets, the packet in queue 2 has the
+    // better priority.
     for (handle, queue) in [(0, 1), (1, 1), (2, 2)] {
         bench.send(0, ShaperTarget::Queue(queue), handle, 1000);
     }

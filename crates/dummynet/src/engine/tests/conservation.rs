@@ -125,8 +125,8 @@ proptest! {
         prop_assert_eq!(ended.len(), sent as usize);
     }
 
-    /// The packets of a flow keep their order, and calling the engine less often does not change
-    /// the result.
+    /// Packets of a flow keep their order. Calling the engine less often does not change the
+    /// result.
     #[test]
     fn polling_seldom_changes_neither_times_nor_fates(
         sends in prop::collection::vec((0u64..400_000, 0usize..2, 0u32..4, 40u32..1600), 1..200),

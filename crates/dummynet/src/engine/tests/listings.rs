@@ -64,8 +64,8 @@ fn rows_count_what_came_what_waits_and_what_was_lost() {
     );
     let sched = &bench.dummynet.show_scheds(0)[0];
     assert_eq!(counts(&sched.flows[0]), [11, 1100, 7, 700, 3]);
-    // After the change of the scheduler, the packets that wait leave first. They still count as
-    // waiting.
+    // When the scheduler changes, the waiting packets are set aside to leave first. They still
+    // count as waiting.
     bench.command(0, "sched 1 config type qfq");
     bench.send(0, ShaperTarget::Queue(2), 9, 100);
     let sched = &bench.dummynet.show_scheds(0)[0];
@@ -138,7 +138,7 @@ fn settings_hold_for_what_is_configured_next() {
     }
     bench.command(0, "pipe 1 config bw 8Mbit/s mask src-ip 0xff");
     bench.send_as(0, ShaperTarget::Pipe(1), &host(1), 1, 100);
-    // If nothing expires, an idle pipe is never removed.
+    // With `expire=0`, an idle pipe is never removed.
     let pipe = &bench.dummynet.show_pipes(1000 * SECOND)[0];
     assert_eq!((pipe.sched.buckets, pipe.flows.len()), (128, 1));
     bench.dummynet.sysctl("expire", Some(1)).unwrap();

@@ -24,7 +24,7 @@ fn plr_loses_its_share() {
 #[test]
 fn gilbert_elliott_loses_in_bursts() {
     // Packets are lost only in the bad state. It lasts for ten packets on average, and a tenth of
-    // all packets come while it lasts.
+    // all packets arrive in this state.
     let mut bench = engine("pipe 1 config plr 0,0.0111,1,0.1");
     let fates: Vec<bool> =
         (0..200_000).map(|n| bench.send(n.into(), PIPE, n, 64) == SubmitResult::Refused).collect();
@@ -120,7 +120,7 @@ fn red_hits_as_often_as_a_naive_model_does() {
             let scale = |p: f64| libm::floor(p * 65536.0) / 65536.0;
             let params = [scale(0.05), 10.0, 40.0, scale(0.1)];
             // While no packet waits, the averages of the engine and of the reference decrease by
-            // different rules. This does not matter, because RED drops nothing then.
+            // different rules. This does not matter, because RED drops nothing during that time.
             expected += u32::from(naive.hits(length as f64, params, stream.next_f64()));
             real += u32::from(bench.send(now_ns, PIPE, n, 1000) == SubmitResult::Refused);
         }
@@ -146,9 +146,9 @@ fn red_with_ecn_marks_all_above_min_and_drops_what_cannot_be_marked() {
     bench.run(SECOND);
 }
 
-/// Returns how many packets RED drops. It counts them while the queue fills, or if `idle_ns` is not
-/// 0, after the queue was empty for this time. `sizes` are sysctls for packet sizes, and `queue`
-/// are the queue's parameters.
+/// Returns how many packets RED drops. If `idle_ns` is 0, counts drops while the queue fills.
+/// Otherwise counts drops after the queue was empty for this time. `sizes` contains sysctls for
+/// packet sizes, and `queue` the queue's parameters.
 fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
     let mut bench = engine("");
     for sysctl in sizes.split_whitespace() {
@@ -156,7 +156,7 @@ fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
         bench.dummynet.sysctl(name, value.parse().ok()).unwrap();
     }
     bench.command(0, &format!("pipe 1 config bw 8Mbit/s {queue}"));
-    // Fills the queue, and after a pause sends some more packets of the same length.
+    // Fills the queue, and after a pause sends more packets of the same length.
     (0..60).for_each(|n| _ = bench.send(0, PIPE, n, len));
     bench.run(SECOND);
     let before = bench.drops(ShaperDropCause::Aqm);

@@ -80,7 +80,7 @@ fn slots_and_bytes_limit_what_waits_but_not_what_is_on_the_link() {
     assert_eq!(bench.drops(ShaperDropCause::Full), 9);
     assert_eq!(bench.run(SECOND).len(), 11);
     // A queue that is limited in bytes is full when it has more bytes than its limit. So the last
-    // packet may exceed the limit.
+    // packet that is accepted may exceed the limit.
     let mut bench = engine("pipe 1 config bw 10Mbit/s queue 5000Bytes");
     (0..20).for_each(|n| _ = bench.send(0, PIPE, n, 1250));
     assert_eq!(bench.run(SECOND).len(), 1 + 5);
@@ -127,7 +127,7 @@ fn burst_credit_is_the_bandwidth_times_the_idle_time() {
     (0..20).for_each(|n| _ = bench.send(SECOND, PIPE, n, 1000));
     let (_, end_ns) = bench.run(SECOND + 10 * MS)[19];
     // The link was idle for 3 ms, so 3000 bytes leave at once: min(10000, bandwidth × idle time).
-    // The maximum of the two would be 10000.
+    // With the maximum of the two, as the manual says, 10000 bytes would leave.
     let now_ns = end_ns + 3 * MS;
     (0..5).for_each(|n| _ = bench.send(now_ns, PIPE, n, 1000));
     let times: Vec<u64> = bench.run(3 * SECOND).iter().map(|&(_, at_ns)| at_ns - now_ns).collect();

@@ -46,8 +46,8 @@ fn aqm_keeps_its_state_when_only_its_parameters_change() {
         let mut fresh = Bench { dummynet: kept.dummynet.clone(), events: Vec::new() };
         kept.command(2000 * MS, &config(other));
         assert!(overload(&mut kept, 2000 * MS, 20) > 0, "{one}");
-        // This engine, for comparison, has no AQM between two configurations. So its algorithm
-        // starts without state.
+        // The engine `fresh`, for comparison, is configured without AQM in between, so its
+        // algorithm starts without state.
         fresh.command(2000 * MS, &config(""));
         fresh.command(2000 * MS, &config(other));
         assert_eq!(overload(&mut fresh, 2000 * MS, 20), 0, "{one}");
@@ -108,7 +108,7 @@ fn new_parameters_of_flow_queueing_leave_the_flows_apart() {
         bench.command(0, &format!("sched 1 config type {kind} target 9ms"));
         bench.send_as(0, queue, &host(2), 99, 1000);
         let order: Vec<u32> = bench.run(SECOND).iter().map(|one| one.0).collect();
-        // Had the algorithm changed, the packets that wait would leave before the new packet.
+        // If the algorithm had changed, all waiting packets would leave before the new packet.
         let place = order.iter().position(|&handle| handle == 99).unwrap();
         assert!(place < 5, "{kind}: {order:?}");
     }

@@ -102,7 +102,7 @@ fn a_masked_pipe_gives_each_host_the_bandwidth() {
 fn a_masked_queue_shares_one_link_among_its_flows() {
     let mut bench = engine("pipe 1 config bw 8Mbit/s\nqueue 1 config pipe 1 mask src-ip 0xff");
     for n in 0..40 {
-        // The first host sends three times as much as the other.
+        // The first host sends three times as many packets as the second.
         (0..3).for_each(|_| _ = bench.send_as(n, ShaperTarget::Queue(1), &host(1), 1, 1000));
         bench.send_as(n, ShaperTarget::Queue(1), &host(2), 2, 1000);
     }
@@ -145,7 +145,7 @@ fn strict_priority_starves_what_is_later() {
     (0..30).for_each(|_| _ = bench.send(0, ShaperTarget::Queue(1), 1, 1000));
     (0..30).for_each(|_| _ = bench.send(0, ShaperTarget::Queue(2), 2, 1000));
     let order: Vec<u32> = bench.run(SECOND).iter().map(|p| p.0).collect();
-    // The packet that leaves first was already on the link.
+    // The first packet was already on the link, so it leaves first.
     assert_eq!(order[0], 1);
     assert!(order[1..31].iter().all(|&handle| handle == 2), "{order:?}");
 }
@@ -240,7 +240,8 @@ fn each_scheduler_counts_its_own() {
     assert_eq!(of(ObjectKind::Sched), [10, 0, 4, 3, 3]);
     bench.run(SECOND);
     assert_eq!(bench.dummynet.counters_of(ObjectKind::Pipe, 1).unwrap().released, 4);
-    // A packet in the delay of a deleted pipe belongs to no object, but it is released.
+    // A packet in the delay of a deleted pipe belongs to no object any longer, but is still
+    // released.
     bench.send(SECOND, ShaperTarget::Pipe(1), 0, 1000);
     bench.command(SECOND, "pipe 1 delete\npipe 1 config bw 8Mbit/s");
     assert_eq!(bench.run(2 * SECOND).len(), 1);

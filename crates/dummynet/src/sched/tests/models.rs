@@ -1,5 +1,5 @@
-//! Compares schedulers with plain models. The models follow the same definitions, but with exact
-//! numbers, and with searches instead of heaps and bit masks.
+//! Compares schedulers with simple models. The models follow the same definitions, but use exact
+//! numbers, and searches instead of heaps and bit masks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::vec;
@@ -69,9 +69,9 @@ impl PlainWf2q {
     }
 }
 
-/// QFQ as its paper defines it. Queues are in groups of slots. Of the eligible groups, the one with
-/// the earliest finish sends. A queue that gets its first packet starts as in `dn_sched_qfq.c`. As
-/// in that file, a slot is a stack: the queue that was added last sends first.
+/// QFQ as its paper defines it. Queues are in groups of slots. The eligible group with the earliest
+/// finish sends. A queue that gets its first packet starts as in `dn_sched_qfq.c`. As in that file,
+/// a slot is a stack: the queue that was added last sends first.
 #[derive(Default)]
 struct PlainQfq {
     queues: Vec<PlainQfqQueue>,
@@ -142,7 +142,7 @@ impl PlainQfq {
     }
 
     /// Returns the start of a queue that gets its first packet, as in `qfq_update_start`. It is the
-    /// finish of the queue's last packet, unless that is in the past or too far ahead.
+    /// finish of the queue's last packet, unless this finish is in the past or too far ahead.
     fn fresh_start(&self, group: u32, finish: u128) -> u128 {
         let (slot, limit) = (slot_of(finish, group), slot_of(self.now, group) + (1 << group));
         if finish > self.now && slot <= limit {
@@ -297,7 +297,7 @@ proptest! {
     }
 }
 
-/// Sends bytes until virtual times have been reduced several times.
+/// Sends so much that all virtual times are reduced several times.
 #[test]
 fn wf2q_keeps_its_order_when_virtual_times_are_moved_back() {
     let mut steps: Vec<_> = (0..12).map(|n| Some((n % 4, 840 * 1000))).collect();

@@ -28,7 +28,7 @@ pub(super) fn rate_model(rate: &RateSpec) -> (String, Value) {
             (text, json!({ "model": "trace", "mean_bits_per_sec": mean, "period_ns": period }))
         }
         RateSpec::Steps { steps, period_ns, end } => {
-            // The first step applies from the start, regardless of its time.
+            // The first step applies from the start of the trace, regardless of its time.
             let begins = [0].into_iter().chain(steps.iter().skip(1).map(|step| step.at_ns));
             let ends = steps.iter().skip(1).map(|step| step.at_ns).chain([*period_ns]);
             let spans = steps.iter().zip(begins.zip(ends));

@@ -21,9 +21,9 @@ pub(super) struct SubmittedFrames {
     heads: Vec<StoreHeader>,
     groups: Vec<LinkGroup>,
     releases: Vec<Nanos>,
-    /// Scratch: arrival times of a group's frames in ns, relative to the first frame.
+    /// Scratch space: arrival times of a group's frames in ns, relative to its first frame.
     later: Vec<u32>,
-    /// Scratch: the measurements of a group's frames.
+    /// Scratch space: the measurements of a group's frames.
     departed: Vec<SentFrame>,
     total: PacketCounts,
 }
@@ -34,7 +34,7 @@ struct LinkGroup {
     link: LinkId,
     /// Delay between arrival and release in ns; `None` if each frame has its own release time.
     delay_ns: Option<Nanos>,
-    /// Arrival of the first and the last frame, if the frames have a common delay.
+    /// Arrival times of the first and the last frame in ns, if the frames have a common delay.
     arrived: (Nanos, Nanos),
     tally: PacketCounts,
 }

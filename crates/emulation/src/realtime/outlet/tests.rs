@@ -28,7 +28,7 @@ fn put(store: &mut EmulationStore, value: u8, len: u32) -> InFlightFrame {
 
 #[test]
 fn frames_at_the_end_of_one_chunk_and_at_the_start_of_the_next_leave_once_each() {
-    // Frames of these lengths, and their headers, take a chunk to its end or almost.
+    // With these lengths, the frames and their headers fill a chunk completely or almost.
     for last_len in [1016, 1008] {
         let mut store = EmulationStore::new(2 * CHUNK_BYTES as u64);
         let earlier: Vec<_> =

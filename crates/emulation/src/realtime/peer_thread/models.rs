@@ -76,7 +76,7 @@ impl Ring {
     }
 }
 
-/// State bit: the bell was rung, and its owner has not cleared it yet.
+/// State bit: the bell has been rung and has not been cleared yet.
 const RINGS: u32 = 1;
 /// State bit: the bell's thread sleeps.
 const SLEEPS: u32 = 2;
@@ -198,11 +198,11 @@ fn an_announcement_is_answered_by_one_ring() {
 #[derive(Clone, Copy, PartialEq)]
 enum Mutation {
     Nothing,
-    /// A sleeper does not check for the end.
+    /// The sleeper does not check whether the emulation is over.
     LookForEnd,
-    /// A sleeper does not check whether the other thread has taken all frames.
+    /// The sleeper does not check whether the other thread has taken all frames.
     LookForTaken,
-    /// A thread that becomes idle after an end does not wake the other thread.
+    /// A thread that becomes idle after a port has ended does not wake the other thread.
     WakeWhenCalm,
     /// A thread counts as idle although its frames are still on the way to the other thread.
     UnderWay,
@@ -237,7 +237,7 @@ struct Half<const FLAW: u8> {
 }
 
 impl<const FLAW: u8> Half<FLAW> {
-    /// Runs the thread to its end. Returns the number of frames that have left by its port.
+    /// Runs the thread to its end. Returns the number of frames that left by its port.
     fn run(mut self) -> u32 {
         loop {
             let pauses = std::mem::take(&mut self.pauses);
@@ -351,8 +351,7 @@ fn both_threads_end_and_leave_nothing_behind() {
 
 #[test]
 fn without_any_of_this_a_thread_sleeps_for_ever_or_leaves_frames_behind() {
-    // One failing case is enough: other cases do not need the omitted step, and no schedule of them
-    // fails.
+    // It is enough that one case fails, because some cases do not need the omitted step.
     let fails_without = |omitted| {
         cases().any(|(frames, ends)| fails_within(2, to_the_end::<RIGHT>(frames, ends, omitted)))
     };

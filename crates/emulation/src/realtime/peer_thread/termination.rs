@@ -14,7 +14,7 @@ use super::flag::SharedFlag;
 pub(super) struct Termination<F = AtomicBool> {
     /// Whether either port has brought its last frame.
     ended: F,
-    /// Which threads are idle.
+    /// For each thread, whether it is idle.
     idle: [F; 2],
     /// Whether the emulation is over.
     over: F,
@@ -63,7 +63,7 @@ impl<F: SharedFlag> Termination<F> {
         TerminationState { is_over, must_wake_peer: ended }
     }
 
-    /// Reports that thread `me` has handled frames.
+    /// Reports that thread `me` has handled frames, so it is not idle.
     #[inline]
     pub(super) fn report_busy(&self, me: usize) {
         if self.idle[me].load_relaxed() {

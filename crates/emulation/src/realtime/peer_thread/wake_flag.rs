@@ -58,7 +58,7 @@ impl<F: SharedFlag> WakeFlag<F> {
     /// Returns true at most once per sleep.
     #[inline]
     pub(super) fn take_wake(&self, news: WakeReason) -> bool {
-        // Pairs with the fence in `may_sleep`.
+        // Pairs with the fence in `may_sleep`, see there.
         F::fence();
         let waiting = match news {
             WakeReason::Frames => &self.wants_frames,

@@ -145,7 +145,7 @@ fn what_the_other_thread_does_not_take_stays_at_the_port_and_is_not_lost() {
         }
         halves.turn(0, START);
     }
-    // The pipe returns its slots gradually, so several turns are needed.
+    // The pipe returns its slots in several steps, so several turns are needed.
     for _ in 0..3 {
         halves.turn(0, START);
         halves.hosts[0].queues[0].tx_sync().unwrap();
@@ -174,7 +174,8 @@ fn memory_that_frames_fill_goes_back_to_be_filled_again() {
         received(&mut halves.hosts[1]);
         most = most.max(halves.account(START).storage_bytes);
     }
-    // About 600 frames of 1500 bytes are inside the links; 16 MiB are preallocated.
+    // About 600 frames of 1500 bytes are inside the links, which is less than the 16 MiB that are
+    // preallocated.
     assert!(most <= 20 << 20, "{most}");
     assert_eq!(halves.account(START).lost().packets, 0);
 }
@@ -201,7 +202,7 @@ fn script() -> impl Strategy<Value = Script> {
     prop::collection::vec((1_000..400_000u64, 0..40u32, 60..1500u16), 1..60)
 }
 
-/// Plays a script from host `from`. Returns the frames that the other host received, by turn.
+/// Plays a script from host `from`. Returns the frames that the other host received in each turn.
 fn play(
     script: &Script,
     from: usize,
@@ -243,8 +244,8 @@ proptest! {
         prop_assert!(account.is_balanced(), "{:?}", account);
     }
 
-    /// The output stage reads the clock before it receives the last frames. So their times are
-    /// later than that clock.
+    /// The output stage reads the clock before it receives the last frames. So the arrival times
+    /// of these frames may be later than the time that it has read.
     #[test]
     fn frames_that_come_over_late_are_all_accounted_for(script in script(), seed: u64, kind in 0..KINDS) {
         let plan = NetworkSpec::between("l", "r", odd(kind, "up"), odd(kind, "down"));
@@ -404,7 +405,7 @@ fn a_change_holds_for_both_directions_or_for_none() {
         let (answer, answers) = mpsc::channel();
         let plan = Box::new(plan.clone());
         emulation.channel.change(PlanChange { at_ns, replaces, plan, answer });
-        // Waits until both threads have answered, or have dropped the channel.
+        // Receiving ends when both threads have answered or have dropped the channel.
         answers.iter().map(|answer| answer.map_err(|error| error.to_string())).collect::<Vec<_>>()
     };
     let soon = emulation.channel.earliest_change_ns();

@@ -100,15 +100,15 @@ fn a_policer_passes_its_burst_and_then_its_rate() {
 fn a_mahimahi_trace_gives_its_opportunities() {
     let lab = Lab::new();
     lab.write("trace", b"0\n1\n2\n3\n4\n5\n");
-    // 6 opportunities in each 5 ms: 10 rounds carry 60 full frames, or 120 frames of half that
-    // length.
+    // Each 5 ms have 6 opportunities. So 10 rounds carry 60 full frames, or 120 frames of half
+    // that length.
     for (len, per_opportunity) in [(1504, 1), (752, 2)] {
         lab.write("in.pcap", &capture(burst(600, len)));
         let trace = lab.path("trace");
         lab.emulate(&format!("-B trace,{},mtu=1504 -Q none", trace.display()));
         let before = lab.frames("out.pcap");
         let first = before.iter().filter(|frame| frame.at_ns < 50 * MS).count();
-        // The last opportunity of the tenth round is at 50 ms and so not counted.
+        // The last opportunity of the tenth round is at 50 ms, so it is not counted.
         assert_eq!(first, 59 * per_opportunity, "{len}");
         let at_5_ms = before.iter().filter(|frame| frame.at_ns == 5 * MS).count();
         assert_eq!(at_5_ms, 2 * per_opportunity, "two coincide at the seam");
@@ -148,7 +148,7 @@ fn held_frames_are_overtaken_by_exactly_the_hold_time() {
     assert!(out.iter().filter(held).all(|frame| frame.at_ns == frame.id * 100_000 + 5 * MS));
     let count = out.iter().filter(held).count();
     assert!((900..1100).contains(&count), "{count}");
-    // RFC 4737: a frame is reordered if it arrives after one that was sent later.
+    // RFC 4737: a frame is reordered if it arrives after a frame that was sent later.
     let mut expected = 0;
     let reordered = out.iter().filter(|frame| {
         let late = frame.id < expected;
@@ -224,7 +224,8 @@ fn frames_stamped_before_their_predecessors_arrive_with_them() {
 
 #[test]
 fn the_size_of_what_is_read_at_a_time_changes_nothing() {
-    // The same frames with long comments between them: the chunks differ, the times do not.
+    // The second capture has the same frames, with long comments between them. So its chunks
+    // differ, but the times do not.
     use slipring_pcap::{InterfaceInfo, LinkType, PacketRecord, PcapngWriter, SectionInfo};
     let input: Vec<_> = (0..60_000u64).map(|i| (i / 7 * 100_000, 60 + (i % 1400) as u32)).collect();
     let mut padded = Vec::new();

@@ -277,7 +277,7 @@ fn every_link_of_a_path_is_charged_with_its_own_delay_only() {
         file += &format!("[link.{name}]\nfrom = \"{from}\"\nto = \"{to}\"\n");
         file += &format!("delay = {{ dist = \"const\", mean = \"{ms}ms\" }}\n");
     }
-    // Copies that the middle link makes are ordinary frames on the last link.
+    // The middle link makes copies, which are ordinary frames on the last link.
     file += "[link.b.duplicate]\np = 1.0\ncopies = 1\n";
     lab.write("net.toml", file.as_bytes());
     lab.write("in.pcap", &capture((0..100).map(|i| (i * MS, 1000))));
@@ -298,7 +298,7 @@ fn every_link_of_a_path_is_charged_with_its_own_delay_only() {
 
 #[test]
 fn reports_match_the_schema() {
-    // A run gives up the right to execute programs, and the test has to execute the validator. So
+    // A run gives up the right to execute programs, but the test has to execute the validator. So
     // the run is in a separate thread.
     let reports = std::thread::spawn(|| {
         let links = [

@@ -163,7 +163,7 @@ fn states_that_are_saved_let_sessions_go_on_after_a_restart_under_a_list_that_de
     assert_eq!(other.frames(&format!("em1 {back} seq=501 ack=102")), "em0");
     assert_eq!(other.frames(&format!("em0 {out} seq=102 ack=501")), "em1");
     assert_eq!(other.frames("em1 tcp:A 10.1.0.1:80 10.0.0.1:1003"), "lost denied");
-    // If the states are not saved, the packet matches none.
+    // The states were not saved here, so the packet matches no state.
     let mut third = ScriptFirewall::new(ports);
     load(&third, &plain);
     assert_eq!(third.frames(&format!("em1 {back} seq=501 ack=102")), "lost denied");

@@ -92,7 +92,8 @@ impl ScriptFirewall {
     /// Executes a command; returns its output and its exit code.
     pub(super) fn command(&self, line: &str) -> String {
         let mut line = unquoted(line);
-        // `--json` is not in this program's tables of flags, because every program has it.
+        // `--json` is not in this program's tables of flags, because all `slipring` programs share
+        // this flag.
         let json =
             line.iter().position(|word| word == "--json").map(|at| line.remove(at)).is_some();
         let is_dnctl = line[0] == "dnctl";
@@ -252,7 +253,7 @@ impl Drop for ScriptFirewall {
     }
 }
 
-/// Executes the tasks of the control plane, as a worker does between two bursts.
+/// Executes the tasks of the control plane, as a packet thread does between two bursts.
 fn serve(
     engine: &Mutex<ScriptEngine>,
     task_queue: &TaskQueue,

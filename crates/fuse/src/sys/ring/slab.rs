@@ -12,8 +12,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::proto::uring::HEAD_LEN;
 
-/// The mapping. The owner of this value knows which places the kernel may access, and does not
-/// itself access these.
+/// The mapping. The owner of this value keeps track of the places that the kernel may access, and
+/// does not access those places itself.
 pub(super) struct Slab {
     start: NonNull<u8>,
     payload: usize,

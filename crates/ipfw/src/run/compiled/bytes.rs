@@ -1,4 +1,4 @@
-//! Masks that are not prefixes, byte by byte.
+//! Compiles masks that are not prefixes into conditions on single bytes of an address.
 //!
 //! The pattern `10.0.0.1:255.0.0.1` is not a small set of address ranges, but a prefix, 10.0.0.0/8,
 //! and a value of the last byte. So a mask of this kind becomes a prefix and some bytes; each byte
@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 8;
 
 const _: () = assert!(MAX_BYTES + MatchField::ALL.len() <= slipring_classify::matcher::MAX_FIELDS);
 
-/// The address bytes used as fields: the bytes that most rules mask.
+/// The address bytes used as fields: the bytes that occur in the masks of the most rules.
 #[derive(Debug, Default)]
 pub(super) struct ByteFields(Vec<MatchField>);
 
@@ -52,7 +52,7 @@ impl ByteFields {
     }
 
     /// Returns what a clause with one address and mask requires of the address and of its bytes;
-    /// `None` if it is not such a clause or a byte is not a field.
+    /// `None` if the clause has another form, or if one of its bytes is not a field.
     pub(super) fn wanted(
         &self,
         clause: &[ConditionPattern],
@@ -87,7 +87,7 @@ impl MaskedAddress {
         Some(Self { family, whole, byte, address, mask, bits })
     }
 
-    /// Returns the bits after the prefix that the mask begins with.
+    /// Returns the bits after the leading ones of the mask.
     fn behind_prefix(&self) -> u128 {
         let len = (self.mask << (128 - self.bits)).leading_ones();
         u128::MAX >> (128 - self.bits + len)

@@ -13,7 +13,8 @@ use crate::rule::{AddressPattern, BitTest, Condition, ConditionPattern, HeaderFi
 pub(super) struct RuleCheck {
     test: CompiledCondition,
     not: bool,
-    /// Whether this is the last test of its clause; one test of a clause must hold.
+    /// Whether this is the last test of its clause. A clause holds if at least one of its tests
+    /// holds.
     ends_clause: bool,
 }
 
@@ -54,8 +55,8 @@ impl RuleCheck {
         }
     }
 
-    /// Like [`Self::all_hold`], but only with headers and prefetched results; `None` if a test
-    /// needs other data.
+    /// Like [`Self::all_hold`], but only with headers and prefetched results; `None` if the result
+    /// depends on other data.
     #[inline(always)]
     pub(super) fn all_hold_for(
         checks: &[Self],
@@ -75,7 +76,7 @@ impl RuleCheck {
         Some(true)
     }
 
-    /// Whether every clause has a test that holds.
+    /// Returns whether every clause has at least one test that holds.
     #[inline]
     pub(super) fn all_hold(checks: &[Self], question: &mut RuleQuery<'_>) -> bool {
         let mut any = false;

@@ -1,4 +1,4 @@
-//! Runs many packets as far as their headers decide.
+//! Runs many packets through the rules, as far as their headers decide.
 //!
 //! Most rules only test headers, count, and accept or drop the packet. So the packets of a batch
 //! first run through such rules in one small loop, until each has a verdict or reaches a rule that
@@ -19,8 +19,8 @@ use super::walk::{CandidateCaches, PacketState};
 use crate::packet::{IpFamily, PacketHeaders};
 
 impl CompiledRules {
-    /// Runs static rules on packets that arrived as `crossing` says; fills in the verdicts that are
-    /// reached.
+    /// Runs static rules on packets with the metadata `crossing`, and fills in the verdicts that
+    /// are reached.
     pub(in super::super) fn run_static_rules(
         &self,
         parsed: &mut [ParsedPacket],
@@ -30,14 +30,14 @@ impl CompiledRules {
         ends: &mut [Option<RunEnd>],
     ) {
         if self.lookups.first_from(0) == 0 {
-            // The headers alone do not decide even the first rule.
+            // Even the first rule needs more than the headers.
             return;
         }
         let Some(index) = &self.index else {
             let all = parsed.iter_mut().zip(ends).filter(is_well_formed);
             if let Some(end) = self.rules[0].end_of_all() {
-                // One update for the whole group: separate updates of the same counter would depend
-                // on each other.
+                // The counter is updated once for the whole group. Separate updates would have to
+                // wait for each other.
                 let (mut packets, mut bytes) = (0, 0);
                 for (ParsedPacket { packet, .. }, to) in all {
                     *to = Some(end);
@@ -90,8 +90,8 @@ impl CompiledRules {
         }
     }
 
-    /// Looks up the flows of all packets in the cache, and classifies the packets that are not
-    /// found field by field, so that memory accesses overlap.
+    /// Looks up the flows of all packets in the cache, and classifies the other packets one field
+    /// at a time, so that memory accesses overlap.
     fn classify_flows(
         &self,
         index: &RuleIndex,
@@ -126,7 +126,8 @@ impl CompiledRules {
     }
 
     /// Runs a packet through the rules that its headers and prefetched table results decide.
-    /// Returns `None` if it reaches a rule that needs more. `next` returns the next candidate.
+    /// Returns `None` if the packet reaches a rule that needs other data. `next` returns the next
+    /// candidate.
     #[inline(always)]
     fn fast_path(
         &self,
@@ -166,13 +167,13 @@ impl CompiledRules {
     }
 }
 
-/// Whether the headers of the packet are valid.
+/// Returns whether the headers of the packet are valid.
 fn is_well_formed((parsed, _): &(&mut ParsedPacket, &mut Option<RunEnd>)) -> bool {
     parsed.fault.is_none()
 }
 
-/// Returns the cache key of the flow of a packet that came in: all header fields that flow fields
-/// depend on.
+/// Returns the cache key of an incoming packet's flow. It contains all header fields on which the
+/// flow's match fields depend.
 #[inline(always)]
 fn flow_key(packet: &PacketHeaders, crossing: &PacketMetadata) -> FlowCacheKey {
     if packet.version != IpFamily::V4 {

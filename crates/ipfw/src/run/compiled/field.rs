@@ -26,7 +26,8 @@ pub(super) const FAMILY_PLAIN: u8 = 0;
 pub(super) const FAMILY_V6: u8 = 1;
 const FAMILY_NONE: u8 = 2;
 
-/// A header field, or the pass or a port of a packet, for which a rule can require a set of values.
+/// A header field, the pass (in or out) or a port of a packet, for which a rule can require a set
+/// of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum MatchField {
     Src,
@@ -50,7 +51,7 @@ pub(super) enum MatchField {
 }
 
 impl MatchField {
-    /// All fields but the bytes of addresses, of which a list uses as many as it needs.
+    /// All fields except address bytes. A list uses only the address bytes that it needs.
     pub(super) const ALL: [Self; 15] = [
         Self::Src,
         Self::Dst,
@@ -69,7 +70,8 @@ impl MatchField {
         Self::Pass,
     ];
 
-    /// Whether all packets of a flow that come in by the same port have the same value.
+    /// Returns whether all packets of a flow that come in by the same port have the same value in
+    /// this field.
     pub(super) const fn is_of_flow(self) -> bool {
         use MatchField as F;
         matches!(
@@ -145,12 +147,12 @@ impl MatchField {
             F::IpLen => Self::IpLen,
             F::IpId => Self::IpId,
             F::IpTtl => Self::IpTtl,
-            // TCP options can be changed by rules, and these fields are rarely tested.
+            // Rules can change TCP options, and these fields are rarely tested.
             F::TcpWin | F::TcpDataLen | F::TcpMss => return None,
         })
     }
 
-    /// The value of a numeric field in a packet; `None` if the packet does not have it.
+    /// The value of a numeric field in a packet; `None` if the packet does not have the field.
     #[inline(always)]
     fn number(self, packet: &PacketHeaders, crossing: &PacketMetadata) -> Option<u16> {
         let is_ip = packet.version != IpFamily::None;
@@ -246,8 +248,8 @@ fn port_set(interface: &InterfacePattern, config: &IpfwConfig) -> Option<RangeSe
         }
         InterfacePattern::Table(_) => return None,
     };
-    // An interface pattern matches either none or all of the ports without a name, but each port
-    // may have a different address.
+    // An interface pattern matches either none or all of the ports without a name, but each of
+    // these ports may have a different address.
     let point = |port: PortIndex| FieldPoint::new(FAMILY_PLAIN, port.into());
     let addressed = config.me.iter().filter_map(|(_, port)| *port);
     let named = 0..config.ports.len().min(1 << 16) as u32;
@@ -315,7 +317,7 @@ impl FieldLookup {
         }
     }
 
-    /// Like `class`, but for many packets: the kind of field is dispatched only once.
+    /// Like `class`, but for many packets, with only one dispatch on the kind of field.
     pub(super) fn classes<'p>(
         &self,
         packets: impl Iterator<Item = (&'p PacketHeaders, &'p PacketMetadata, &'p mut u32)>,

@@ -9,17 +9,18 @@ use alloc::vec::Vec;
 
 /// Number of cache sets. All sets together take 1 MiB.
 const CACHE_SETS: usize = 1 << 14;
-/// Packets of a [`CacheTrial`]: a quarter of the cache's capacity, so that a few trials fill it
-/// with the present flows.
+/// Number of packets in a [`CacheTrial`]: a quarter of the cache's capacity, so that a few trials
+/// fill it with the present flows.
 const TRIAL_PACKETS: u32 = 1 << 13;
-/// Packets that are not looked up after a failed trial.
+/// Number of packets after a failed trial that are not looked up.
 const PAUSE_PACKETS: u32 = 16 * TRIAL_PACKETS;
-/// Candidates per entry: the first ones, up to a rule that ends the search for every packet.
+/// Number of candidates per entry: the first candidates, up to a rule that ends the search for
+/// every packet.
 const MAX_CACHED_RULES: usize = 8;
 /// Marks the end of the candidates.
 const END_OF_RULES: u16 = u16::MAX;
 
-/// The longest list whose rules can be cached.
+/// Maximum number of rules in a list whose rules can be cached.
 pub(super) const MAX_RULES: usize = END_OF_RULES as usize;
 
 /// The packed flow or classes of a packet.
@@ -37,15 +38,15 @@ struct CacheEntry {
 struct CacheSet([CacheEntry; 2]);
 
 impl CacheSet {
-    /// Returns the index of the entry that may hold the key. Branchless, because the result is
-    /// unpredictable.
+    /// Returns the index of the entry that may hold the key. The code is branchless, because the
+    /// result is unpredictable.
     #[inline(always)]
     fn entry_index(&self, key: FlowCacheKey) -> usize {
         usize::from(self.0[0].key != key)
     }
 }
 
-/// An empty entry: a packet with this key does a full search.
+/// An entry without a key.
 const EMPTY_ENTRY: CacheEntry = CacheEntry { key: NO_KEY, rules: [END_OF_RULES; MAX_CACHED_RULES] };
 
 /// A key that is never cached.
@@ -60,7 +61,7 @@ pub(in super::super) struct FlowCache {
     sets: Vec<CacheSet>,
 }
 
-/// The first candidates of a packet, and how many it has passed.
+/// The first candidates of a packet, and the number of them that it has passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CandidateCursor {
     rules: CachedRules,
@@ -83,7 +84,7 @@ impl FlowCache {
         }
     }
 
-    /// Whether the key is cached.
+    /// Returns whether the key is cached.
     #[inline(always)]
     pub(super) fn contains(&self, key: FlowCacheKey) -> bool {
         self.sets.get(set_index(key)).is_some_and(|set| set.0[set.entry_index(key)].key == key)
@@ -102,7 +103,7 @@ impl FlowCache {
         let set = &mut self.sets[set_index(key)];
         let mut at = set.entry_index(key);
         if set.0[at].key != key {
-            // Evicts the older entry.
+            // The newer entry moves to the second place, which evicts the older entry.
             set.0[1] = set.0[0];
             set.0[0] = CacheEntry { key, rules: find() };
             at = 0;
@@ -111,19 +112,19 @@ impl FlowCache {
     }
 }
 
-/// Whether flows are looked up in a cache. A packet that is not found costs two cache lines, one of
-/// them evicted, so the lookup is worth it only if most packets are found. Packets are counted for
-/// a trial; if it fails, there is a pause, and another trial.
+/// Decides whether flows are looked up in a cache. A miss touches two cache lines and evicts an
+/// entry, so lookups pay off only if most packets are found. A trial counts misses and hits. If it
+/// fails, there is a pause before the next trial.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CacheTrial {
     asked: u32,
     found: u32,
-    /// Packets until the pause is over.
+    /// Number of packets until the pause is over; 0 if there is none.
     pause: u32,
 }
 
 impl CacheTrial {
-    /// Returns whether the next `packets` are to be looked up.
+    /// Returns whether the next `packets` packets are looked up.
     #[inline(always)]
     pub(super) const fn begins(&mut self, packets: usize) -> bool {
         let is_on = self.pause == 0;
@@ -151,7 +152,7 @@ pub(super) fn first_of(find: impl FnMut() -> Option<usize>) -> CachedRules {
     rules
 }
 
-/// Fibonacci hashing. Colliding flows only cost a search.
+/// Fibonacci hashing. A collision only costs a full search.
 #[inline(always)]
 fn set_index([low, high]: FlowCacheKey) -> usize {
     const PHI: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -174,7 +175,7 @@ impl CandidateCursor {
         (self.rules[0], self.passed) = (END_OF_RULES, 0);
     }
 
-    /// Whether there are no candidates.
+    /// Returns whether there are no candidates.
     #[inline(always)]
     pub(super) const fn is_empty(&self) -> bool {
         self.rules[0] == END_OF_RULES
@@ -184,7 +185,8 @@ impl CandidateCursor {
     #[inline(always)]
     pub(super) fn from(&mut self, at: usize) -> Option<usize> {
         if self.passed > 0 && self.rules[self.passed - 1] as usize >= at {
-            // The packet has jumped backwards.
+            // The packet has jumped backwards, so candidates that it had passed are candidates
+            // again.
             self.passed = 0;
         }
         while let Some(&rule) = self.rules.get(self.passed) {

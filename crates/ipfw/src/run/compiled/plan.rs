@@ -1,4 +1,4 @@
-//! The remaining checks of a candidate, and its effect.
+//! A compiled rule: the checks that remain for a candidate, and its effect.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -21,15 +21,15 @@ use crate::rule::{Arg, ConditionPattern, RuleAction};
 pub(super) enum RuleEffect {
     /// No effect: the set is disabled, or the rule only looks up states.
     Nothing,
-    /// Counts and accepts.
+    /// Counts and accepts the packet.
     Accept,
-    /// Counts and drops.
+    /// Counts and drops the packet.
     Deny,
     /// Counts the packet.
     Count,
-    /// Counts and continues at an index of the list.
+    /// Counts the packet, and continues at this index of the list.
     Jump(u32),
-    /// Runs a step of the plain interpreter, which tests everything.
+    /// Lets the plain interpreter run the rule, with all its conditions.
     Step,
 }
 
@@ -46,12 +46,13 @@ pub(super) struct CompiledRule {
 pub(super) type FieldConstraints = BTreeMap<MatchField, RangeSet>;
 
 impl CompiledRule {
-    /// Whether the rule ends the search for every packet.
+    /// Returns whether the rule ends the search for every packet.
     pub(super) fn ends_all(&self) -> bool {
         self.end_of_all().is_some()
     }
 
-    /// Returns the verdict that the rule gives to every packet; `None` if it depends on the packet.
+    /// Returns the verdict that the rule gives to every packet; `None` if the verdict depends on
+    /// the packet.
     pub(super) fn end_of_all(&self) -> Option<RunEnd> {
         match self.effect {
             RuleEffect::Accept if self.checks.is_empty() => Some(RunEnd::Accept),

@@ -15,7 +15,7 @@ use super::table_prefetch::TablePrefetch;
 use crate::packet::PacketHeaders;
 
 /// Lists of up to this length are searched rule by rule: classifying a packet costs about as much
-/// as two rules.
+/// as testing two rules.
 const MAX_LINEAR_RULES: usize = 3;
 
 /// A compiled list.
@@ -23,22 +23,22 @@ const MAX_LINEAR_RULES: usize = 3;
 pub struct CompiledRules {
     pub(super) rules: Vec<CompiledRule>,
     pub(super) checks: Vec<RuleCheck>,
-    /// The search index, for longer lists.
+    /// The search index; `None` for short lists.
     pub(super) index: Option<RuleIndex>,
     pub(super) lookups: StateLookups,
     /// The table lookups that are prefetched.
     table_prefetch: TablePrefetch,
 }
 
-/// Finds the rules that are not excluded by a packet's fields.
+/// An index that finds the rules which a packet's fields do not exclude.
 #[derive(Clone, Debug)]
 pub(super) struct RuleIndex {
     pub(super) lookups: Vec<FieldLookup>,
     pub(super) matcher: Matcher,
     /// Whether all fields are determined by the flow and the port.
     pub(super) is_of_flows: bool,
-    /// Position of each field's class in a [`FlowCacheKey`]. Empty if a search is as fast as the
-    /// cache, or if the classes do not fit into a key.
+    /// Position of each field's class in a [`FlowCacheKey`]. Empty if candidates are not cached,
+    /// because a search is as fast or because the classes do not fit into a key.
     packing: Vec<(u8, u8)>,
 }
 
@@ -52,8 +52,8 @@ impl CompiledRules {
         Self::with_limits(config, MAX_LINEAR_RULES, MAX_DENSE_RULES)
     }
 
-    /// Like `new`, but lists of up to `short` rules are searched rule by rule, and lists of up to
-    /// `plain` rules use plain rows.
+    /// Like [`Self::compile`], with other limits: lists of up to `short` rules are searched rule by
+    /// rule, and lists of up to `plain` rules use dense rows.
     pub(super) fn with_limits(config: &IpfwConfig, short: usize, plain: usize) -> Self {
         let (mut rules, mut checks) = (Vec::new(), Vec::new());
         let entries = &config.list.entries;
@@ -87,7 +87,7 @@ impl CompiledRules {
         }
     }
 
-    /// Whether any rule looks up states.
+    /// Returns whether any rule looks up states.
     pub(in super::super) const fn asks_states(&self) -> bool {
         !self.lookups.is_empty()
     }
@@ -157,7 +157,8 @@ impl RuleIndex {
     }
 }
 
-/// Returns word and shift for each field, without overlap; empty if the classes do not fit.
+/// Returns, for each field, the word and the shift of its class in a cache key. Empty if the
+/// classes do not fit.
 fn packing(partitions: &[Partition]) -> Vec<(u8, u8)> {
     let mut used = [0; 2];
     let position = |part: &Partition| {

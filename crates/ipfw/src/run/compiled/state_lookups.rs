@@ -9,10 +9,10 @@ use super::super::search::{StateNameId, StateSearch};
 /// The rules at which states are looked up before any other test.
 ///
 /// A packet is looked up once per name, so only the first of these rules on its path does the
-/// lookup. Later rules with the same name are searched like all others.
+/// lookup. Later rules with the same name are searched like all other rules.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StateLookups {
-    /// Rule indexes per name, ascending, for the names in the first word of a [`StateSearch`].
+    /// For each name in the first word of a [`StateSearch`], the indexes of its rules, ascending.
     positions: Vec<Vec<u32>>,
     /// The names that have entries in `positions`.
     names: u64,
@@ -41,7 +41,7 @@ impl StateLookups {
         lookups
     }
 
-    /// Whether there are no lookups.
+    /// Returns whether there are no lookups.
     pub(super) const fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -69,7 +69,8 @@ impl StateLookups {
     }
 }
 
-/// Whether the lookups of a name are indexed; rules with other names are shown to every packet.
+/// Returns whether the lookups of a name are indexed. Rules with other names are candidates for
+/// every packet.
 pub(super) const fn is_searched(id: StateNameId) -> bool {
     id.index() < StateNameId::FIRST_WORD
 }

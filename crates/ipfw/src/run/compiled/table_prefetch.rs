@@ -10,13 +10,13 @@ use crate::table::FoundValues;
 
 /// Maximum number of tables that are prefetched.
 const MAX_TABLES: usize = 4;
-/// Maximum number of tests of the results: the bits of [`TableAnswers`].
+/// Maximum number of tests, which is the number of bits in [`TableAnswers`].
 const MAX_TESTS: usize = 32;
 
 /// One bit per test of a [`TablePrefetch`]: whether the test holds for a packet.
 pub(in super::super) type TableAnswers = u32;
 
-/// The table tests in address clauses.
+/// The table tests in address clauses whose results are prefetched.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct TablePrefetch {
     tables: Vec<PrefetchedTable>,
@@ -33,8 +33,8 @@ struct PrefetchedTable {
 }
 
 impl TablePrefetch {
-    /// Returns the bit of a condition of a rule in `set`; `None` if the condition is not such a
-    /// lookup or there is no space.
+    /// Returns the bit of a condition of a rule in `set`; `None` if the condition is not a table
+    /// lookup of an address, or if there is no space.
     pub(super) fn bit(&mut self, set: u8, condition: &Condition) -> Option<u8> {
         let (test, of_dst) = match condition {
             Condition::Src(AddressPattern::Table(test)) => (test, false),
@@ -47,7 +47,7 @@ impl TablePrefetch {
         Some(bit as u8)
     }
 
-    /// Whether there are no tests.
+    /// Returns whether there are no tests.
     pub(in super::super) fn is_empty(&self) -> bool {
         self.tests.is_empty()
     }

@@ -17,7 +17,7 @@ use super::CompiledRules;
 use crate::packet::MalformedReason;
 use crate::text::{IpfwCommand, parse_command, parse_file};
 
-/// A pool of parts of rules, small so that rules and packets match often.
+/// A pool of rule parts. It is small, so that rules often match packets.
 const ACTIONS: &[&str] = &[
     "allow",
     "allow",
@@ -191,7 +191,7 @@ fn frames() -> impl Strategy<Value = (Vec<u8>, CheckPass)> {
         };
         let mut bytes = spec.build(spec.header_len().max(60)).unwrap().bytes.to_vec();
         match shape {
-            // Any byte of the headers: fragments, options, lengths, types.
+            // Changes any header byte, such as fragment fields, options, lengths or types.
             1 => bytes[12 + at[0].index(30)] ^= value,
             2 => bytes[20] = 0x20,
             3 => (bytes[20], bytes[21]) = (0, 5),
@@ -207,7 +207,8 @@ fn firewall(rules: &[String], plain: bool) -> Firewall {
     firewall_of(&parse_file(&rules.join("\n")).unwrap(), plain)
 }
 
-/// The same firewall from rules that are already parsed. The rules are compiled once, at the end.
+/// Builds the same firewall from rules that are already parsed. Compiles the rules only once, at
+/// the end.
 fn firewall_of(rules: &[(u32, IpfwCommand)], plain: bool) -> Firewall {
     let mut firewall = Firewall::open(5, [1, 2]);
     firewall.set_plain(true);
@@ -301,7 +302,7 @@ fn packets_together_find_in_tables_what_each_finds_alone_however_many_are_asked(
     both_ways(&rules, &frames);
 }
 
-/// Two frames; the second becomes shorter once it has been parsed, as in shared memory.
+/// Two frames. The second becomes shorter after it was parsed, as can happen in shared memory.
 struct Shrinking {
     frames: Vec<Vec<u8>>,
     asked: usize,
@@ -389,7 +390,7 @@ proptest! {
 }
 
 proptest! {
-    // Compiling a long list is expensive, so there are few lists, and many frames per list.
+    // Compiling a long list is expensive, so there are few lists with many frames each.
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]

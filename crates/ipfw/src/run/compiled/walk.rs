@@ -20,7 +20,7 @@ pub(in super::super) struct RuleCandidates {
     found: Vec<u16>,
     /// The band that `found` belongs to.
     band: usize,
-    /// How many entries of `found` the packet has passed.
+    /// Number of entries of `found` that the packet has passed.
     passed: usize,
 }
 
@@ -31,7 +31,8 @@ impl RuleCandidates {
         self.band = usize::MAX;
     }
 
-    /// The first candidate at or after `at`. There always is one: the default rule.
+    /// The first candidate at or after `at`. There is always one, because the default rule is a
+    /// candidate.
     #[inline(always)]
     fn from(&mut self, index: &RuleIndex, classes: &FieldClasses, at: usize) -> usize {
         let bits = index.matcher.band_bits();
@@ -42,7 +43,8 @@ impl RuleCandidates {
                 index.matcher.candidates(classes, band, &mut self.found);
                 (self.band, self.passed) = (band, 0);
             } else if self.passed > 0 && self.found[self.passed - 1] >= position {
-                // The packet has jumped backwards.
+                // The packet has jumped backwards, so candidates that it had passed are candidates
+                // again.
                 self.passed = 0;
             }
             while let Some(&found) = self.found.get(self.passed) {
@@ -73,9 +75,9 @@ pub(in super::super) struct PacketState {
     pub(super) candidates: CandidateCursor,
     pub(super) classes: FieldClasses,
     pub(super) is_classified: bool,
-    /// The index of the next rule.
+    /// The list index of the next rule.
     pub(super) at: usize,
-    /// The results of the packet's prefetched table lookups, once available.
+    /// The results of the packet's prefetched table lookups; `None` until they are available.
     pub(in super::super) answers: Option<TableAnswers>,
 }
 
@@ -93,7 +95,7 @@ impl Default for PacketState {
 }
 
 impl PacketState {
-    /// Resets everything, for another or a changed packet.
+    /// Resets the state, for another packet or a changed one.
     #[inline(always)]
     pub(in super::super) fn reset(&mut self) {
         self.at = 0;

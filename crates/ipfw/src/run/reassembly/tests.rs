@@ -1,4 +1,4 @@
-//! Tests with packets that are cut at random positions, and of each limit on waiting fragments.
+//! Tests packets that are cut at random positions, and each limit on waiting fragments.
 
 use alloc::vec;
 
@@ -23,7 +23,7 @@ fn offer(reassembly: &mut Reassembly, frame: &[u8], now: u64) -> Option<Reassemb
     reassembly.offer(frame, &PacketHeaders::parse(frame).unwrap(), now)
 }
 
-/// Where a packet of `len` bytes is cut: multiples of 8, and its end.
+/// Returns the pieces of a packet of `len` bytes, as offset and length. Offsets are multiples of 8.
 fn pieces(len: usize, cuts: &[usize]) -> Vec<(usize, usize)> {
     let mut at: Vec<_> = cuts.iter().map(|cut| cut % len / 8 * 8).chain([0, len]).collect();
     at.sort_unstable();
@@ -77,8 +77,9 @@ proptest! {
     }
 }
 
-/// Offers these fragments of one packet, each as offset, length and whether more follow. Returns
-/// the number of fragments that wait afterwards, and the number that were dropped as overlapping.
+/// Offers these fragments of one packet, each given as offset, length and whether more fragments
+/// follow. Returns the number of fragments that wait afterwards, and the number that were dropped
+/// as overlapping.
 fn lost(fragments: &[(usize, usize, bool)]) -> (usize, u64) {
     let payload: Vec<u8> = (0..70_000_u32).map(|at| at as u8).collect();
     let mut reassembly = Reassembly::default();
@@ -91,7 +92,7 @@ fn lost(fragments: &[(usize, usize, bool)]) -> (usize, u64) {
 #[test]
 fn fragments_that_contradict_each_other_lose_their_packet() {
     for fragments in [
-        // Overlapping at the front, at the back, within, around.
+        // The second fragment overlaps the first at its end, at its start, inside, or around it.
         &[(0, 16, true), (8, 16, true)][..],
         &[(8, 16, true), (0, 16, true)],
         &[(0, 32, true), (8, 8, true)],
@@ -103,13 +104,13 @@ fn fragments_that_contradict_each_other_lose_their_packet() {
         &[(16, 8, false), (24, 8, false)],
         &[(16, 8, true), (8, 8, false)],
         &[(24, 8, true), (8, 8, false)],
-        // The same bytes, once as the last fragment and once not.
+        // The same bytes arrive both as the last fragment and as one that others follow.
         &[(16, 8, true), (16, 8, false)],
         &[(16, 8, false), (16, 8, true)],
     ] {
         assert_eq!(lost(fragments), (0, 2), "{fragments:?}");
     }
-    // Neighbours do not overlap.
+    // Adjacent fragments do not overlap.
     assert_eq!(lost(&[(8, 8, true), (16, 8, true)]), (2, 0));
     assert_eq!(lost(&[(16, 8, false), (8, 8, true)]), (2, 0));
 }

@@ -1,4 +1,4 @@
-//! Tests of commands: their output, and that a batch is all or nothing.
+//! Tests the output of commands, and that a batch is executed completely or not at all.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of the order in which rules are evaluated: order, numbers, skipto, call, prob, sets.
+//! Tests of the order in which rules are evaluated: rule numbers, `skipto`, `call`, `prob`, sets.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Defects of the original, each as a test of the correct behaviour.
+//! Tests the correct behaviour for each known defect of netmap-ipfw.
 
 use super::*;
 

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Returns number and outcome of each rule that a frame meets on its way out by em1, and the
-/// verdict.
+/// Returns the verdict on a frame that goes out by em1, and the number and outcome of each rule
+/// that it meets.
 fn explained(fixture: &mut Fixture, mut frame: Vec<u8>) -> (Vec<(u16, RuleOutcome)>, RuleVerdict) {
     let mut crossing = PacketMetadata::incoming(0).outgoing(1);
     let outputs = &mut CheckOutputs::default();
@@ -62,7 +62,7 @@ fn a_state_is_shown_by_its_rule_and_prob_by_its_draw() {
     let rest = [
         (150, RuleOutcome::NoState),
         (200, RuleOutcome::Chance),
-        // The rule jumps to the next rule. It still counts as a jump.
+        // The rule jumps to the next rule, so it is shown as passed.
         (300, RuleOutcome::Passed),
         (400, RuleOutcome::Ended),
     ];

@@ -86,7 +86,7 @@ fn ttl_id_tos_and_precedence_are_those_of_ipv4_and_length_and_dscp_of_both_versi
     for option in ["ipttl 1-255", "ipid 0-65535", "iptos !mincost", "ipprecedence 5"] {
         let body = format!("ip from any to any {}", option);
         assert!(matches(&body, &v4) && !matches(&body, &v6), "{option}");
-        // The same with a long list of compiled rules, which is searched by index.
+        // Repeats the test with a long list of compiled rules, which is searched by index.
         let others = "add count ip from 192.0.2.1 to any\n".repeat(8);
         let mut fixture = Fixture::new(&format!("{others}add 60000 allow {body}"));
         assert!(fixture.passes(v4.clone()) && !fixture.passes(v6.clone()), "{option}");

@@ -1,4 +1,4 @@
-//! Frames that no host sends: they are dropped and counted, and nothing panics.
+//! Tests that frames which no host would send are dropped and counted, without a panic.
 
 use proptest::prelude::*;
 
@@ -59,7 +59,8 @@ const CURIOUS: &str = "table t create\ntable t add 10.0.0.0/8 5 2001:db8::/32 6\
     add 82 prob 0.3 abort ip from any to any\nadd 83 prob 0.1 unreach6 port ip from any to any\n\
     add 90 allow ip from any to any limit src-addr 3 :x\nadd 95 allow ip from any to any keep-state";
 
-/// Valid frames, truncated and with some bytes changed, which pass most checks.
+/// Generates valid frames that are truncated or have some changed bytes, so that they pass most
+/// checks.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let base = prop_oneof![
         Just(udp()),

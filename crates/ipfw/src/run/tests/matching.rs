@@ -1,11 +1,11 @@
-//! Conditions at the limits of their fields.
+//! Tests conditions at the limits of their fields.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::run::matches::glob;
 
-/// Whether a pattern matches, by trying every length of each star.
+/// Returns whether a pattern matches. Tries every length for each `*`.
 fn naive_glob(pattern: &[u8], name: &[u8]) -> bool {
     let Some((first, rest)) = pattern.split_first() else { return name.is_empty() };
     if *first == b'*' {

@@ -64,7 +64,8 @@ fn an_answer_goes_to_the_mac_address_of_the_host_that_asked() {
     fixture.goes_out(from(5, 1005));
     fixture.goes_out(from(6, 1006));
     for host in [5, 6] {
-        // The outside host knows one MAC address for both hosts; here it is neither host's.
+        // The outside host uses one MAC address for both inside hosts. Here this address belongs to
+        // neither of them.
         let (_, back) = fixture.comes_in(answer_to(1000 + u16::from(host)));
         assert_eq!(target(&back).0, [10, 0, 0, host]);
         assert_eq!(back[..6], [2, 0, 0, 0, 0, host]);

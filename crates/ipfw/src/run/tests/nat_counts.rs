@@ -3,9 +3,9 @@
 use super::nat::GATE;
 use super::*;
 
-/// Lets a flow of each kind that libalias counts out by em1, more of the later kinds.
+/// Lets a flow of each kind that libalias counts out by em1, with more flows of the later kinds.
 fn flows_of_all_kinds(fixture: &mut Fixture) {
-    // Each packet goes to another peer, because flows of other protocols differ only in their
+    // Each packet goes to a different peer, because flows without ports differ only in their
     // addresses.
     let to =
         |frame: &[u8], proto: u8, peer: u8| v4_with(frame, |ip| (ip[9], ip[19]) = (proto, peer));

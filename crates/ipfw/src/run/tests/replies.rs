@@ -63,7 +63,8 @@ fn ipv6_gets_icmpv6() {
 fn reset_answers_a_syn_and_acknowledges_it() {
     let frame = answer("add 100 reset tcp from any to any", tcp_seq(false, 2, 1000, 0)).unwrap();
     let packet = PacketHeaders::parse(&frame).unwrap();
-    // The SYN, and the six bytes of padding that count as data by the frame's IP header.
+    // The acknowledged length is the SYN, plus six bytes of padding, which the IP header counts as
+    // data.
     let data = options::tcp_data_len(&tcp(2), &PacketHeaders::parse(&tcp(2)).unwrap());
     assert_eq!((packet.src_port, packet.dst_port, packet.tcp_flags), (80, 1000, 0x14));
     assert_eq!(options::tcp_word(&frame, &packet, 8), 1001 + data);
@@ -158,7 +159,7 @@ fn icmp_errors_are_limited_for_each_sender_and_resets_are_not() {
     };
     assert_eq!(answers(udp()), (100, 200));
     assert_eq!(answers(tcp(2)), (300, 200));
-    // Another sender has its own limit.
+    // A different sender has its own limit.
     assert_eq!(answers(udp6()), (100, 400));
 }
 
@@ -318,7 +319,7 @@ fn where_lines_go_is_the_rules_choice_or_verbose() {
 
 #[test]
 fn every_code_of_unreach_has_its_icmp_and_icmp6_form() {
-    // RFC 4443, 3.1: no route 0, prohibited 1, address 3, port 4.
+    // Codes of RFC 4443, 3.1: no route 0, prohibited 1, address 3, port 4.
     for (name, code, code6) in [
         ("net", 0, 0),
         ("host", 1, 3),
@@ -380,8 +381,8 @@ fn an_abort_has_its_checksum_and_answers_no_abort() {
     assert!(answer(rule, udp()).is_none() && answer(rule, tcp(2)).is_none());
 }
 
-/// The remainder of the message, bits reversed, by the polynomial 0x1edc6f41 (RFC 9260, appendix
-/// A), as a division of bits.
+/// Computes CRC32c by bitwise division: the remainder of the bit-reversed message by the polynomial
+/// 0x1edc6f41 (RFC 9260, appendix A).
 fn crc32c_by_division(message: &[u8]) -> u32 {
     let bits = message.iter().flat_map(|byte| (0..8).map(move |at| byte >> at & 1));
     let remainder = bits.fold(u32::MAX, |register, bit| {

@@ -22,7 +22,8 @@ fn written(fixture: &Fixture) -> String {
     commands.iter().map(|command| format!("{command}\n")).collect()
 }
 
-/// Builds a firewall with an open connection, seen through a VLAN tag, and a counted flow.
+/// Builds a firewall with the states of an open connection in a VLAN, and of a flow that `limit`
+/// counts.
 fn used() -> Fixture {
     let mut fixture = Fixture::new(&TCP.replace(":web", ""));
     fixture.load("delete 200\nadd 200 allow tcp from 10.0.0.0/24 to any setup keep-state :web\nadd 150 check-state :web");
@@ -149,7 +150,7 @@ fn rules_that_come_back_as_they_were_keep_counters_and_states() {
     assert_eq!(written(&fixture), states);
     assert!(fixture.passes(tcp_seq(true, ACK, 501, 102)));
     assert_eq!(fixture.count(200), counted + 1);
-    // Another rule of that number is a different rule.
+    // A rule with the same number but other conditions is a different rule.
     fixture.load(&again.replace("10.0.0.0/24", "10.0.0.0/23"));
     assert_eq!((fixture.count(200), fixture.firewall.states().len()), (0, 1));
     assert!(!fixture.passes(tcp_seq(true, ACK, 501, 102)));
@@ -284,7 +285,7 @@ fn states_that_are_taken_and_restored_are_found_counted_and_limited_as_before() 
                  add 30 allow udp from any to any 53 limit src-addr 1\nadd 40 check-state";
     let mut fixture = Fixture::new(rules);
     assert!(fixture.passes(udp()) && !fixture.passes(udp_ports(1, 53)));
-    // The second flow has two states, of which the newer one is hit by `check-state`.
+    // The second flow has two states. `check-state` finds the newer one.
     let listed = |fixture: &Fixture| {
         let states = fixture.firewall.states().sorted().into_iter();
         states.map(|state| (state.number, state.packets, state.expires_ns)).collect::<Vec<_>>()

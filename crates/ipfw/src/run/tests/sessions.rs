@@ -2,8 +2,8 @@
 //! in three modes, with an independent interpreter that follows FreeBSD's `ipfw_chk` opcode by
 //! opcode.
 //!
-//! The oracle shares no code with the firewall except the random stream of `prob`. It gets the
-//! drawn rules, not their text, and the drawn packets, not their bytes.
+//! The oracle shares no code with the firewall except the random stream of `prob`. Its inputs are
+//! the random rules and packets in structured form, not as text and bytes.
 
 mod draw;
 mod oracle;
@@ -119,8 +119,8 @@ impl Subject {
     }
 }
 
-/// Maximum number of steps per packet: all rules once, and once more for each name that is looked
-/// up.
+/// Maximum number of steps per packet: all rules once, and all rules again for each name that is
+/// looked up.
 fn most_steps(rules: &[RuleSpec]) -> u64 {
     let shown = rules.len() as u64 + 1;
     let names: std::collections::BTreeSet<_> =

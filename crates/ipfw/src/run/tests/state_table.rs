@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Three rules that each record a state of the same flow under a name of its own.
+/// Three rules. Each records a state of the same flow under a different name.
 const NAMES: &str = "add 10 count udp from any to any record-state :a\n\
                      add 20 count udp from any to any record-state :b\n\
                      add 30 count udp from any to any record-state :c\n\
@@ -18,7 +18,7 @@ fn of_the_states_of_one_flow_any_may_go_and_the_others_are_found() {
         for (gone, rule) in (1..).zip(order) {
             fixture.run(&format!("delete {rule}"));
             assert_eq!(fixture.firewall.states().len(), 3 - gone, "{order:?}");
-            // A state that the packets of either direction do not find would be made again.
+            // If packets of a direction did not find a state, they would create it again.
             assert!(fixture.passes(udp()) && fixture.passes(udp_back()));
             assert_eq!(fixture.firewall.states().len(), 3 - gone, "{order:?}");
         }

@@ -331,7 +331,7 @@ fn behind_a_state_that_does_not_end_the_search_the_next_rule_is_the_one_behind_i
             assert_eq!(counted, [packets; 3], "{action}");
         }
     }
-    // The same if another rule before or after the state's rule looks up the state.
+    // The result is the same if another rule before or after the state's rule looks up the state.
     let mut fixture = Fixture::new(
         "add 100 check-state\nadd 200 count ip from any to any\n\
          add 300 count udp from 10.0.0.0/24 to any keep-state\nadd 400 count ip from any to any\n\
@@ -387,8 +387,8 @@ fn calls_that_multiply_end_by_their_budget() {
     }
 }
 
-/// The lifetime in seconds that a state has after these segments. Each segment is given as whether
-/// it goes back to the client, its flags and its acknowledgement number.
+/// Returns the lifetime in seconds of a state after these segments. Each segment is given as
+/// whether it goes back to the client, its flags and its acknowledgement number.
 fn lifetime(segments: &[(bool, u8, u32)]) -> u64 {
     let mut fixture = Fixture::new("add 100 allow tcp from any to any keep-state");
     fixture.load(
@@ -406,13 +406,13 @@ fn the_lifetime_of_a_connection_follows_the_flags_of_both_sides() {
     const RST: u8 = 0x04;
     const OPEN: [(bool, u8, u32); 3] = [(false, SYN, 0), (true, SYN | ACK, 2), (false, ACK, 2)];
     let after = |more: &[(bool, u8, u32)]| lifetime(&[&OPEN[..], more].concat());
-    // Never opened by a SYN, or by one side only.
+    // The connection was not opened by a SYN, or by a SYN of one side only.
     assert_eq!(lifetime(&[(false, ACK, 1)]), 4);
     assert_eq!(lifetime(&[(false, SYN, 0)]), 20);
     assert_eq!(lifetime(&[(false, SYN, 0), (false, ACK, 1)]), 20);
     assert_eq!(lifetime(&[(false, SYN, 0), (true, RST, 0)]), 4);
     assert_eq!(lifetime(&[(false, SYN | FIN, 0)]), 4);
-    // Opened by both sides; then one side closes, then the other.
+    // The connection is open on both sides; then one side closes, then the other side.
     assert_eq!(after(&[]), 100);
     assert_eq!(after(&[(false, FIN | ACK, 2)]), 100);
     assert_eq!(after(&[(false, FIN | ACK, 2), (true, FIN | ACK, 3)]), 3);
@@ -439,7 +439,7 @@ fn only_acknowledgements_of_both_sides_that_do_not_go_back_renew_a_connection() 
     assert_eq!(expires(30, &[(false, ACK, 501)]), 330, "now both have");
     assert_eq!(expires(40, &[(false, 0, 900), (true, ACK, 102)]), 330, "no acknowledgement");
     assert_eq!(expires(50, &[(false, ACK, 0x7000_0000)]), 350);
-    // A number that is half the number space ahead counts as old.
+    // An acknowledgement number that is half the number space ahead counts as old.
     assert_eq!(expires(60, &[(false, ACK, 0xf000_0001), (true, ACK, 103)]), 350);
     assert_eq!(expires(70, &[(false, ACK, 0xefff_ffff)]), 370);
 }
@@ -463,7 +463,7 @@ fn old_states_are_listed_only_if_they_are_asked_for() {
     };
     fixture.now = 10 * SECOND - 1;
     assert!(listed(&fixture, StateListing::Living) && listed(&fixture, StateListing::Only));
-    // A UDP state lives for ten seconds: at its end it is an old one.
+    // A UDP state lives for ten seconds. When this time has passed, it has expired.
     for old in [10, 15] {
         fixture.now = old * SECOND;
         assert!(!listed(&fixture, StateListing::Living) && !listed(&fixture, StateListing::Only));

@@ -3,7 +3,8 @@
 use super::*;
 use crate::run::search::steps;
 
-/// Rules of one kind that `frame` does not match, and one that allows everything.
+/// Returns how many rules `frame` visits, in a list of rules of one kind that it does not match,
+/// followed by a rule that allows everything.
 fn visited(body: impl Fn(usize) -> String, frame: Vec<u8>) -> u64 {
     let rules: Vec<String> =
         (0..40).map(|at| format!("add {} count {}", 100 + at, body(at))).collect();
@@ -98,7 +99,8 @@ fn a_longer_list_uses_more_memory() {
     };
     let sizes = [0, 2, 100, 200, 400].map(size);
     assert!(sizes.is_sorted_by(|fewer, more| fewer < more), "{sizes:?}");
-    // A rule is compared by hundreds of bytes: its tests, and a bit per class of each field.
+    // A rule takes hundreds of bytes: its tests, and one bit in the row of each class of each
+    // field.
     let per_rule = (sizes[4] - sizes[3]) / 200;
     assert!((50..2_000).contains(&per_rule), "{per_rule} bytes");
     assert!(sizes[0] >= 16 && sizes[0] < 1_000, "{sizes:?}");

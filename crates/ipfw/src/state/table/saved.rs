@@ -11,7 +11,7 @@ use crate::table::IpfwFlowKey;
 /// The TCP part of a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpStateInfo {
-    /// FIN, SYN and RST seen, forward and reverse.
+    /// FIN, SYN and RST flags that were seen, forward and reverse.
     pub flags: [u8; 2],
     /// The last acknowledgement numbers, forward and reverse.
     pub acks: [u32; 2],
@@ -34,7 +34,7 @@ pub struct SavedState {
     pub number: RuleNumber,
     /// The set of that rule.
     pub set: u8,
-    /// The fields by which a limit counts the state.
+    /// The fields by which a limit counts the state; `None` if there is no limit.
     pub limit: Option<LimitFields>,
     /// Time at which the state expires, in ns of the engine's clock.
     pub expires_ns: u64,
@@ -42,7 +42,7 @@ pub struct SavedState {
     pub tcp: TcpStateInfo,
     /// Ethernet addresses and tags of the flow's first packet.
     pub link: FlowEthernet,
-    /// The port where that packet came in.
+    /// The port where the flow's first packet came in; `None` if unknown.
     pub port: Option<u16>,
     /// Number of packets after the first one.
     pub packets: u64,
@@ -77,11 +77,11 @@ impl FlowState {
 }
 
 impl StateTable {
-    /// Restores a saved state. A living state of the same flow and name is newer and is kept.
-    /// Limits count the state but do not refuse it.
+    /// Restores a saved state. If a living state of the same flow and name exists, it is newer and
+    /// stays. Limits count the state but do not refuse it.
     ///
     /// # Errors
-    /// [`StateRefusal::Full`].
+    /// [`StateRefusal::Full`] if the table is full.
     pub fn restore(&mut self, written: SavedState, now: u64) -> Result<(), StateRefusal> {
         let hash = self.hash(&written.flow);
         if self.has((written.flow, &written.name), hash, now) {
@@ -122,8 +122,8 @@ impl StateTable {
         Ok(())
     }
 
-    /// Removes all states, and returns those that have not expired, the oldest first. Restored in
-    /// this order, they are found as before.
+    /// Removes all states, and returns those that have not expired, the oldest first. If they are
+    /// restored in this order, packets find the same states as before.
     pub fn take(&mut self, now: u64) -> Vec<SavedState> {
         let mut taken = core::mem::take(&mut self.slots);
         taken.sort_by_key(|slot| slot.as_ref().map(|state| state.generation));

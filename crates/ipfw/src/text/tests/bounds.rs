@@ -1,4 +1,4 @@
-//! Numbers and lists at their bounds, and where a mistake is said to be.
+//! Tests numbers and lists at their bounds, and the reported positions of mistakes.
 
 use super::*;
 

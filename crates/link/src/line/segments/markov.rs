@@ -108,7 +108,7 @@ impl MarkovRate {
     /// Draws the path of a span and makes it the current span.
     fn enter(&mut self, span: u64) {
         let (from, to) = (self.point(span), self.point(span + 1));
-        // A random stream distinct from those of the points.
+        // `!span` makes this random stream differ from the streams of the points.
         let mut stream = self.draws.stream(!span);
         let mut tried = 0;
         while tried < MAX_TRIED_CHANGES && self.try_walk(from, &mut tried, &mut stream) != to {}

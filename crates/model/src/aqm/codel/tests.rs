@@ -12,7 +12,7 @@ fn codel() -> CoDel {
     CoDel::new(&CoDelSpec::default()).unwrap()
 }
 
-/// A packet that waited for `sojourn_ns` and leaves 100 kB in the queue.
+/// Returns a packet that has waited for `sojourn_ns` and leaves 100 kB in the queue.
 fn late(now_ns: u64, sojourn_ns: u64) -> AqmDeparture {
     let queue = AqmQueueView { bytes: 100_000, packets: 66, delay_ns: 0 };
     AqmDeparture { now_ns, len: 1500, sojourn_ns, queue }
@@ -50,8 +50,8 @@ fn one_packet_below_target_ends_dropping_and_starts_a_new_interval() {
     assert_eq!(judge(&mut codel, 300 * MS), AqmVerdict::Drop);
 }
 
-/// Drops until `drop_count` is `count`, then lets the delay fall below the target; returns the time
-/// at which it falls.
+/// Drops packets until `drop_count` is `count`, then lets the delay fall below the target. Returns
+/// the time at which the delay falls.
 fn reach_count_and_recover(codel: &mut CoDel, count: u32) -> u64 {
     let mut now_ns = 0;
     while codel.drop_count() != Some(count) {
@@ -68,7 +68,8 @@ fn relapse_soon_after_recovery_resumes_the_count() {
     let now_ns = reach_count_and_recover(&mut codel, 10);
     judge(&mut codel, now_ns);
     judge(&mut codel, now_ns + 100 * MS);
-    // The previous drop state began with a count of 1 and made 9 further drops.
+    // The previous drop state began with a count of 1 and then made 9 further drops. The new drop
+    // state continues with this number.
     assert_eq!(codel.drop_count(), Some(9));
 }
 
@@ -143,8 +144,8 @@ fn retuning_keeps_the_drop_state() {
     assert_eq!(codel.spec().interval_ns, 50 * MS);
 }
 
-/// The reference: the algorithm as in RFC 8289, section 5, in which one call takes packets off its
-/// own queue until it finds a packet to send.
+/// The reference: the algorithm as in RFC 8289, section 5. There, one call takes packets off the
+/// algorithm's own queue until it finds a packet to send.
 #[derive(Default)]
 struct Rfc {
     queue: VecDeque<(u64, u32, bool)>,
@@ -181,7 +182,8 @@ impl Rfc {
 
     fn law(&self, from: u64, spec: &CoDelSpec) -> u64 {
         let exact = spec.interval_ns as f64 / f64::from(self.count).sqrt();
-        // Adding 1e-9 prevents a rounding error from putting an integer quotient below its value.
+        // The quotient may be a whole number that a rounding error has made slightly smaller.
+        // Adding 1e-9 prevents its truncation to the number below.
         from + (exact + 1e-9).floor() as u64
     }
 
@@ -226,7 +228,7 @@ impl Rfc {
     }
 }
 
-/// Runs the state machine under test over a queue until it sends a packet.
+/// Runs the tested state machine over a queue until it sends a packet.
 fn dequeue(
     codel: &mut CoDel,
     queue: &mut VecDeque<(u64, u32, bool)>,

@@ -58,8 +58,8 @@ fn classic_packets_with_ecn_are_marked_instead_of_dropped() {
 
 #[test]
 fn overload_drops_from_both_queues_alike_whatever_their_ecn() {
-    // With p' = 0.6, p'^2 is 0.36: above `max_classic_p` (0.25), at which the coupled marking
-    // probability is 1.
+    // With p' = 0.6, p'^2 is 0.36. This is above `max_classic_p` (0.25), at which the coupled
+    // marking probability is 1.
     for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
         let (marks, drops) = shares(&mut standing(DualPi2Spec::default(), 0.6), ecn, 10_000);
         assert!((drops - 0.36).abs() < 1e-3, "{ecn:?}: {drops}");
@@ -164,7 +164,7 @@ fn controller_follows_the_published_law() {
     let mut dual = DualPi2::new(&DualPi2Spec::default()).unwrap();
     dual.enqueue(0, entry(Ecn::NotEct, 0), &mut none);
     dual.enqueue(0, entry(Ecn::NotEct, 0), &mut none);
-    // p' += 0.16 (d - 0.015) + 3.2 (d - d_before) every 16 ms, where d is the age of the oldest
+    // Every 16 ms, p' += 0.16 (d - 0.015) + 3.2 (d - d_before), where d is the age of the oldest
     // packet in s.
     let mut expected = 0.0;
     for n in 1..=5u64 {
@@ -190,9 +190,9 @@ fn late_updates_equal_those_on_time() {
     assert_eq!(late.base_probability(), 1.0);
 }
 
-/// Offers, for each (ECN field, `gap_ns`), one packet every `gap_ns` to a link of 10 Mbit/s for 40
-/// s. Returns, for the last 20 s, the mean wait in ms of classic and of L4S packets, and the mean
-/// classic and coupled probabilities.
+/// Offers packets to a link of 10 Mbit/s for 40 s: for each (ECN field, `gap_ns`), one packet
+/// every `gap_ns`. Returns figures of the last 20 s: the mean wait of classic and of L4S packets
+/// in ms, and the mean classic and coupled probabilities.
 fn closed_loop(offers: &[(Ecn, u64)]) -> ([f64; 2], [f64; 2]) {
     let mut dual = DualPi2::new(&DualPi2Spec::default()).unwrap();
     let mut due_ns: Vec<u64> = offers.iter().map(|&(_, gap_ns)| gap_ns).collect();
@@ -219,8 +219,8 @@ fn closed_loop(offers: &[(Ecn, u64)]) -> ([f64; 2], [f64; 2]) {
 
 #[test]
 fn classic_queue_is_held_at_its_target_while_l4s_does_not_wait() {
-    // 11 Mbit/s of classic packets and 1 Mbit/s of L4S packets on 10 Mbit/s: a sixth of all packets
-    // must be dropped, and only classic packets are.
+    // 11 Mbit/s of classic packets and 1 Mbit/s of L4S packets are offered to 10 Mbit/s. So a
+    // sixth of all packets must be dropped, and all dropped packets are classic packets.
     let ([classic_ms, l4s_ms], [classic_p, coupled_p]) =
         closed_loop(&[(Ecn::NotEct, 727_273), (Ecn::Ect1, 8_000_000)]);
     assert!((classic_ms - 15.0).abs() < 2.0, "{classic_ms}");

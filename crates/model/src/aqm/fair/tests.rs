@@ -6,7 +6,7 @@ use crate::aqm::Ecn;
 
 const MS: u64 = 1_000_000;
 
-/// A flow whose hash falls into queue `n` of 1024.
+/// Returns a packet of a flow whose hash selects queue `n` of 1024.
 fn entry(n: u32, handle: u32, len: u32, arrival_ns: u64) -> QueuedPacket<u32> {
     QueuedPacket { handle, len, arrival_ns, flow: n << 22, ecn: Ecn::NotEct }
 }
@@ -20,8 +20,8 @@ fn push<A: Aqm + Clone>(fair: &mut FairQueue<u32, A>, entry: QueuedPacket<u32>) 
     fair.enqueue(entry.arrival_ns, entry, &mut random, &mut |lost, _| panic!("lost {lost:?}"));
 }
 
-/// Dequeues `count` packets at time zero, when no delay has been above the target for long enough
-/// to cause a drop.
+/// Dequeues `count` packets at time zero. At this time, no delay has been above the target for
+/// long enough to cause a drop.
 fn pop(fair: &mut FqCoDel<u32>, count: usize) -> Vec<QueuedPacket<u32>> {
     let mut out = Vec::new();
     for _ in 0..count {

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::aqm::{CoDelSpec, DualPi2Spec, Ecn, FairSpec, PieSpec};
 
-/// One of each discipline, with limits and targets so small that packets are lost for every cause.
+/// Returns one of each discipline. Limits and targets are so small that packets are lost for every
+/// cause.
 fn disciplines() -> [MultiQueue<u32>; 3] {
     let limits =
         FairSpec { flows: 8, limit_packets: 40, limit_bytes: 30_000, ..FairSpec::default() };
@@ -39,7 +40,7 @@ fn disciplines() -> [MultiQueue<u32>; 3] {
     ]
 }
 
-/// Counts what happened to the packets, and checks by handle that each one leaves only once.
+/// Counts what happened to the packets. Also checks, by handle, that each packet leaves only once.
 #[derive(Default)]
 struct Account {
     entered: u32,
@@ -74,7 +75,7 @@ impl Account {
 
 const FIELDS: [Ecn; 4] = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
 
-/// The time that passes in ns, the arriving packets as (flow, length, index of the ECN field), and
+/// The time in ns that passes, the arriving packets as (flow, length, index of the ECN field), and
 /// the number of packets to dequeue.
 type Step = (u64, std::vec::Vec<(u32, u32, usize)>, usize);
 

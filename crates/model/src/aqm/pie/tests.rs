@@ -16,8 +16,8 @@ fn given() -> PieSpec {
     PieSpec { delay_from: DelaySource::View, ..PieSpec::default() }
 }
 
-/// Returns the probability after each update. One packet arrives per update period and finds the
-/// next of `delays_ms`.
+/// Returns the probability after each update. In each update period, one packet arrives and finds
+/// the next delay of `delays_ms`.
 fn probabilities(spec: &PieSpec, delays_ms: &[u64]) -> std::vec::Vec<f64> {
     let (mut pie, mut random) = (Pie::new(spec).unwrap(), Stream::new(1, "pie"));
     pie.admit(&arriving(0, 0), || true, &mut random);
@@ -51,8 +51,8 @@ fn probability_follows_the_worked_example() {
 #[test]
 fn growth_is_capped_at_two_percent_once_probability_is_ten() {
     let spec = PieSpec { alpha: 0.0, beta: 100.0, ..given() };
-    // First update: 1/2048 * 100 * 3 s = 0.146, not capped because p was below 0.1. Each later
-    // update adds the cap of 0.02.
+    // The first update adds 1/2048 * 100 * 3 s = 0.146. This is not capped, because p was below
+    // 0.1. Each later update adds the cap of 0.02.
     let got = probabilities(&spec, &[3000, 6000, 9000]);
     assert_close(&got, &[300.0 / 2048.0, 300.0 / 2048.0 + 0.02, 300.0 / 2048.0 + 0.04]);
     let free = probabilities(&PieSpec { cap: false, ..spec }, &[3000, 6000]);
@@ -86,7 +86,8 @@ fn hits(pie: &mut Pie, count: u64) -> std::vec::Vec<u64> {
 fn random_drops_come_as_often_as_the_probability_says() {
     let spec = PieSpec { derandomize: false, ..given() };
     let hits = hits(&mut standing(&spec, 0.05), 200_000).len() as f64;
-    // The hits have a binomial(200 000, 0.05) distribution; 390 is four standard deviations of it.
+    // The hits have a binomial(200 000, 0.05) distribution. 390 is four of its standard
+    // deviations.
     assert!((hits - 10_000.0).abs() < 390.0, "{hits}");
 }
 
@@ -94,8 +95,8 @@ fn random_drops_come_as_often_as_the_probability_says() {
 fn derandomized_drops_are_neither_too_close_nor_too_far_apart() {
     let hits = hits(&mut standing(&given(), 0.05), 200_000);
     let gaps = hits.windows(2).map(|pair| pair[1] - pair[0]);
-    // At p = 0.05 the accumulated probability passes 0.85 with the 17th packet and 8.5 with the
-    // 170th.
+    // At p = 0.05, the accumulated probability exceeds 0.85 with the 17th packet, and 8.5 with the
+    // 170th packet.
     assert!(gaps.clone().all(|gap| (17..=171).contains(&gap)), "{:?}", gaps.max());
     assert!(gaps.clone().min().unwrap() <= 18);
 }
@@ -129,7 +130,7 @@ fn short_queues_and_calm_ones_are_left_alone() {
 #[test]
 fn departure_rate_is_learnt_from_long_queues() {
     let mut meter = RateMeter::default();
-    // 1000 bytes leave every 0.8 ms, which is 10 Mbit/s; so 40 kB take 32 ms.
+    // 1000 bytes leave every 0.8 ms, which is 10 Mbit/s. So 40 kB take 32 ms.
     for n in 0..200 {
         let queue = view(40, 0);
         meter.departed(&AqmDeparture { now_ns: n * 800_000, len: 1000, sojourn_ns: 0, queue });
@@ -149,12 +150,12 @@ fn told_delay_is_carried_back_and_forth_to_the_updates() {
         let spec = PieSpec { alpha: 0.0, beta: 0.0, ..given() };
         let (mut pie, mut random) = (Pie::new(&spec).unwrap(), Stream::new(1, "pie"));
         pie.admit(&arriving(0, first_ms * MS), || true, &mut random);
-        // The updates due at 15 and 30 ms are made by this call at 40 ms.
+        // This call, at 40 ms, performs the updates that were due at 15 and 30 ms.
         pie.admit(&arriving(40 * MS, second_ms * MS), || true, &mut random);
         pie.old_delay_ns / MS
     };
-    // Delay at the update of 30 ms: 7 ms at 40 ms was 17 ms at 30 ms; a queue that had 33 ms at 0
-    // ms and is empty at 40 ms had 3 ms at 30 ms.
+    // The delays at the update of 30 ms: a delay of 7 ms at 40 ms was 17 ms at 30 ms. A queue with
+    // a delay of 33 ms at 0 ms, which is empty at 40 ms, had a delay of 3 ms at 30 ms.
     assert_eq!((delays(47, 7), delays(33, 0), delays(20, 0)), (17, 3, 0));
 }
 
@@ -171,7 +172,7 @@ fn asleep_it_does_nothing_until_the_queue_has_grown() {
     pie.admit(&long(start_ns), || true, &mut random);
     pie.admit(&long(start_ns + 15 * MS), || true, &mut random);
     assert!(pie.probability() > 0.0);
-    // The next packet comes more than an hour later: PIE became inactive again.
+    // The next packet arrives more than an hour later. Until then, PIE has become inactive again.
     pie.admit(&arriving(4_000_000 * MS, 0), || true, &mut random);
     assert!(!pie.awake);
     assert_eq!(pie.probability(), 0.0);
@@ -189,7 +190,7 @@ fn parameters_out_of_range_are_named() {
     assert_eq!(bad(PieSpec { max_ecn_p: 1.5, ..good }), "max_ecn_p");
 }
 
-/// A reference PIE as in RFC 8033, updated by a timer on time.
+/// A reference PIE as in RFC 8033, which a timer updates on time.
 struct Timed {
     next_ns: u64,
     p: f64,
@@ -225,8 +226,8 @@ impl Timed {
 }
 
 proptest! {
-    /// Updates made late, at the next packet, give the same result as updates made by a timer on
-    /// time.
+    /// Updates that are made late, at the next packet, give the same result as updates that a
+    /// timer makes on time.
     #[test]
     fn late_updates_equal_those_of_a_timer(
         steps in prop::collection::vec((0u64..40_000_000, -1i64..2, 0u64..200), 1..300),

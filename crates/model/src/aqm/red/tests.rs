@@ -2,7 +2,8 @@ use std::vec::Vec;
 
 use super::*;
 
-/// Parameters with which the average equals the queue at once, so that probabilities are known.
+/// Returns parameters with which the average always equals the queue length, so that probabilities
+/// are known.
 fn prompt() -> RedSpec {
     RedSpec { weight: 1.0, min: 10.0, max: 30.0, max_p: 0.1, ..RedSpec::default() }
 }
@@ -12,13 +13,14 @@ fn arriving(packets: u64, len: u32) -> AqmArrival {
     AqmArrival { now_ns: 0, len, queue }
 }
 
-/// The verdicts on `count` packets, each of which finds `packets` in the queue.
+/// Returns the verdicts on `count` packets, each of which finds `packets` packets in the queue.
 fn verdicts(spec: &RedSpec, packets: u64, count: usize) -> Vec<AqmVerdict> {
     let (mut red, mut random) = (Red::new(spec).unwrap(), Stream::new(17, "red"));
     (0..count).map(|_| red.admit(&arriving(packets, 500), || true, &mut random)).collect()
 }
 
-/// For each hit, the number of packets since the previous hit, including the hit itself.
+/// Returns, for each hit, the number of packets since the previous hit, including the packet that
+/// is hit.
 fn gaps(verdicts: &[AqmVerdict]) -> Vec<usize> {
     let hits: Vec<usize> = verdicts
         .iter()
@@ -40,8 +42,8 @@ fn below_min_nothing_and_above_twice_max_everything_is_dropped() {
 
 #[test]
 fn distances_between_hits_are_uniform_up_to_one_over_p() {
-    // A queue of 20 is halfway between `min` and `max`: p = 0.05, so distances are uniform on
-    // 1..=20.
+    // A queue of 20 is halfway between `min` and `max`, so p is 0.05. The distances between hits
+    // are uniformly distributed on 1..=20.
     let gaps = gaps(&verdicts(&prompt(), 20, 400_000));
     let mut seen = [0.0f64; 20];
     for gap in &gaps {
@@ -58,8 +60,8 @@ fn distances_between_hits_are_uniform_up_to_one_over_p() {
 
 #[test]
 fn waiting_keeps_hits_at_least_one_over_p_apart() {
-    // Distances are uniform on 21..=40: with p = 0.05 there is no hit for 20 packets, then as
-    // without `wait`.
+    // With `wait`, there is no hit for 1/p = 20 packets, and then as without `wait`. So the
+    // distances are uniformly distributed on 21..=40.
     let gaps = gaps(&verdicts(&RedSpec { wait: true, ..prompt() }, 20, 400_000));
     assert!(gaps.iter().all(|gap| (21..=40).contains(gap)), "{:?}", gaps.iter().max());
     let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;

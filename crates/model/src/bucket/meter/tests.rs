@@ -16,8 +16,8 @@ fn spec(kind: MeterKind, mode: ColourMode) -> TwoRateSpec {
     }
 }
 
-/// The resulting colours of packets of 1000 bytes that arrive at the same time with the colours in
-/// `came`.
+/// Returns the resulting colours of packets of 1000 bytes. The packets arrive at the same time,
+/// with the colours in `came`.
 fn burst(spec: &TwoRateSpec, came: &[Colour]) -> Vec<Colour> {
     let mut meter = TwoRateThreeColour::new(spec, 0).unwrap();
     came.iter().map(|&came| meter.colour(0, 1000, came)).collect()
@@ -55,7 +55,7 @@ fn yellow_on_arrival_leaves_the_committed_bucket_to_green() {
 
 #[test]
 fn long_run_shares_are_the_rates() {
-    // For 10 s, a packet of 1000 bytes every 200 us is offered: 40 Mbit/s.
+    // For 10 s, a packet of 1000 bytes is offered every 200 us, which is 40 Mbit/s.
     for (kind, yellow_bps) in [(MeterKind::Rfc2698, 8_000_000u64), (MeterKind::Rfc4115, 16_000_000)]
     {
         let mut meter = TwoRateThreeColour::new(&spec(kind, ColourMode::Blind), 0).unwrap();
@@ -81,7 +81,7 @@ fn parameters_out_of_range_are_named() {
 }
 
 proptest! {
-    /// If packets arrive with worse colours, none of them gets a better colour.
+    /// Packets that arrive with a worse colour never get a better colour than before.
     #[test]
     fn colours_only_get_worse(
         kind in prop_oneof![Just(MeterKind::Rfc2698), Just(MeterKind::Rfc4115)],

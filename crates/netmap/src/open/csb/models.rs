@@ -18,13 +18,13 @@ use super::words::{
 };
 
 const RIGHT: u8 = 0;
-/// The loop's reads do not order anything.
+/// The mistake: the loop's reads have relaxed ordering.
 const WEAK_READ: u8 = 1;
-/// The loop's writes do not order anything.
+/// The mistake: the loop's writes have relaxed ordering.
 const WEAK_WRITE: u8 = 2;
-/// The loop has no fence.
+/// The mistake: the loop's fence has no effect.
 const NO_FENCE: u8 = 3;
-/// The loop's fence is only acquire and release.
+/// The mistake: the loop's fence is acquire and release, not sequentially consistent.
 const WEAK_FENCE: u8 = 4;
 
 /// The blocks of one ring.
@@ -34,7 +34,7 @@ struct ModelBlocks {
     ktoa: [AtomicU32; 3],
 }
 
-/// The loop's access to the blocks, correct or with one mistake.
+/// The loop's access to the blocks. `KIND` selects the correct code or one of the mistakes.
 struct LoopBlocks<'b, const KIND: u8>(&'b ModelBlocks);
 
 impl<const KIND: u8> CsbStorage for LoopBlocks<'_, KIND> {

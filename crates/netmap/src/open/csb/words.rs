@@ -13,19 +13,21 @@ use rustix::io::Errno;
 use slipring_abi::NmCsbAtok;
 use slipring_abi::PlainData;
 
-/// Bytes of a block in either direction.
+/// Size of a control block in bytes, the same in both directions.
 pub(super) const BLOCK_BYTES: usize = NmCsbAtok::SIZE;
-/// Word offsets in the program's block.
+/// Byte offset of `head` in the program's block. The next constants are the offsets of the other
+/// words.
 pub(super) const ATOK_HEAD_OFFSET: usize = 0;
 pub(super) const ATOK_CUR_OFFSET: usize = 4;
 pub(super) const ATOK_APPL_NEED_KICK_OFFSET: usize = 8;
 pub(super) const ATOK_SYNC_FLAGS_OFFSET: usize = 12;
-/// Word offsets in the loop's block.
+/// Byte offset of `hwcur` in the loop's block. The next constants are the offsets of the other
+/// words.
 pub(super) const KTOA_HWCUR_OFFSET: usize = 0;
 pub(super) const KTOA_HWTAIL_OFFSET: usize = 4;
 pub(super) const KTOA_KERN_NEED_KICK_OFFSET: usize = 8;
 
-/// The two blocks of one ring.
+/// Access to the two blocks of one ring.
 pub(super) trait CsbStorage {
     /// Reads a word of the program's block, with acquire ordering: what the program wrote before
     /// this word is visible afterwards.
@@ -48,7 +50,7 @@ pub(crate) struct CsbAppState {
 
 /// Reads the program's state. `cur` is never older than `head`.
 pub(super) fn read_app_state(blocks: &mut impl CsbStorage) -> Result<CsbAppState, Errno> {
-    // The program writes cur before head.
+    // The program writes cur before head, so head is read first.
     let head = blocks.read_atok(ATOK_HEAD_OFFSET)?;
     let cur = blocks.read_atok(ATOK_CUR_OFFSET)?;
     let needs_kick = blocks.read_atok(ATOK_APPL_NEED_KICK_OFFSET)? != 0;
@@ -61,7 +63,7 @@ pub(super) fn publish_indices(
     hwcur: u32,
     hwtail: u32,
 ) -> Result<(), Errno> {
-    // The program reads hwtail before hwcur.
+    // The program reads hwtail before hwcur, so hwtail is written last.
     blocks.write_ktoa(KTOA_HWCUR_OFFSET, hwcur)?;
     blocks.write_ktoa(KTOA_HWTAIL_OFFSET, hwtail)
 }

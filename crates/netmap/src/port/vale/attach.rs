@@ -37,7 +37,7 @@ pub(crate) struct NicAttachment {
     attached: Arc<AttachedNic>,
 }
 
-/// The workers that poll the rx rings.
+/// The workers that serve the rx rings.
 #[derive(Debug)]
 enum NicWorkers {
     /// One worker, which sleeps while no frames arrive.
@@ -60,7 +60,7 @@ struct AttachedNic {
     owner: AttachmentOwner,
 }
 
-/// Identifies an attachment, and is told when its interface vanishes.
+/// Identifies an attachment, and holds the handler that is called when its interface vanishes.
 #[derive(Debug)]
 pub(crate) struct AttachmentOwner {
     pub(crate) key: PortKey,
@@ -250,7 +250,8 @@ impl NicWorker {
             None => work.serve(&stop, &woken),
         };
         let thread = thread::Builder::new().name("vale".to_owned()).spawn(body);
-        // Created before the listeners are added, because dropping the worker removes them again.
+        // The worker exists from here on, so if the thread could not be started, dropping the
+        // worker removes the waker from the listeners.
         let mut worker = Self { bell, waker, attached: plugged, rings, thread: None };
         worker.thread = Some(thread.map_err(|_| Errno::NOMEM)?);
         Ok(worker)
@@ -280,7 +281,8 @@ impl Drop for NicWorker {
 struct NicWorkerLoop {
     attached: Arc<AttachedNic>,
     rings: Range<usize>,
-    /// One for each ring, because the slots of a frame may arrive in several syncs.
+    /// The frames of each ring. A ring keeps its value between syncs, because the slots of a frame
+    /// may arrive in several syncs.
     frames: Vec<SyncFrames>,
     batch: SwitchBatch,
 }

@@ -31,7 +31,7 @@ pub(crate) struct Bridge {
     engine: Mutex<Switch>,
     /// The ports, by port number.
     ports: RwLock<Vec<Option<NamedBridgePort>>>,
-    /// The time at which the clock of the forwarding engine started at 0.
+    /// Time 0 of the forwarding engine's clock.
     start: Instant,
 }
 
@@ -143,8 +143,8 @@ impl Bridge {
         if at >= MAX_PORTS {
             return None;
         }
-        // The engine assigns the lowest free number. So all lower free numbers are occupied until
-        // the port has its own.
+        // The engine always assigns the lowest free number. To get the number `id`, all lower free
+        // numbers are taken first, and freed afterwards.
         let mut before = Vec::new();
         let got = loop {
             match engine.attach(config.clone()).ok()? {

@@ -30,9 +30,9 @@ fn prefetch_slot(at: SlotIdx, n: u32) -> SlotIdx {
     if to < n { to } else { (to - n).min(at) }
 }
 
-/// Copies the first `len` bytes of a frame, at most one cache line, from `line` to `to`; returns
-/// their number. Rounds `len` up to whole words. So the shortest Ethernet frames are copied as a
-/// whole line, whose length the compiler knows.
+/// Copies the first `len` bytes of a frame from `line` to `to`, at most one cache line; returns the
+/// number of bytes of the frame that were copied. The copy is rounded up to whole words. So a frame
+/// of 60 bytes, the shortest on Ethernet, is copied as a whole line of constant length.
 #[inline(always)]
 fn copy_line(to: SharedBuf<'_>, line: &[u8; LINE_BYTES], len: usize) -> usize {
     let short = len.min(LINE_BYTES);
@@ -67,7 +67,8 @@ impl CopyPlan<'_> {
     /// Returns how many bytes of a frame fit into a buffer at the largest payload offset.
     fn buf_size(&self) -> usize {
         let before = self.view.offsets().map_or(0, |offsets| offsets.max);
-        // Even the largest offset leaves more bytes than all headers before a frame take.
+        // The result is above 0, even for the largest offset: after it, a buffer has more bytes
+        // than the headers before a frame can take.
         (self.view.region().buf_size() - before) as usize
     }
 
@@ -85,7 +86,8 @@ impl CopyPlan<'_> {
         FrameEdit::new(self.source.ring, slots, copy.tag, (self.source.vnet, self.vnet))
     }
 
-    /// Counts the slots of those frames, from the first one on, that fit into `room` slots.
+    /// Counts the slots of the frames that fit into `room` slots, taken in order from the first
+    /// frame.
     pub(super) fn slots_within(&self, copies: impl Iterator<Item = FrameCopy>, room: u32) -> u32 {
         let mut taken = 0;
         for copy in copies {

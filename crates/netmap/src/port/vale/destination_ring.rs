@@ -170,8 +170,9 @@ impl DestinationRing {
         if count == 0
             && let Some((nic, i)) = &self.nic
         {
-            // The interface may have sent frames since, which frees slots. The lock is released
-            // first, because the flush may deliver to another switch.
+            // Too few slots are free. The interface may have sent frames in the meantime, so a
+            // flush may free slots. The lock is released first, because the flush may deliver to
+            // another switch.
             drop(room);
             nic.flush(*i);
             room = lock(&self.leases);

@@ -17,10 +17,10 @@ const MAX_FRAGMENTS: usize = 64;
 /// How many slots ahead the first lines of buffers are prefetched. The processor's hardware
 /// prefetcher does not reach that far.
 const PREFETCH_DISTANCE: u32 = 8;
-/// The longest virtio-net header.
+/// Length of the longest virtio-net header, in bytes.
 pub(crate) const MAX_VNET_HEADER_LEN: usize = 12;
 
-/// The frames of one sync. Created once per ring and reused.
+/// The frames of one sync. The value is created once per ring and reused for each sync.
 #[derive(Debug, Default)]
 pub(crate) struct SyncFrames {
     /// The slots of `frames`, in order.
@@ -120,8 +120,9 @@ impl SyncFrames {
             && let Some(line) = ring.shared_buf(slot.buf).read(0)
         {
             frame.len = slot.len.into();
-            // Pushed as it was read, in registers. A line that is filled in memory and then moved
-            // is loaded in units that are wider than those just stored, which stalls the processor.
+            // The line is still in registers and is stored from there. A line that is first filled
+            // in memory and then moved is loaded in wider units than it was stored in, and this
+            // stalls the processor.
             self.lines.push(CacheLine(line));
         } else {
             let len: u32 = slots.iter().map(|slot| u32::from(slot.len)).sum();
@@ -194,9 +195,9 @@ fn prefetch(ring: &RingView, i: SlotIdx) -> SlotIdx {
 }
 
 /// Returns what the flags of a frame's first slot request: a destination port, or no learning. A
-/// frame of several slots cannot name a port: a program may have copied the flags from a received
-/// frame, and there the same byte is the number of fragments. For a frame of one slot, that number
-/// is 0.
+/// frame of several slots cannot name a port, for this reason: in a received frame, the same byte
+/// of the flags is the number of fragments, and a program may have copied these flags. If a
+/// received frame has one slot, that byte is 0.
 #[inline(always)]
 fn marks(slots: &[SlotSnapshot]) -> SlotMarks {
     let flags = slots.first().map_or(0, |slot| slot.flags.0);

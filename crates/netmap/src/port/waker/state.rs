@@ -117,7 +117,7 @@ impl<W: WakerWord> WakerState<W> {
             if !is_armed(bits) || bits & ANSWERED_READY == 0 {
                 return None;
             }
-            // Pending news stay pending if another poll of the same file may still wait for the
+            // Pending news stays pending if another poll of the same file may still wait for the
             // other direction.
             let all = bits & (WANTS_TX | WANTS_RX) & !interest == 0;
             Some((if all { bits & !(HAS_PENDING | TICKED_ONCE) } else { bits }) | POLLS_AGAIN)
@@ -134,7 +134,8 @@ impl<W: WakerWord> WakerState<W> {
     pub(super) fn arm(&self, handle: u64, interest: u64, ready: bool) {
         self.handle.store_relaxed(handle);
         self.bits.update(|bits| {
-            // Another poll of the same file may already sleep.
+            // The new "ready" counts only if all earlier answers were "ready" too: otherwise
+            // another poll of the same file may already sleep.
             let ready = ready && (!is_armed(bits) || bits & ANSWERED_READY != 0);
             Some((bits & !ANSWERED_READY) | interest | if ready { ANSWERED_READY } else { 0 })
         });
@@ -183,7 +184,7 @@ impl<W: WakerWord> WakerState<W> {
             notified = pending && bits & TICKED_ONCE != 0;
             stays = pending && !notified;
             Some(match (notified, stays) {
-                // The program did not poll again after the tick before, so it is notified.
+                // The program has not polled again since the previous tick, so it is notified.
                 (true, _) => without_arming(bits) & !(IN_TICKER | POLLS_AGAIN),
                 (_, true) => bits | TICKED_ONCE,
                 _ => bits & !IN_TICKER,

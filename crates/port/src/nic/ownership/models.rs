@@ -12,7 +12,7 @@ use super::words::{
     claim_for_host, release_by_client, release_by_host, set_by_host,
 };
 
-/// No defect: the cell behaves like `AtomicU64`.
+/// The correct cell, which behaves like `AtomicU64`.
 const RIGHT: u8 = 0;
 /// Claims have no ordering.
 const WEAK_CLAIM: u8 = 1;
@@ -78,7 +78,8 @@ impl<const KIND: u8> Queue<KIND> {
         Arc::new(queue)
     }
 
-    /// Moves one more slot; the position must match the word.
+    /// Moves one more slot, and asserts that the shared position agrees with the number of slots
+    /// moved.
     fn sync(&self) {
         // The increment is neither atomic nor ordered, so it is correct only for an exclusive
         // owner.
@@ -146,7 +147,8 @@ fn asks_before_it_claims<const KIND: u8>(queue: &Queue<KIND>) -> bool {
 }
 
 /// The host makes the queue host-only and syncs once. From then on no program may sync, because
-/// only the host can handle some of the slots. `claims` is the program's claim.
+/// only the host can handle some of the slots. `claims` is the function by which the program claims
+/// the queue.
 fn kept_to_host(
     claims: fn(&Queue<RIGHT>) -> bool,
     keeps: bool,

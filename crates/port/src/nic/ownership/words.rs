@@ -14,10 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use slipring_ring::{AttachedWords, PersistentWords};
 
-/// Value of `Owner` while the host syncs; 0 means none.
+/// Value of `OwnershipWord::Owner` while the host syncs the direction. If no process syncs it,
+/// the value is 0.
 pub(crate) const HOST_OWNER: u64 = 1;
 
-/// The direction that a word belongs to.
+/// The direction of a sync. Each direction has its own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SyncDirection {
     Tx = 0,
@@ -37,7 +38,7 @@ pub(crate) enum OwnershipWord {
     Holder = 7,
 }
 
-/// A shared word, as production code and models access it.
+/// A shared word. Production code and the models implement it.
 pub(crate) trait OwnershipCell {
     /// Loads the word with Acquire.
     fn acquire(&self) -> u64;
@@ -83,7 +84,7 @@ impl OwnershipCell for AtomicU64 {
 pub(crate) trait OwnershipStorage {
     /// The type of the words: production code or a model.
     type Cell: OwnershipCell;
-    /// Returns one of the words.
+    /// Returns a word of one direction.
     fn cell(&self, direction: SyncDirection, word: OwnershipWord) -> &Self::Cell;
 }
 

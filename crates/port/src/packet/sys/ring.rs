@@ -122,7 +122,7 @@ impl RxSocket {
         Self::map(socket, shape)
     }
 
-    /// Maps the ring of a socket that another process has given one.
+    /// Maps the ring of a socket that another process has created and given a ring.
     pub(in super::super) fn inherit(socket: OwnedFd, ring: SocketRing) -> io::Result<Self> {
         let SocketRing { frame_size, frames_per_block, blocks, position } = ring;
         let is_possible = frame_size >= FRAME_OVERHEAD_BYTES
@@ -140,14 +140,14 @@ impl RxSocket {
         Ok(receiver)
     }
 
-    /// The ring, and the number of the first frame that was not returned.
+    /// Describes the ring, with the number of the first frame that was not returned to the kernel.
     pub(in super::super) fn ring(&self) -> SocketRing {
         let PacketRingGeometry { frame_size, frames_per_block, blocks } = self.shape;
         let position = self.block * frames_per_block + self.frame;
         SocketRing { frame_size, frames_per_block, blocks, position }
     }
 
-    /// Goes on with this frame.
+    /// Continues with the frame of this number, counted from the start of the ring.
     pub(in super::super) fn resume(&mut self, position: u32) {
         let position = position % self.shape.frames();
         self.block = position / self.shape.frames_per_block;

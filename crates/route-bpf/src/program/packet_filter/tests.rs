@@ -110,7 +110,7 @@ fn the_kernel_gets_everything_without_a_heartbeat_of_the_queue_and_before_the_st
         word.unwrap()
     };
     let order = std::sync::atomic::Ordering::Relaxed;
-    // This is the heartbeat of another queue.
+    // This word is the heartbeat of another queue.
     word(BEATS_OFFSET).store(ResidentHeartbeat::now(), order);
     assert_eq!(kernel.reason(&frame), Some(PassReason::Stale));
     beat_ahead(&kernel.writer);

@@ -36,8 +36,8 @@ impl Ipv6Lookup for Everything {
     }
 }
 
-/// An engine that holds all packets: their routes lead to the link of port 1, on which no MAC
-/// address is known.
+/// An engine that holds all packets. Their routes lead to the link of port 1, where no MAC address
+/// is known.
 pub(crate) fn engine() -> RouteEngine {
     let port = |ifindex, address: Ipv4Addr| FibPort {
         ifindex,
@@ -72,7 +72,7 @@ pub(crate) fn link(limits: NeighbourLimits) -> SubinterfaceLink {
     link
 }
 
-/// A packet with this number, as the engine holds it.
+/// Makes a packet with this number, as the engine holds it.
 pub(crate) fn packet(engine: &mut RouteEngine, to: Ipv4Addr, number: u16) -> WaitingPacket {
     let ip =
         Ipv4Spec { src: Ipv4Addr::new(10, 1, 0, 2), dst: to, id: number, ..Default::default() };
@@ -111,8 +111,8 @@ struct Model {
     waiting: BTreeMap<IpAddr, VecDeque<u16>>,
     /// The MAC address that each host has announced last.
     told: BTreeMap<IpAddr, MacAddr>,
-    /// When each host was last requested by broadcast, and how many requests followed its last
-    /// message.
+    /// The time of the last broadcast request for each host, and the number of requests since the
+    /// host's last message.
     asked: BTreeMap<IpAddr, (u64, u32)>,
     kernel_answers: u32,
 }
@@ -243,7 +243,7 @@ fn the_kernel_hears_announcements_but_not_of_its_own_address() {
     let mac = MacAddr([2, 0, 0, 1, 0, 1]);
     let announced = |address| ArpPacket::announcement(mac, address).frame(MacAddr::BROADCAST);
     assert_eq!(link.receive(&announced(host(1)), 1), LinkVerdict::Pass);
-    // The kernel would answer this announcement, as the link does.
+    // The link handles this announcement itself. The kernel would do the same.
     assert_eq!(link.receive(&announced(OWN), 1), LinkVerdict::Consumed);
     assert_eq!(link.neighbours().conflicts(), 1);
 }
@@ -255,7 +255,7 @@ fn probes_and_announcements_of_the_kernel_leave() {
     for frame in [
         request(OWN_MAC, OWN, OWN),
         request(OWN_MAC, unspecified, OWN),
-        // A probe whether a known neighbour is still reachable.
+        // A probe of the kernel that checks whether a known neighbour is still reachable.
         ArpPacket::request(OWN_MAC, OWN, host(1)).frame(MacAddr([2, 0, 0, 1, 0, 1])),
         // A request for a gateway that is not on the link.
         request(OWN_MAC, OWN, Ipv4Addr::new(192, 0, 2, 1)),

@@ -43,7 +43,7 @@ fn packets_that_have_waited_go_back_to_their_workers_in_order() {
     assert_eq!(shared.next_ns(), Some(1_000_000_005));
     let own = "10.100.0.1".parse().unwrap();
     let reply = ArpPacket::request(OWN_MAC, own, host(1)).reply(HOST_MAC).frame(OWN_MAC);
-    // The worker that receives the answer does not matter.
+    // Any worker may receive the answer.
     shared.all()[0].with(|link| link.receive(&reply, 6));
     let mut woken = Vec::new();
     assert!(shared.collect(0, 6, |worker| woken.push(worker)).is_empty());

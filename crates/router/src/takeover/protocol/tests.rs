@@ -6,7 +6,7 @@ use std::thread;
 
 use super::*;
 
-/// Who takes frames.
+/// Which of the routers take frames.
 #[derive(Default)]
 struct Takers {
     old: AtomicBool,
@@ -24,7 +24,7 @@ impl Takers {
     }
 }
 
-/// What goes wrong in the running router.
+/// The fault of the running router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OldFault {
     None,
@@ -186,7 +186,7 @@ fn what_a_router_has_sent_before_it_is_cut_off_is_read() {
     assert_eq!(waiting.receive(READY_LIMIT).unwrap().0["step"], "taken");
 }
 
-/// A file of its own.
+/// Opens a new temporary file.
 fn tempfile() -> OwnedFd {
     rustix::fs::memfd_create("takeover", rustix::fs::MemfdFlags::CLOEXEC).unwrap()
 }

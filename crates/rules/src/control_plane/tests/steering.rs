@@ -1,4 +1,4 @@
-//! Changes of the rules after which flows are checked by other engines.
+//! Tests changes of the rules that move flows to other engines.
 
 use proptest::prelude::*;
 use slipring_ipfw::run::{CheckOutputs, PacketMetadata, RuleVerdict};
@@ -23,7 +23,7 @@ const CHANGES: &[&str] = &[
     "flush",
 ];
 
-/// A control plane with several engines, and the steering that leads frames to them.
+/// A control plane with several engines, and the steering that assigns frames to them.
 struct Steered {
     plane: ControlPlane,
     engines: Vec<Arc<EngineThread>>,
@@ -43,8 +43,8 @@ impl Steered {
         self.plane.execute(&order, 0).fault.is_none()
     }
 
-    /// Makes the right engine check a frame that engine `receiver` has received; returns whether
-    /// the frame passes.
+    /// Makes the engine to which the frame is steered check a frame that engine `receiver` has
+    /// received; returns whether the frame passes.
     fn passes(&self, receiver: usize, frame: &[u8]) -> bool {
         let receiver = receiver % self.engines.len();
         let of_engine =

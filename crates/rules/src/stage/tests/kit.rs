@@ -31,14 +31,14 @@ pub(super) const H1: MacAddr = MacAddr([2, 0, 0, 0, 1, 1]);
 pub(super) const H2: MacAddr = MacAddr([2, 0, 0, 0, 1, 2]);
 pub(super) const GATEWAY: MacAddr = MacAddr([2, 0, 0, 0, 1, 3]);
 
-/// Destinations that only the kernel can route start with this.
+/// An address in the network that only the kernel can route.
 pub(super) const KERNEL_NET: &str = "10.9.0.1";
 
 pub(super) fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// Longest match by search of all routes.
+/// A route table that finds the longest match by a linear search.
 #[derive(Debug, Default)]
 struct LinearTable(Vec<(u128, u32, TargetIndex)>, u32);
 
@@ -155,7 +155,7 @@ impl Router {
         Self { engine: RouteEngine::new(RouteConfig::default(), tables()), stage, log }
     }
 
-    /// Executes a command of a pipe.
+    /// Executes a `config` command for a pipe.
     pub(super) fn configure(&mut self, command: &str) {
         let Ok(DummynetCommand::Config(config)) = DummynetCommand::parse(command) else {
             panic!("{command}")
@@ -208,7 +208,7 @@ impl Router {
         matches!(self.one(frame).0, RouteVerdict::Forward(_))
     }
 
-    /// Packets that each rule of a number has matched.
+    /// The total packet count of the rules that have this number.
     pub(super) fn packets_of(&self, number: u32) -> u64 {
         let list = &self.stage.firewall().config().list;
         let of_number = list.iter().filter(|(entry, _)| u32::from(entry.number) == number);

@@ -1,5 +1,5 @@
-//! Tests with random rules and frames that the stage does the same as a plain model, which checks
-//! rule by rule and frame by frame.
+//! Tests with random rules and frames that the stage behaves like a simple model, which checks rule
+//! by rule and frame by frame.
 
 use proptest::prelude::*;
 use slipring_ipfw::run::{CheckOutputs, Firewall, PacketMetadata, RuleVerdict};
@@ -19,7 +19,7 @@ enum Fate {
     Else,
 }
 
-/// Each stage by itself, with the plain interpreter.
+/// A simple model of the stage, which interprets the rules one by one.
 struct Model {
     firewall: Firewall,
     engine: RouteEngine,
@@ -38,7 +38,8 @@ impl Model {
         self.engine.process(&mut batch, &mut frames, 0);
         while self.engine.pop().is_some() {}
         let Some(RouteVerdict::Forward(out)) = batch.verdict(0) else { return Fate::Else };
-        // The second check sees the packet before its TTL is written. No rule here tests the TTL.
+        // The second check sees the packet before its TTL is decremented. No rule here tests the
+        // TTL.
         let sent = [out.prepend(), &frames[0].bytes[out.range()]].concat();
         let mut crossing = crossing.outgoing(out.port.0);
         let mut seen = frame.to_vec();
@@ -46,7 +47,7 @@ impl Model {
         denied.unwrap_or(Fate::Sent(out.port.0, sent))
     }
 
-    /// What the rules do to a packet that does not pass them.
+    /// Checks a packet. Returns its fate if the rules do not accept it, otherwise `None`.
     fn check(&mut self, bytes: &mut [u8], crossing: &mut PacketMetadata) -> Option<Fate> {
         let mut outputs = CheckOutputs { leaves_errors: true, ..CheckOutputs::default() };
         match self.firewall.check(bytes, crossing, 0, &mut outputs) {
@@ -158,7 +159,7 @@ proptest! {
                     _ => Fate::Else,
                 };
                 let expected = model.fate(frame, from);
-                // The limit on ICMP errors is the engine's, and not part of the model.
+                // The engine limits the rate of ICMP errors; the model does not.
                 let is_limited = (&expected, &fate) == (&Fate::Answered, &Fate::Dropped);
                 prop_assert!(is_limited || expected == fate, "{expected:?} {fate:?}\n{list}");
             }

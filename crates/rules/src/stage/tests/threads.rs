@@ -1,5 +1,5 @@
-//! Tests that several stages, each with the frames that steering gives it, together do the same as
-//! one stage with all frames.
+//! Tests that several stages with steering together give the same results as one stage that gets
+//! all frames.
 
 use proptest::prelude::*;
 use slipring_fib::FibPortIndex;
@@ -10,7 +10,7 @@ use super::model::rule;
 use crate::dataplane::RuleDataplane;
 use crate::distribution::FlowDistribution;
 
-/// What happens to a packet, without the limits on ICMP errors, which each engine has for itself.
+/// What happens to a packet. ICMP rate limits are ignored, because each engine has its own.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
     Sent(Vec<Sent>),
@@ -28,7 +28,7 @@ fn fate(router: &mut Router, from: FibPortIndex, frame: &[u8], now_ns: u64) -> F
     }
 }
 
-/// Stages of threads, and the rings between them.
+/// The stages of several threads, and the rings between the threads.
 struct Threads {
     routers: Vec<Router>,
     distribution: FlowDistribution,
@@ -40,7 +40,7 @@ impl Threads {
         Self { routers, distribution: FlowDistribution::new([5, 6], count) }
     }
 
-    /// The thread that checks a frame which this thread has received.
+    /// The thread that must check a frame received by thread `receiver`.
     fn owner(&self, receiver: usize, frame: &[u8]) -> usize {
         let steering = self.routers[receiver].stage.steering();
         steering.thread_of(frame, &self.distribution).unwrap_or(receiver)

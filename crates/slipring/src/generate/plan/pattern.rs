@@ -81,7 +81,8 @@ fn endpoints(reader: &FlagReader<'_>) -> Result<(Endpoints, Endpoints), Failure>
     Ok((src, dst))
 }
 
-/// Returns pkt-gen's default address, or its IPv6 counterpart: `fd00::1` and `fd00:1::1`.
+/// Returns the default endpoint of a family: pkt-gen's address `v4`, or the IPv6 address
+/// `fd00:NET::1`, where NET is `net`.
 fn default_endpoints(family: IpVersion, v4: [u8; 4], net: u16) -> Endpoints {
     let address = match family {
         IpVersion::V4 => IpAddr::V4(Ipv4Addr::from(v4)),

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
-/// The frames sent to each (port, ring). Each is given by its first slot and the change of its tag.
+/// The frames sent to each (port, ring). Each frame is given by its first slot and the change of
+/// its tag.
 type Sent = BTreeMap<(u32, u32), Vec<(u32, TagAction)>>;
 
 struct Model {

@@ -198,7 +198,7 @@ fn what_cannot_be_cut_is_refused_by_name() {
     assert_eq!(with(16, &[0, 87], kind, 9), SegmentError::Truncated { need: 101, have: 100 });
     assert_eq!(with(16, &[0, 39], kind, 9), SegmentError::Truncated { need: 54, have: 53 });
     assert_eq!(with(16, &[0, 30], kind, 9), SegmentError::Truncated { need: 54, have: 44 });
-    // A total length of 0 is used for packets above 64 KiB.
+    // The Linux kernel sets a total length of 0 in packets above 64 KiB.
     let view =
         ViewError::TotalLength { layer: crate::view::HeaderLayer::Ipv4, found: 0, headers: 20 };
     assert_eq!(with(16, &[0, 0], kind, 9), SegmentError::View(view));

@@ -93,8 +93,8 @@ pub(crate) fn single_frames() -> Vec<CapturedFrame> {
     FRAMES.iter().map(frame).collect()
 }
 
-/// Returns the frames of a topic, each cut to those of the lengths in `cuts` that are shorter than
-/// it.
+/// Returns the frames of a topic. Each frame is included once for each length in `cuts` that is
+/// shorter than the frame, cut to this length.
 pub(crate) fn cut_frames(frames: &[TestFrame], cuts: &[usize]) -> Vec<CapturedFrame> {
     let cut = |frame: &TestFrame| {
         let bytes = frame.bytes();

@@ -139,8 +139,8 @@ fn verdicts(fates: &str) -> Vec<&str> {
     fates.split(", ").map(|fate| fate.split(" as ").next().unwrap()).collect()
 }
 
-/// Tests that each template alone is parsed. A template may be refused, but not because of its
-/// syntax.
+/// Tests that the syntax of each template is valid. The firewall may refuse the command for another
+/// reason.
 #[test]
 fn every_template_of_a_random_firewall_is_a_command() {
     let site = ScriptFirewall::new(PORTS);

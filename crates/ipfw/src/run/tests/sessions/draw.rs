@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::super::*;
 
-/// Marsaglia's xorshift: the same numbers every time.
+/// Marsaglia's xorshift: which returns the same numbers in every run.
 pub(super) struct Draw(u64);
 
 impl Draw {
@@ -55,13 +55,13 @@ pub(super) enum Act {
     CheckState(Option<&'static str>),
     SkipTo(u16),
     Call(u16),
-    /// Whether to return to the next rule, not to the next number.
+    /// Whether to return to the next rule instead of the next number.
     Return(bool),
     Pipe(u32),
     Queue(u32),
     SetDscp(u8),
     SetMark(u32),
-    /// Drops and answers.
+    /// Drops the packet and sends a reply.
     Reject(&'static str),
     Forward,
     TcpSetMss,
@@ -73,7 +73,7 @@ pub(super) struct KeepSpec {
     pub(super) probe: bool,
     pub(super) name: &'static str,
     /// Whether the limit uses source address, source port, destination address and destination
-    /// port; maximum count.
+    /// port, and the maximum count. `None` if there is no limit.
     pub(super) limit: Option<([bool; 4], u32)>,
     pub(super) defer: bool,
 }
@@ -103,7 +103,7 @@ pub(super) struct RuleSpec {
     pub(super) set: u8,
     pub(super) prob: Option<f64>,
     pub(super) act: Act,
-    /// Whether to add or to remove the tag, and the tag.
+    /// Whether to add the tag (otherwise to remove it), and the tag. `None` if no tag changes.
     pub(super) tag: Option<(bool, u16)>,
     pub(super) conds: Vec<Cond>,
     pub(super) keep: Option<KeepSpec>,
@@ -186,7 +186,7 @@ fn rule(draw: &mut Draw, calls: bool) -> RuleSpec {
     }
 }
 
-/// Draws a list in its order. One in three has calls, one in twenty is long.
+/// Draws a list of rules, in the order of the list. One in three has calls, one in twenty is long.
 pub(super) fn rules(draw: &mut Draw) -> Vec<RuleSpec> {
     let calls = draw.once_in(3);
     let count = if draw.once_in(20) { 300 } else { draw.below(16) + 1 };

@@ -42,7 +42,7 @@ impl OracleVerdict {
 #[derive(Clone, Debug)]
 enum Op {
     Prob(u32),
-    /// Precedes all other patterns of a rule that keeps states.
+    /// Looks up states of this name. It is the first opcode of a rule that keeps states.
     ProbeState(&'static str),
     CheckState(Option<&'static str>),
     Match(Cond),
@@ -200,8 +200,8 @@ impl Oracle {
         all
     }
 
-    /// Returns the outcome of packets that arrive at once; packets that go into pipes come out
-    /// after all other packets.
+    /// Returns the outcomes of packets that arrive at the same time. Packets that go into pipes
+    /// leave them after all other packets were checked.
     pub(super) fn burst(
         &mut self,
         packets: Vec<PacketSpec>,
@@ -244,7 +244,7 @@ impl Oracle {
         }
     }
 
-    /// Runs one rule, or the action part of another rule to which a state leads; `f_pos` then
+    /// Runs one rule. If a state is found, runs the action part of the state's rule, and `f_pos`
     /// becomes the position of that rule.
     fn rule(
         &mut self,
@@ -256,8 +256,8 @@ impl Oracle {
             return RuleResult::NextRule;
         }
         let mut cmd = 0;
-        // A `prob` before a lookup is drawn there. All other draws do not affect patterns, and are
-        // made after them.
+        // A `prob` before a lookup is drawn at that point. Other draws do not affect patterns, so
+        // they are made after the patterns.
         let mut lot = None;
         loop {
             let rule = &self.rules[*f_pos];
@@ -443,7 +443,8 @@ fn keep_ofs(rule: &Rule) -> usize {
     rule.ops[..rule.act_ofs].iter().position(keeps).unwrap_or(rule.act_ofs)
 }
 
-/// Returns whether a name must still be looked up: each name once, and no name after `any`.
+/// Returns whether a name must still be looked up. Each name is looked up once, and no name after
+/// `any`.
 fn is_wanted(name: Option<&'static str>, carried: &PacketContext) -> bool {
     !carried.names.contains("any") && !carried.names.contains(name.unwrap_or("any"))
 }
@@ -492,7 +493,7 @@ fn holds(cond: Cond, packet: &PacketSpec, carried: &PacketContext) -> bool {
 
 impl State {
     /// Returns the lifetime of a state after a packet: 10 s for UDP, 5 s for other protocols, and
-    /// for TCP by the flags of both sides so far.
+    /// for TCP, a time that depends on the flags that both sides have sent so far.
     fn update(&mut self, packet: &PacketSpec, direction: usize, now: u64) {
         const SYN: u16 = 2;
         const FIN: u16 = 1;
@@ -506,7 +507,8 @@ impl State {
                     seen if seen & !both(FIN) == both(SYN) && seen & both(FIN) != both(FIN) => {
                         return self.progress(packet, direction, now);
                     }
-                    // Closed by both sides, reset, or never opened: one second in each case.
+                    // A connection that was closed by both sides, reset, or never opened: one
+                    // second.
                     _ => 1,
                 }
             }
@@ -515,7 +517,8 @@ impl State {
         self.expires = now + seconds * SECOND;
     }
 
-    /// A connection stays alive when both sides have acknowledged new data.
+    /// Records an acknowledgement. Renews the lifetime if both sides have acknowledged new data
+    /// since the last renewal.
     fn progress(&mut self, packet: &PacketSpec, direction: usize, now: u64) {
         let newer = packet.tcp_ack.wrapping_sub(self.acks[direction]) as i32 >= 0;
         if packet.tcp_flags & 0x10 == 0 || self.acks[direction] != 0 && !newer {

@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 
 use crate::spec::MarkovState;
 
-/// Terms of the series; at [`SERIES_TIME`] the remainder is below the precision of `f64`.
+/// Number of terms of the series. At [`SERIES_TIME`], the remainder is below the precision of
+/// `f64`.
 const SERIES_TERMS: u32 = 9;
 /// Expected number of transitions in the time for which the series is summed.
 const SERIES_TIME: f64 = 1.0 / 64.0;
@@ -55,8 +56,8 @@ impl TransitionMatrix {
         chances
     }
 
-    /// If this matrix covers a time t: returns the weights of the states at t, given the states at
-    /// 0 and at 2t.
+    /// For a matrix that covers a time t: returns the weights of the states at t, given the states
+    /// at 0 and at 2t.
     pub(super) fn between(
         &self,
         before: usize,
@@ -66,8 +67,8 @@ impl TransitionMatrix {
     }
 
     /// Expected number of transitions from each state (row) to each other state (column) within
-    /// `time_ns`, which is much shorter than the mean time in any state. The diagonal holds minus
-    /// the number of transitions out of a state.
+    /// `time_ns`, which is much shorter than the mean time in any state. Each element of the
+    /// diagonal is the negative number of transitions out of its state.
     fn changes(states: &[MarkovState], time_ns: f64) -> Self {
         let others = (states.len() - 1).max(1) as f64;
         let sums: Vec<f64> = states.iter().map(|state| state.next.iter().sum()).collect();
@@ -136,12 +137,13 @@ mod tests {
         assert!(near && found.len() == wanted.len(), "{found:?} {wanted:?}");
     }
 
-    /// The solutions of Kolmogorov's forward equations for chains that have a closed one.
+    /// The expected values are the closed-form solutions of Kolmogorov's forward equations for
+    /// these chains.
     #[test]
     fn the_probabilities_over_a_time_are_those_of_the_closed_solutions() {
         for time_ns in [1, 10, 100, 1_000] {
             let time = time_ns as f64;
-            // Two states, left after 100 ns and after 300 ns on average.
+            // Two states with mean times of 100 ns and 300 ns.
             let decay = libm::exp(-time * (1.0 / 100.0 + 1.0 / 300.0));
             let two = [
                 0.25 + 0.75 * decay,
@@ -151,9 +153,10 @@ mod tests {
             ];
             assert_near(&chances(&[(100, &[]), (300, &[])], time_ns), &two);
             assert_near(&chances(&[(100, &[0.0, 5.0]), (300, &[2.0, 0.0])], time_ns), &two);
-            // A chain of one state stays in it.
+            // A chain with one state stays in this state.
             assert_near(&chances(&[(100, &[])], time_ns), &[1.0]);
-            // Three equal states, each followed by either of the others.
+            // Three states with equal mean times; each of the other two states follows with equal
+            // probability.
             let decay = libm::exp(-time * 1.5 / 100.0);
             let (stay, go) = ((1.0 + 2.0 * decay) / 3.0, (1.0 - decay) / 3.0);
             let three = [stay, go, go, go, stay, go, go, go, stay];
