@@ -2,33 +2,24 @@
 # Parts of `make ns3` and `make ns3-contrib`:
 #
 #   ns3.sh build [LIBRARY]  builds module, tests and examples against the installed ns-3, into target/ns3
-#   ns3.sh licence LIBRARY  fails if libslipring.a has code that the GPL, version 2, does not allow beside its own
 #   ns3.sh examples         runs what is built: links beside `slipring emulate --virtual`, the examples over veth
 #   ns3.sh contrib PATH     builds module and tests in the source tree of ns-3 at PATH, and runs the suites
 #
 # CMAKE_ARGS are passed on, such as -Dns3_DIR=DIRECTORY for another ns-3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2; }
 
 TARGET=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 OUT=$TARGET/ns3
 LIBRARY=
 export CARGO_TERM_COLOR=never
 
-licence() {
-    if ar t "$1" | grep -E '^(slipring_)?vhost'; then
-        echo "ns3: $1 has objects of crates under Apache-2.0; try: cargo build -p slipring-capi, without other packages" >&2
-        exit 1
-    fi
-}
-
-# Sets LIBRARY to the library that is given, or builds it. Built together with programs, it would get
-# their features, too.
+# Sets LIBRARY to the library that is given, or builds it. That all crates in it go together with the GPL,
+# version 2, is a test of slipring-capi (licences.rs).
 core() {
     LIBRARY=${1:-$TARGET/debug/libslipring.a}
     [ $# -gt 0 ] || cargo build -q -p slipring-capi
-    licence "$LIBRARY"
 }
 
 build() {
@@ -71,7 +62,6 @@ contrib() {
 
 case $1 in
     build) shift; build "$@" ;;
-    licence) licence "${2:?}" ;;
     examples) examples ;;
     contrib) contrib "${2:-}" ;;
     *) echo "ns3.sh: no command $1" >&2; exit 2 ;;
