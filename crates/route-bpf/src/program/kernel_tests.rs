@@ -107,7 +107,9 @@ fn agree(is_software: bool, mode: ReversePathMode) {
     let missing: Vec<_> =
         PassReason::ALL.iter().filter(|&&reason| ours.passed(reason) == 0).collect();
     println!("not reached: {missing:?}; forwarded {}", ours.packets);
-    assert!(ours.packets > 100, "{ours:?}");
+    // A check of sources leaves few of the random frames to forward.
+    let least = if matches!(mode, ReversePathMode::Off) { 100 } else { 5 };
+    assert!(ours.packets > least, "{ours:?}");
 }
 
 #[test]
