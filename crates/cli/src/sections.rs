@@ -304,11 +304,20 @@ impl<'f> SettingsSection<'f> {
         Ok(parsed.map_err(|allowed| self.note_unfit(key, value, &allowed)).ok())
     }
 
-    /// Returns the error for a value that contradicts other settings, or for a missing key.
+    /// Returns the error for a value that contradicts other settings, or for a missing key. If the
+    /// section has a similar key that nothing asks for, the error is that key's.
     #[must_use]
     pub fn mistake(&self, key: &str, what: &str, help: impl Into<String>) -> Diagnostic {
         let value = self.table.and_then(|table| table.get(key)).map(|value| value.span().start);
         let keys = || self.table.into_iter().flat_map(|table| table.keys());
+        let is_misspelt = |it: &&Spanned<Cow<'_, str>>| {
+            self.is_unknown(it) && usage::nearest(it.get_ref(), std::iter::once(key)).is_some()
+        };
+        if value.is_none()
+            && let Some(misspelt) = keys().find(is_misspelt)
+        {
+            return self.unknown(misspelt);
+        }
         let first = || keys().map(|key| key.span().start).min();
         let what =
             if self.path.is_empty() { what.to_owned() } else { format!("{}: {what}", self.path) };
@@ -407,15 +416,22 @@ impl<'f> SettingsSection<'f> {
             return;
         }
         let keys = self.table.into_iter().flat_map(|table| table.keys());
-        let is_unknown = |key: &&Spanned<Cow<'_, str>>| !self.known.contains(&&**key.get_ref());
-        for key in keys.filter(is_unknown) {
-            let what = match &*self.path {
-                "" => format!("there is no key `{}`", key.get_ref()),
-                path => format!("{path} has no key `{}`", key.get_ref()),
-            };
-            let (at, help) = (key.span().start, suggestion(key.get_ref(), &self.known));
-            self.file.note(at, self.file.mistake(at, &what, help));
+        for key in keys.filter(|key| self.is_unknown(key)) {
+            self.file.note(key.span().start, self.unknown(key));
         }
+    }
+
+    fn is_unknown(&self, key: &Spanned<Cow<'_, str>>) -> bool {
+        !self.known.contains(&&**key.get_ref())
+    }
+
+    /// Returns the error for a key that was not asked for. The help suggests a similar one.
+    fn unknown(&self, key: &Spanned<Cow<'_, str>>) -> Diagnostic {
+        let what = match &*self.path {
+            "" => format!("there is no key `{}`", key.get_ref()),
+            path => format!("{path} has no key `{}`", key.get_ref()),
+        };
+        self.file.mistake(key.span().start, &what, suggestion(key.get_ref(), &self.known))
     }
 }
 
@@ -516,6 +532,7 @@ mod tests {
             ("[part]\nhow = 'alway'", ["part.how", "line 2", "did you mean `always`?"]),
             ("[part]\neven = 'a'", ["part.even", "line 2", "an even number of letters"]),
             ("[[many]]", ["many: there is no count", "line", "add one"]),
+            ("[[many]]\ncuont = 1", ["many has no key `cuont`", "line 2", "did you mean `count`?"]),
             ("[many]", ["many cannot be", "line 1", "[[many]]"]),
             ("part = 1", ["part cannot be 1", "line 1", "a section: [part]"]),
             ("\nnams = []", ["there is no key `nams`", "line 2", "did you mean `names`?"]),

@@ -184,7 +184,7 @@ mod tests {
             ("name = 'red'\ntable = 0", ["vrf.table cannot be 0", "line 3"]),
             ("name = 'red'\ntable = 255", ["addresses of this machine", "line 3"]),
             ("name = 'red'\ntable = 1", ["there is no interface", "interfaces = [\"eth1\"]"]),
-            ("nam = 'red'", ["there is no name", "line 2"]),
+            ("nam = 'red'", ["line 2", "did you mean `name`?"]),
         ] {
             let error = read(&format!("[[vrf]]\n{keys}")).unwrap_err();
             for part in parts {

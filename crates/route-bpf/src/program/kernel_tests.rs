@@ -89,8 +89,9 @@ fn agree(is_software: bool, mode: ReversePathMode) {
     kernel.writer.apply(&snapshot_checking(mode)).unwrap();
     let mut simulation = Simulation::new(is_software).checking(mode);
     let mut seen = std::collections::BTreeSet::new();
-    let config =
-        ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() };
+    // A check of sources forwards few of the random frames.
+    let cases = if matches!(mode, ReversePathMode::Off) { 4000 } else { 40_000 };
+    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     let cell = std::cell::RefCell::new((&mut simulation, &mut seen));
     proptest!(config, |(frame in frames_of_sources())| {
         let mut cell = cell.borrow_mut();
@@ -107,9 +108,7 @@ fn agree(is_software: bool, mode: ReversePathMode) {
     let missing: Vec<_> =
         PassReason::ALL.iter().filter(|&&reason| ours.passed(reason) == 0).collect();
     println!("not reached: {missing:?}; forwarded {}", ours.packets);
-    // A check of sources leaves few of the random frames to forward.
-    let least = if matches!(mode, ReversePathMode::Off) { 100 } else { 5 };
-    assert!(ours.packets > least, "{ours:?}");
+    assert!(ours.packets > 100, "{ours:?}");
 }
 
 #[test]
