@@ -101,41 +101,59 @@ SlipringNetDeviceHelper::Attach(Ptr<Node> node, Ptr<SlipringNetDevice> device)
         UintegerValue(device->GetNTxQueues())));
 }
 
-Ptr<SlipringNetDevice>
-SlipringNetDeviceHelper::Create(Ptr<Node> node,
-                                const std::string& portName,
-                                SlipringError& error) const
+SlipringInstallResult
+SlipringNetDeviceHelper::InstallAll(const NodeContainer& nodes,
+                                    const std::vector<std::string>& portNames) const
 {
-    Ptr<SlipringNetDevice> device = CreateOpen(portName, error);
-    if (device)
+    SlipringInstallResult result;
+    std::vector<Ptr<SlipringNetDevice>> devices;
+    for (const auto& portName : portNames)
     {
-        Attach(node, device);
+        Ptr<SlipringNetDevice> device = CreateOpen(portName, result.error);
+        if (!device)
+        {
+            for (auto& opened : devices)
+            {
+                opened->Dispose();
+            }
+            return result;
+        }
+        devices.push_back(device);
     }
-    return device;
+    for (uint32_t i = 0; i < devices.size(); i++)
+    {
+        Attach(nodes.Get(i), devices[i]);
+        result.devices.Add(devices[i]);
+    }
+    return result;
 }
+
+namespace
+{
+
+/// Returns the devices of a result. Ends the program if it holds an error.
+NetDeviceContainer
+OrEnd(const SlipringInstallResult& result)
+{
+    if (!result)
+    {
+        NS_FATAL_ERROR(result.error);
+    }
+    return result.devices;
+}
+
+} // namespace
 
 Ptr<NetDevice>
 SlipringNetDeviceHelper::InstallPriv(Ptr<Node> node) const
 {
-    SlipringError error;
-    Ptr<SlipringNetDevice> device = Create(node, "", error);
-    if (!device)
-    {
-        NS_FATAL_ERROR(error);
-    }
-    return device;
+    return OrEnd(TryInstall(node)).Get(0);
 }
 
 SlipringInstallResult
 SlipringNetDeviceHelper::TryInstall(Ptr<Node> node) const
 {
-    SlipringInstallResult result;
-    Ptr<SlipringNetDevice> device = Create(node, "", result.error);
-    if (device)
-    {
-        result.devices.Add(device);
-    }
-    return result;
+    return InstallAll(node, {""});
 }
 
 SlipringInstallResult
@@ -150,75 +168,32 @@ SlipringNetDeviceHelper::TryInstallPipe(Ptr<Node> a, Ptr<Node> b, std::string na
     std::size_t suffix = std::min(name.find('@'), name.size());
     std::string pipe = name.substr(0, suffix);
     std::string conf = name.substr(suffix);
-
-    SlipringInstallResult result;
-    Ptr<SlipringNetDevice> first = CreateOpen(pipe + "{1" + conf, result.error);
-    if (!first)
-    {
-        return result;
-    }
-    Ptr<SlipringNetDevice> second = CreateOpen(pipe + "}1" + conf, result.error);
-    if (!second)
-    {
-        first->Dispose();
-        return result;
-    }
-    Attach(a, first);
-    Attach(b, second);
-    result.devices.Add(first);
-    result.devices.Add(second);
-    return result;
+    return InstallAll(NodeContainer(a, b), {pipe + "{1" + conf, pipe + "}1" + conf});
 }
 
 NetDeviceContainer
 SlipringNetDeviceHelper::InstallPipe(Ptr<Node> a, Ptr<Node> b, std::string name) const
 {
-    SlipringInstallResult result = TryInstallPipe(a, b, name);
-    if (!result)
-    {
-        NS_FATAL_ERROR(result.error);
-    }
-    return result.devices;
+    return OrEnd(TryInstallPipe(a, b, name));
 }
 
 SlipringInstallResult
 SlipringNetDeviceHelper::TryInstallSwitch(const NodeContainer& nodes,
                                           const std::string& switchName) const
 {
-    SlipringInstallResult result;
-    std::vector<Ptr<SlipringNetDevice>> devices;
+    std::vector<std::string> portNames;
     for (uint32_t i = 0; i < nodes.GetN(); i++)
     {
-        std::string name = switchName + ":n" + std::to_string(nodes.Get(i)->GetId());
-        Ptr<SlipringNetDevice> device = CreateOpen(name, result.error);
-        if (!device)
-        {
-            for (auto& opened : devices)
-            {
-                opened->Dispose();
-            }
-            return result;
-        }
-        devices.push_back(device);
+        portNames.push_back(switchName + ":n" + std::to_string(nodes.Get(i)->GetId()));
     }
-    for (uint32_t i = 0; i < nodes.GetN(); i++)
-    {
-        Attach(nodes.Get(i), devices[i]);
-        result.devices.Add(devices[i]);
-    }
-    return result;
+    return InstallAll(nodes, portNames);
 }
 
 NetDeviceContainer
 SlipringNetDeviceHelper::InstallSwitch(const NodeContainer& nodes,
                                        const std::string& switchName) const
 {
-    SlipringInstallResult result = TryInstallSwitch(nodes, switchName);
-    if (!result)
-    {
-        NS_FATAL_ERROR(result.error);
-    }
-    return result.devices;
+    return OrEnd(TryInstallSwitch(nodes, switchName));
 }
 
 void

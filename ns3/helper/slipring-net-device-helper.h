@@ -15,6 +15,7 @@
 #include "ns3/slipring-net-device.h"
 
 #include <string>
+#include <vector>
 
 namespace ns3
 {
@@ -128,15 +129,13 @@ class SlipringNetDeviceHelper : public FdNetDeviceHelper
 
   private:
     /**
-     * Creates a device with an open port, and gives it to a node.
-     * \param node the node
-     * \param portName name of the port; empty: that of the attributes
-     * \param error receives the reason if the port cannot be opened
-     * \return the device, or null
+     * Installs a device on each node. All ports are opened before the first node gets a device.
+     * \param nodes the nodes
+     * \param portNames for each node, the name of its port; empty: that of the attributes
+     * \return the devices; none, and the error, if a port cannot be opened
      */
-    Ptr<SlipringNetDevice> Create(Ptr<Node> node,
-                                  const std::string& portName,
-                                  SlipringError& error) const;
+    SlipringInstallResult InstallAll(const NodeContainer& nodes,
+                                     const std::vector<std::string>& portNames) const;
 
     /**
      * Creates a device with an open port.
