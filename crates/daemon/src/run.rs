@@ -98,8 +98,9 @@ pub(crate) fn run(
     Ok(Exit::Done)
 }
 
-/// Returns the directory that contains the device and all sockets. Links in other places lead to
-/// this directory.
+/// Returns the directory that contains the device and all sockets. The path is absolute, because
+/// symbolic links in other places, such as /dev/netmap, point to the device in it. An empty path,
+/// which means that there is no such directory, stays empty.
 pub(crate) fn run_dir(
     sources: &SettingsSources,
     settings: &DaemonSettings,

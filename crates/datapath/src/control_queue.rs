@@ -1,5 +1,5 @@
 //! Tasks that other threads give to a worker: new rules, new routes, queries. The worker executes
-//! them between two turns.
+//! them between two iterations of its loop.
 //!
 //! ```text
 //!   push() --> list --> wake_fd: ends the worker's wait --> drain(): FrameProcessor::run_tasks
@@ -21,7 +21,7 @@ struct QueuedTasks<T> {
     is_closed: bool,
 }
 
-/// A queue of tasks. The owner checks it once per turn, which costs one load.
+/// A queue of tasks. The owner checks it in each loop iteration, which costs one load.
 pub struct ControlQueue<T> {
     queued: Mutex<QueuedTasks<T>>,
     /// Set if there are tasks, or if the owner must be woken for another reason.

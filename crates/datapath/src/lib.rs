@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   flags --> PortOpening --> ports --> WorkerQueues + the program's FrameProcessor = Worker
-//!                               |            its loop: wait, turn, turn, ..., drain
+//!                               |            its loop: wait, process bursts, ..., drain
 //!                               |         Workers: a thread for each, signals, the end
 //!                               '--> PortMeter --> reports, publish
 //! ```

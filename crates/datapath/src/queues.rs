@@ -10,10 +10,10 @@
 //!
 //! # Invariants
 //! 1. The `filled` tx slots after the head are written but not published. [`WorkerQueue::flush`]
-//!    publishes them once per turn.
+//!    publishes them once per loop iteration.
 //! 2. A worker waits for frames of a queue, unless the frames that are already there wait for space
 //!    elsewhere. It waits for space in a queue only if frames wait for it. So a wait ends only if
-//!    the next turn can use the frames or the space.
+//!    the next loop iteration can use the frames or the space.
 //!
 //! Not for decisions about frames.
 
@@ -24,7 +24,8 @@ use slipring_ring::{RxRing, SlotFlags, TxRing};
 
 use crate::slots::{slots_of, whole_frames};
 
-/// A queue of a worker. Its tx ring is filled frame by frame, and is published once per turn.
+/// A queue of a worker. Its tx ring is filled frame by frame, and is published once per iteration
+/// of the worker's loop.
 pub struct WorkerQueue {
     queue: Box<dyn Queue>,
     /// Whether the worker takes frames from the queue.
@@ -149,8 +150,8 @@ impl WorkerQueue {
         self.free -= slots;
     }
 
-    /// Must be called if the next frame waits for space in another queue. Until the next turn, the
-    /// worker does not wait for frames of this queue.
+    /// Must be called if the next frame waits for space in another queue. Until the next loop
+    /// iteration, the worker does not wait for frames of this queue.
     #[inline]
     pub fn block(&mut self) {
         self.is_blocked = true;
@@ -194,8 +195,8 @@ impl WorkerQueue {
         self.queue.tx_sync()
     }
 
-    /// Begins a turn. Clears the conditions for which the queue waits. If there are few free slots,
-    /// takes back the slots of sent frames.
+    /// Begins a turn (an iteration of the worker's loop). Clears the conditions for which the queue
+    /// waits. If there are few free slots, takes back the slots of sent frames.
     #[inline]
     fn begin_turn(&mut self) -> Result<(), RunError> {
         (self.is_blocked, self.is_short) = (false, false);
@@ -339,7 +340,7 @@ impl WorkerQueues {
     }
 
     /// Ends a turn. If the frames of another input have found no space, the next turn begins with
-    /// that input. So inputs with a common output take turns.
+    /// that input. So inputs with a common output are served alternately.
     #[inline]
     pub(crate) fn end_turn(&mut self) {
         let count = self.inputs.len();

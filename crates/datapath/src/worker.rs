@@ -6,6 +6,8 @@
 //!                              '------------- the program's FrameProcessor
 //! ```
 //!
+//! A turn is one iteration of the loop.
+//!
 //! 1. A program implements [`FrameProcessor`]: how a burst is processed, and when the next event is
 //!    due.
 //! 2. A [`Worker`] connects the processor to the queues of one thread ([`WorkerQueues`]).

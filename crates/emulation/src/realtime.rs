@@ -8,7 +8,7 @@
 //! | [`stamp`] | when each frame of a batch arrived |
 //! | [`inlet`], [`outlet`] | input and output of one port |
 //! | [`peer_thread`] | the connection between two loops |
-//! | [`emulator`] | one turn: rings, stamps, storage, network, rings |
+//! | [`emulator`] | one loop iteration (a turn): rings, stamps, storage, network, rings |
 //! | [`directions`], [`pipeline`] | two such loops, each with one port and one direction |
 //! | [`channel`] | passes accounts to other threads, and changes from them |
 //! | [`placement`] | CPU, priority, timer slack |

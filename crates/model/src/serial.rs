@@ -1,9 +1,9 @@
 //! Exact serialisation: computes when the last bit of each frame has left a line.
 //!
 //! Work is counted in bits times 10⁹, so a line of `bps` does `bps` units of work per nanosecond,
-//! and every time is a whole number of nanoseconds plus a remainder over the rate. The state is
-//! never rounded: after any number of frames the clock is exact. Only the returned times are
-//! rounded up.
+//! and every time is a whole number of nanoseconds plus a remainder over the rate. While the rate
+//! stays the same, the state is never rounded: after any number of frames the clock is exact.
+//! Returned times are rounded up.
 //!
 //! # Invariants
 //! 1. The line is free at `ns + rem / bps` nanoseconds, and `rem < bps`.
@@ -144,8 +144,9 @@ impl LineClock {
         self.ns = self.ns.saturating_add(ns);
     }
 
-    /// Changes the rate from the time when the line is free. The fraction of a nanosecond in this
-    /// time is converted to the new rate, rounded down.
+    /// Sets the rate of all later work. The time at which the line becomes free does not change,
+    /// except that its fraction of a nanosecond, in units of 1 / rate ns, is converted to units of
+    /// the new rate and rounded down.
     pub fn set_rate(&mut self, rate: BitRate) {
         let rem = u128::from(self.rem) * u128::from(rate.bps()) / u128::from(self.rate.bps());
         (self.rate, self.rem) = (rate, rem as u64);

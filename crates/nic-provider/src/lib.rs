@@ -2,7 +2,7 @@
 //!
 //! A port is looked up when a request names it. Its interface is taken from the host when the port
 //! is first bound, and given back when the last client closes it. Both happen in the network
-//! namespace of the user who opened the port, in a thread that enters this namespace.
+//! namespace of the user who opened the port, in a thread that enters that namespace.
 //!
 //! [`NicAccess`] decides which interfaces a user may take. The interface that carries the default
 //! route is refused unless `take_over` is set.
@@ -52,7 +52,7 @@ pub struct NicAccess {
     pub take_over: bool,
 }
 
-/// The network interfaces of this machine, as ports.
+/// The host's network interfaces, as ports.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nics {
     access: NicAccess,

@@ -1,4 +1,4 @@
-//! Takes cards from their kernel drivers.
+//! Takes cards from their kernel drivers and binds them to vfio-pci.
 //!
 //! ```text
 //!   1 save the state      2 start the timer      3 set the interface down
@@ -22,19 +22,19 @@ use crate::restore;
 use crate::state::{SavedInterface, SavedNic, StateDir, boot_id};
 use crate::sysfs::{self, PciNic, VFIO_DRIVER, device_dir};
 
-/// A card that will be taken, and the results of its checks.
+/// A card that will be bound to vfio-pci, and the results of its checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BindPlan {
     pub(crate) nic: PciNic,
     pub(crate) checks: Vec<CardCheck>,
     pub(crate) steps: Vec<BindStep>,
-    /// The state of the card, to be saved before the card is taken.
+    /// The state of the card, to be saved before the card is bound.
     saved: SavedNic,
     /// The index of the card's interface; `None` if it has none.
     index: Option<u32>,
 }
 
-/// A step of taking a card.
+/// A step of binding a card to vfio-pci.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BindStep {
     /// Saves the state of the card.
@@ -160,7 +160,7 @@ impl BindPlan {
         }
     }
 
-    /// Gives this card back, because another card could not be taken.
+    /// Gives this card back to its kernel driver, because another card could not be bound.
     pub(crate) fn undo(&self, host: &dyn NicHost, state: &StateDir) -> io::Result<()> {
         restore::put_back(host, state, &self.saved)
     }
@@ -182,7 +182,7 @@ pub(crate) struct BindError {
     pub(crate) not_undone: Option<io::Error>,
 }
 
-/// Returns a refusal if a card that may carry the user's session would be taken with `--force`, but
+/// Returns a refusal if a card that may carry the user's session would be bound with `--force`, but
 /// without `--confirm-within`.
 fn require_confirmation(
     checks: &[CardCheck],

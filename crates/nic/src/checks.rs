@@ -1,4 +1,4 @@
-//! Checks before anything is changed whether a card can be taken.
+//! Checks whether a card can be bound to vfio-pci, before anything is changed.
 
 mod machine;
 mod usage;
@@ -18,18 +18,18 @@ use crate::sysfs::{NamedDevice, PciNic};
 pub(crate) enum Verdict {
     /// There is no problem.
     Ok,
-    /// A drawback for comfort or safety, which does not prevent taking the card.
+    /// A drawback for comfort or safety. The card can still be bound to vfio-pci.
     Warn,
-    /// The device is not a card that can be taken.
+    /// The device is not a card that can be bound to vfio-pci.
     NoCard,
     /// The machine does not support native drivers for this card.
     Machine,
-    /// The machine uses the card. With `--force`, it is taken nevertheless.
+    /// The machine uses the card. With `--force`, it is bound to vfio-pci nevertheless.
     InUse,
 }
 
 impl Verdict {
-    /// Returns whether this finding prevents taking the card. `force` is the flag `--force`.
+    /// Returns whether this finding prevents binding the card. `force` is the flag `--force`.
     pub(crate) fn refuses(self, force: bool) -> bool {
         match self {
             Self::Ok | Self::Warn => false,

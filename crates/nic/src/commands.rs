@@ -151,7 +151,7 @@ fn bind(
     Ok(Exit::Done)
 }
 
-/// Finds a card also by the name of the interface that it had before it was taken.
+/// Finds a card also by the name of the interface that it had before it was bound to vfio-pci.
 fn find_or_saved(host: &dyn NicHost, state: &StateDir, name: &str) -> Result<PciNic, Failure> {
     let saved = state.all(host).map_err(|error| failed("read the saved state", &error))?;
     match saved.iter().find(|saved| saved.display_name() == name) {
@@ -366,7 +366,7 @@ fn not_restored(saved: &SavedNic, error: &io::Error) -> Diagnostic {
         ))
 }
 
-/// Explains why a card is not taken: each reason on its own line, with the command that helps.
+/// Explains why a card is not bound to vfio-pci: one reason a line, with the command that helps.
 fn refused(name: &str, refusals: &[&CardCheck]) -> Diagnostic {
     let code = refusals.first().map_or(SR0306, |refusal| code_of(refusal.verdict));
     let findings: Vec<_> = refusals.iter().map(|refusal| refusal.finding.as_str()).collect();

@@ -1,5 +1,5 @@
-//! `slipring nic`: takes network cards from their kernel drivers, for native drivers, and gives them
-//! back.
+//! `slipring nic`: takes network cards from their kernel drivers and binds them to vfio-pci, for
+//! native drivers, and gives them back.
 //!
 //! ```text
 //!   list, doctor, report      sysfs, netlink ------> chips, checks ----> text, JSON
@@ -59,7 +59,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     }))
 }
 
-/// The native driver that could drive an interface, if its card were taken from the kernel.
+/// The native driver that could drive an interface, if its card were bound to vfio-pci.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeDriver {
     /// The card's PCI address, which `vfio:` takes.

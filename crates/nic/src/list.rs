@@ -14,7 +14,7 @@ use crate::sysfs::{PciNic, VFIO_DRIVER};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CardRow {
     pub(crate) pci_address: String,
-    /// The name of the card's interface, or the name that it had before the card was taken. `null`
+    /// The name of the interface, or its name before the card was bound to vfio-pci. `null`
     /// if the card has no interface.
     pub(crate) interface: Option<String>,
     /// Vendor and device ID.

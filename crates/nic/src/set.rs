@@ -1,13 +1,13 @@
-//! `slipring nic set`: changes the settings of a card that was taken, as ethtool does for a card of
-//! the kernel.
+//! `slipring nic set`: changes the settings of a card that is bound to vfio-pci, as ethtool does
+//! for a card with a kernel driver.
 //!
 //! ```text
-//!   change --check--> kept settings (nic/BDF.link) ----------------------> the next vfio: port
-//!                \
-//!                 '-> the program that has the card open, by its socket -> its port, now
+//!   change -> check -> ask the program that has the card open, if any: it sets its port now
+//!                         '-> accepted, or no program: save in nic/BDF.link -> the next vfio: port
 //! ```
-//! A setting that the chip does not have is refused before anything is changed. Settings are saved
-//! only after the program has accepted them.
+//! A setting that the chip does not have is refused before anything changes. If a program has the
+//! card open, it is asked first, by its socket. The settings are saved only after it has accepted
+//! them.
 
 use std::io;
 

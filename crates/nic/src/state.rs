@@ -1,5 +1,5 @@
-//! Two files for each card that was taken, in the run directory: `nic/BDF.json` is the state before
-//! the card was taken, `nic/BDF.link` has the settings that a user has made.
+//! Two files in the run directory for each card that is bound to vfio-pci: `nic/BDF.json` has the
+//! state from before it was bound, `nic/BDF.link` has the settings that a user has made.
 //!
 //! A file is replaced as a whole, so that a process that is killed leaves the old state or the new
 //! one. The state is valid only until the machine restarts, because every card then has its kernel
@@ -25,7 +25,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two attempts to get the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// The state of a card before it was taken.
+/// The state of a card before it was bound to vfio-pci.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedNic {
@@ -38,7 +38,7 @@ pub(crate) struct SavedNic {
     pub(crate) driver_override: Option<String>,
     /// The IOMMU group.
     pub(crate) group: u32,
-    /// The identifier of the machine's start during which the card was taken.
+    /// The `boot_id` of the machine when the card was bound to vfio-pci.
     pub(crate) boot_id: String,
     /// The interface; `None` if the card had none.
     pub(crate) interface: Option<SavedInterface>,
@@ -49,7 +49,7 @@ pub(crate) struct SavedNic {
     pub(crate) confirm_by_ms: Option<u64>,
 }
 
-/// The settings of an interface before the card was taken.
+/// The settings of an interface before its card was bound to vfio-pci.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedInterface {

@@ -8,7 +8,7 @@
 //!   slipring nic confirm                      state: confirm_by removed
 //! ```
 //!
-//! The process starts before the card is taken: if it cannot be started, the card is not taken.
+//! It starts before the card is bound to vfio-pci. If it cannot be started, the card is not bound.
 
 use std::fs;
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Makes this process independent of the session in which it was started, and reports that.
 ///
 /// # Errors
-/// If the starting process has ended. The card is not taken then.
+/// If the starting process has ended. The card is not bound then.
 pub(crate) fn detach() -> io::Result<()> {
     // This fails if the process was started by hand: it is a session leader already.
     let _ = rustix::process::setsid();
@@ -62,7 +62,7 @@ pub(crate) fn expire(host: &dyn NicHost, state: &StateDir, bdf: &str) -> io::Res
         host.pause(rest.min(MAX_PAUSE));
     }
     let _lock = state.lock(host)?;
-    // The card may have been confirmed, or given back and taken again with another time.
+    // The card may have been confirmed, or given back and bound again with another time limit.
     if pending(host)? != Some(confirm_by_ms) {
         return Ok(false);
     }

@@ -1,5 +1,5 @@
-//! Cards that were taken from the kernel for a native driver, and the TAP devices that have their
-//! names meanwhile.
+//! Cards that are bound to vfio-pci for a native driver, and the TAP devices that have the names of
+//! their interfaces meanwhile.
 //!
 //! `slipring nic bind` gives the TAP device an alias, which every program of the network namespace
 //! can read and only its administrator can set:
@@ -9,9 +9,9 @@
 //!   netmap:eth1   ->  vfio:0000:03:00.0      the wire's side
 //!   netmap:eth1^  ->  tap:eth1               the host's side
 //! ```
-//! The owner of a network namespace can give any TAP device in it any alias. So an alias counts only
-//! in the network namespace of the process itself, not in that of a client for whom a thread of the
-//! daemon has entered it: otherwise the owner would be given a card of the host.
+//! The owner of a network namespace can give any TAP device in it any alias. So an alias counts
+//! only in the network namespace of the process itself, not in that of a client for whom a thread
+//! of the daemon has entered it: otherwise the owner would be given a card of the host.
 
 use std::fs;
 use std::io;
@@ -32,8 +32,8 @@ pub fn alias_of(pci_address: &str) -> String {
 }
 
 /// Returns the PCI address of the card that a TAP device stands in for; `None` for all other
-/// interfaces, and for all interfaces if this thread has entered another network namespace than that
-/// of its process.
+/// interfaces, and for all interfaces if this thread has entered another network namespace than
+/// that of its process.
 #[must_use]
 pub fn card_of(ifname: &str) -> Option<String> {
     // If the namespaces cannot be compared, this thread counts as one that has entered another.

@@ -118,7 +118,7 @@ impl DirectionStorage for HostedStorage {
 /// the host maps.
 ///
 /// # Errors
-/// [`RegionError`] if one of the regions has not enough free memory.
+/// [`RegionError`] if one of the regions does not have enough free memory.
 pub fn hosted_direction(
     region: &Arc<Region>,
     words: &Arc<Region>,

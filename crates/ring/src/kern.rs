@@ -49,7 +49,7 @@ impl<D: RingDirection> RingHalves<D> {
     /// application owns all slots but one; in an rx ring, the driver owns all slots.
     ///
     /// # Errors
-    /// [`RegionError`] if the region has not enough free memory.
+    /// [`RegionError`] if the region does not have enough free memory.
     pub fn create(region: &Arc<Region>, ringid: u16, num_slots: u32) -> Result<Self, RegionError> {
         let bufs = region.alloc_bufs(num_slots)?;
         let mem = RingMem::create(region, D::DIR, ringid, num_slots, &bufs);
@@ -61,7 +61,7 @@ impl<D: RingDirection> RingHalves<D> {
     /// Lays out a ring of one slot without a buffer: for a direction that a port does not have.
     ///
     /// # Errors
-    /// [`RegionError`] if the region has not enough free memory.
+    /// [`RegionError`] if the region does not have enough free memory.
     pub fn absent(region: &Arc<Region>, ringid: u16) -> Result<Self, RegionError> {
         Ok(Self::over(RingMem::create(region, D::DIR, ringid, 1, &[])?))
     }

@@ -210,8 +210,8 @@ impl PipePair {
     /// Lays out a pipe of `num_slots` slots each way, every tx slot with a buffer.
     ///
     /// # Errors
-    /// [`RegionError`] when the region has not enough free memory; [`RegionError::Memory`] with an
-    /// [`io::Error`] when the process is out of descriptors.
+    /// [`RegionError`] if the region does not have enough free memory; [`RegionError::Memory`] with
+    /// an [`io::Error`] when the process is out of descriptors.
     pub fn create(region: &Arc<Region>, ringid: u16, num_slots: u32) -> Result<Self, RegionError> {
         let offset = region.alloc_ring_bytes(RECORD_LEN)?;
         let bytes = Arc::new(RecordBytes { region: region.clone(), offset, owned: true });

@@ -68,7 +68,7 @@ const IPV6_GROUPS: [u32; 1] = [11];
 const RECEIVE_BUFFER: usize = 128 << 20;
 /// The kernel writes at most 32 KiB of a dump at once, and notifications one at a time.
 const READ_BYTES: usize = 1 << 16;
-/// Maximum number of reads of one socket in one turn, so that a flood of changes does not keep the
+/// Maximum number of reads of one socket in a loop iteration, so that many changes do not keep the
 /// thread from its other work.
 const MAX_READS: u32 = 64;
 

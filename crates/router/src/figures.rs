@@ -49,7 +49,7 @@ pub(crate) struct WorkerSummary {
     /// Frames given to the thread whose rules must check them. The other thread counts them in its
     /// `frames`.
     pub(crate) handed: u64,
-    /// Time of turns that moved frames, in ns.
+    /// Time of loop iterations that moved frames, in ns.
     pub(crate) busy_ns: u64,
     /// Packets that wait for a neighbour.
     pub(crate) held: u64,

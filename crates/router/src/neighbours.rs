@@ -161,7 +161,7 @@ mod tests {
         assert!(!neighbours.waiting.is_empty() && neighbours.dropped == 0);
         drop(answer);
         for at in 1..3 * CHANNEL_LEN as u32 {
-            // The routing thread also does this in each turn.
+            // The routing thread also does this in each iteration of its loop.
             neighbours.send();
             assert_eq!(requests.recv(), Ok(request(at)));
         }

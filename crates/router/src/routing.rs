@@ -54,7 +54,7 @@ const LATE_BEAT_NS: Nanos = 75_000_000;
 /// Minimum time between two waits for programs that may still use old indices. Each wait takes some
 /// milliseconds.
 const SETTLE_PERIOD_NS: Nanos = 1_000_000_000;
-/// Maximum number of neighbours that are requested in one turn.
+/// Maximum number of neighbours that are requested in one loop iteration.
 const MAX_SOLICITS: usize = 64;
 
 /// A task that another thread gives to this thread.
@@ -280,7 +280,7 @@ impl Routing {
         let is_ready = is_first && self.mirror.is_complete() && self.feed.is_quiet();
         let must_publish = is_current && (is_late || is_ready);
         if time >= self.settle_at && !must_publish {
-            // Not in the turn of a publication, which may also wait for programs.
+            // Not in an iteration that publishes, because publishing may also wait for programs.
             self.settle(time);
         } else if must_publish || self.publish_at.is_some_and(|at| at <= time) {
             self.publish(time);

@@ -113,7 +113,7 @@ impl PacketPath {
     }
 }
 
-/// Executes the stages between those of the engine, as in a worker's turn.
+/// Executes the stages between those of the engine, as a worker does.
 struct StagesOfPath {
     rules: Option<RuleStage>,
     left: Vec<bool>,

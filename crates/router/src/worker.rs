@@ -164,7 +164,7 @@ pub(crate) struct RouteWorker {
     /// When the worker leaves its heartbeat to the routing thread, unless frames come before.
     busy_until: Nanos,
     is_parked: bool,
-    /// Whether this turn may take frames.
+    /// Whether this loop iteration may take frames.
     admits_frames: bool,
     turn_start: Nanos,
     moved: u32,
@@ -178,7 +178,7 @@ pub(crate) struct RouteWorker {
 pub(crate) struct WorkerTotals {
     /// Frames taken from the queues and from other workers.
     pub(crate) frames: u64,
-    /// Time spent in turns that moved frames, in ns.
+    /// Time spent in loop iterations that moved frames, in ns.
     pub(crate) busy_ns: u64,
     /// Packets forwarded, by the port on which they arrived.
     pub(crate) forwarded: Vec<ForwardedTraffic>,

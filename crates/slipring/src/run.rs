@@ -1,28 +1,37 @@
 //! `slipring run`: runs a command whose traffic passes an emulated link.
 //!
 //! ```text
-//!   the command's namespace                       the namespace of the caller
-//!   eth0 100.64.N.2 --[tap]--[emulator]--[tap]-- slipN 100.64.N.1 == nf_tables: masquerade == ...
-//!   eth0 100.64.N.2 --[tap]--[emulator]--[packet]-- TAP of slirp4netns == its sockets ======= ...
+//! kernel NAT:
+//!   command's namespace                  outer namespace
+//!   eth0 --[tap]--[emulator]--[tap]----- slipN == nf_tables: masquerade == ...
+//!
+//! user-mode NAT (nat.rs):
+//!   command's namespace                  a namespace between     outer namespace
+//!   eth0 --[tap]--[emulator]--[packet]-- TAP of slirp4netns ==== its sockets == ...
 //! ```
-//! There are two variants. Root gets the first if this namespace forwards packets; the second needs
-//! no privilege and no setting. Neither variant changes anything of this namespace that the run has
-//! not created: no setting such as `ip_forward`, no interface, table or file. If the namespace does
-//! not forward, root gets the second variant, or a warning that names what the first variant lacks.
-//! In the command's namespace, forwarding is on. So runs can be nested, as mahimahi's shells can,
-//! and each run adds its delay.
+//! The outer namespace is the one in which the user calls `slipring run`. Kernel NAT needs root,
+//! and the outer namespace must forward packets (`ip_forward`). User-mode NAT needs neither, but an
+//! installed program, slirp4netns or pasta. Unless `--nat` chooses:
+//! 1. Kernel NAT is tried if the outer namespace forwards packets, or if neither program is
+//!    installed. In the second case, if it does not forward them, the user gets a warning.
+//! 2. User-mode NAT is used if kernel NAT was not tried, or if the kernel refused it.
+//!
+//! The run only adds to the outer namespace: it changes no setting such as `ip_forward`, and no
+//! interface, table or file that it has not created. In the command's namespace, forwarding is on.
+//! So runs can be nested, as mahimahi's shells can, and each run adds its delay.
 //!
 //! # Cleanup
-//! Nothing remains after the run ends for any reason: descriptors hold namespaces and devices, a
-//! socket holds the address translation, and the kernel's parent-death signal ends the command and
-//! slirp4netns. When the command ends, its remaining processes are ended too. After KILL, only the
-//! command's own children may survive, in a namespace without a link.
+//! All parts of a run end with it: open descriptors hold the namespaces and devices, a netlink
+//! socket holds the kernel's address translation, and the kernel's parent-death signal ends the
+//! command and the NAT program. When the command ends, the processes that it leaves running are
+//! ended too. One exception: if the run itself is ended by KILL, processes that the command has
+//! started may survive, in a namespace without a link.
 //!
 //! # Not for
-//! Isolation: the command is an ordinary process of this user. It can bypass the link through this
-//! host's sockets in the file system, such as a resolver reached over D-Bus. A firewall in this
-//! namespace that drops forwarded packets also drops those of the command; `--nat user` does not
-//! need forwarding.
+//! Isolation: the command is an ordinary process of this user. It can bypass the link through Unix
+//! sockets in the file system, such as that of a resolver reached over D-Bus. A firewall in the
+//! outer namespace that drops forwarded packets also drops those of the command; `--nat user` does
+//! not need forwarding.
 
 mod addresses;
 mod command;

@@ -36,7 +36,8 @@ impl ModelCells {
         Self { step: TAIL_STEP, others, ..Self::root([Relaxed; 2]) }
     }
 
-    /// Returns the loom atomic of a cell; for other cells, their storage.
+    /// Returns where the cell with index `at` is stored: `Ok` with one of the loom atomics, or
+    /// `Err` with the cells in `others`, which is no failure.
     fn word(&self, at: usize) -> Result<&AtomicU16, &HeapCells> {
         let other = self.others.as_ref().filter(|_| !at.is_multiple_of(self.step));
         other.map_or_else(|| Ok(&self.words[at / self.step]), Err)
@@ -67,8 +68,8 @@ fn model_table(root: [Ordering; 2]) -> (Arc<Dir24<ModelCells>>, Dir24Writer) {
     (Arc::new(table), writer)
 }
 
-/// One thread gives the addresses of a slot two numbers; the other thread looks up an address
-/// twice.
+/// All addresses of slot 0 have the number 7. One thread gives the lower half number 1 and the
+/// upper half number 2, while the other thread looks up an address of the upper half twice.
 fn split_a_slot(root: [Ordering; 2]) {
     let (table, mut writer) = model_table(root);
     writer.set(&table, 0, 255, &[(0, 7)]).unwrap();

@@ -235,7 +235,9 @@ impl Qfq {
         self.sets[set] |= 1 << number;
     }
 
-    /// Unblocks the groups that only group `number` blocked, while its finish was `old_finish`.
+    /// Called after group `number`, whose finish was `old_finish`, has become empty or got a later
+    /// finish. Unblocks the groups below it, unless a higher ready group finishes at or before
+    /// `old_finish` and so still blocks them.
     fn unblock(&mut self, number: u32, old_finish: u64) {
         let above = self.lowest(bits_from(self.sets[READY], number + 1));
         if above.is_some_and(|next| next.finish <= old_finish) {

@@ -1,6 +1,6 @@
 //! Connects the thread that moves frames with the threads that observe or change it. Through a
 //! channel, the former publishes states and receives plans. This has no cost per frame: the thread
-//! that moves frames reads two flags per turn.
+//! that moves frames reads two flags per loop iteration.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};

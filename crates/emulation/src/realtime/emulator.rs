@@ -5,9 +5,10 @@
 //!             stamps    bytes  bursts   decides   bursts       copies
 //! ```
 //!
-//! One turn performs all these steps once for a batch. It reads the clock once, and syncs each ring
-//! once. Under light load, due frames are sent first, and the clock is read again. A turn never
-//! waits; its caller decides what happens between two turns ([`super::emulator_loop`]).
+//! One turn, that is, one iteration of the loop, performs all these steps once for a batch. It
+//! reads the clock once, and syncs each ring once. Under light load, due frames are sent first, and
+//! the clock is read again. A turn never waits; its caller decides what happens between two turns
+//! ([`super::emulator_loop`]).
 
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_link::{
@@ -74,7 +75,7 @@ pub struct Emulator<T> {
     is_lightly_loaded: bool,
 }
 
-/// What a turn did.
+/// What one turn of an emulator did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TurnResult {
     /// Number of frames that the turn received from the ports.

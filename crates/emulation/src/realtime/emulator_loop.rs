@@ -1,5 +1,5 @@
-//! The loop around the turns of an emulator. Between two turns, it sleeps until shortly before the
-//! next event, then spins.
+//! The loop of an emulator. Between two of its iterations (turns), it sleeps until shortly before
+//! the next event, then spins.
 
 use std::os::fd::AsFd;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Tests of the emulator's turns between pipes, with a clock that only the test advances.
+//! Tests of the emulator between pipes, with a clock that only the test advances.
 
 use std::cell::Cell;
 
@@ -58,7 +58,7 @@ impl Bench {
         queue.tx_sync().unwrap();
     }
 
-    /// Runs a turn with the clock at `at_ns`.
+    /// Runs one turn of the emulator with the clock at `at_ns`.
     fn turn(&mut self, at_ns: Nanos) -> TurnResult {
         self.clock.set(at_ns);
         self.emulator.turn(|| self.clock.get()).unwrap()

@@ -265,8 +265,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         drained
     }
 
-    /// Appends an admitted packet to its queue. Unless the queue is already in one of the two
-    /// lists, appends the queue to one of them.
+    /// Appends an admitted packet to its queue. A queue that is in neither `new` nor `old` gets a
+    /// deficit of one quantum and joins the end of `new`.
     fn append(&mut self, index: u32, queued: SlabPacket<H>) {
         let flow = &mut self.flows[index as usize];
         self.total.packets += 1;
@@ -332,8 +332,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         *index
     }
 
-    /// The index of the queue whose turn it is. A queue that has used up its turn moves to the end
-    /// of `old`.
+    /// Returns the index of the queue to serve next. Before that, each queue at the head that has
+    /// no deficit left gets another quantum and moves to the end of `old`.
     fn next_turn(&mut self) -> Option<u32> {
         loop {
             let turns = if self.new.head == NO_FLOW { &mut self.old } else { &mut self.new };

@@ -1,4 +1,4 @@
-//! Tests of the reasons for which a card is not taken. Each has its own text, and a command that
+//! Tests of the reasons for which a card is not bound. Each has its own text, and a command that
 //! helps.
 
 use std::fs;

@@ -15,7 +15,7 @@ use crate::sysfs::PciNic;
 
 const BDF: &str = "0000:03:00.0";
 
-/// A machine whose card was taken, with a TAP device.
+/// A machine whose card is bound to vfio-pci, with a TAP device.
 fn taken() -> MadeUpHost {
     let host = MadeUpHost::new();
     let state = host.state();

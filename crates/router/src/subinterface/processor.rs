@@ -48,7 +48,7 @@ pub(super) struct SubinterfaceShared {
     pub(super) seen: AtomicU64,
     /// Generation of the snapshot in use.
     pub(super) generation: AtomicU64,
-    /// The counters as of the last turn, by subinterface.
+    /// The counters of each subinterface, as published after the thread's last loop iteration.
     pub(super) figures: Mutex<Vec<SubinterfaceFigures>>,
 }
 

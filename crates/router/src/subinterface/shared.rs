@@ -11,7 +11,7 @@
 //! whose engine has counted it, in the order in which the link has released packets.
 //!
 //! # Invariants
-//! 1. The worker that has changed a link collects its outputs in the same turn.
+//! 1. The worker that has changed a link collects its outputs in the same loop iteration.
 //! 2. Mailboxes are filled while the link is locked, so packets for one neighbour stay in order.
 //! 3. A mailbox holds only packets that the link has counted as waiting: its limits bound it, too.
 

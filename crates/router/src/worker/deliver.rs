@@ -208,7 +208,7 @@ impl RouteWorker {
     }
 
     /// Sends the packets that the engine has created, until there is no space for one. The next
-    /// turn starts with that packet.
+    /// loop iteration starts with that packet.
     pub(super) fn send_outputs(&mut self, queues: &mut WorkerQueues) {
         while let Some(output) = self.unsent.take().or_else(|| self.engine.pop()) {
             match output {

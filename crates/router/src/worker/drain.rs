@@ -1,7 +1,7 @@
 //! Reports when a worker that gets no more frames has processed all frames that it had.
 //!
-//! A turn that begins after the last frame was given checks all queues. If all are empty, all
-//! frames were processed.
+//! An iteration of its loop (a turn) that begins after the last frame was given checks all queues.
+//! If all are empty, all frames were processed.
 
 use std::sync::mpsc::SyncSender;
 

@@ -14,7 +14,7 @@ use super::RouteWorker;
 use super::gate::QueueGate;
 use super::parking::WorkerParking;
 
-/// A task that another thread gives to a worker. It runs between two turns.
+/// A task that another thread gives to a worker. It runs between two loop iterations.
 pub(crate) type RouteWorkerTask = Box<dyn FnOnce(&mut RouteWorker) + Send>;
 
 /// The state that both threads read and write.

@@ -3,20 +3,20 @@
 //!
 //! Before a worker takes a frame, it takes over all tables that it was given. So a sleeping worker
 //! will forward by tables that are as new as the routing thread's last read, and the routing thread
-//! may write its heartbeat. A worker proves at least every half second, in each turn of its loop,
+//! may write its heartbeat. A worker proves at least every half second, in each loop iteration,
 //! that it can run. If it does not, the routing thread stops writing its heartbeat, and the kernel
 //! gets the packets of its queues.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A worker counts as able to run for this time after its last turn.
+/// A worker counts as able to run for this time after its last loop iteration.
 const PROOF_NS: u64 = 1_000_000_000;
 
 /// The state of a worker's sleep, shared with the routing thread.
 #[derive(Debug, Default)]
 pub(super) struct WorkerParking {
-    /// End of the last turn, by the clock of heartbeats; 0 while the worker itself writes the
-    /// heartbeat.
+    /// End of the last loop iteration, by the heartbeats' clock; 0 while the worker itself writes
+    /// the heartbeat.
     parked_at: AtomicU64,
     /// The last heartbeat that the worker wrote itself. Workers that give frames to this worker
     /// read it.

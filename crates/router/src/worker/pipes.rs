@@ -9,7 +9,7 @@ use slipring_ring::{PipePair, Region};
 
 /// Total number of slots of all pipes of a worker, per direction.
 const SLOTS_OF_WORKER: u32 = 2048;
-/// Number of slots of a pipe: enough for a few turns of the receiving worker.
+/// Number of slots of a pipe: enough for a few loop iterations of the receiving worker.
 const SLOTS: std::ops::RangeInclusive<u32> = 64..=1024;
 
 /// The number of the worker at the other end of a pipe, and this worker's end.

@@ -1,4 +1,4 @@
-//! The first step of a turn: keeps a worker's own frames, and gives the others to their workers.
+//! The first step for new frames: a worker keeps its own, and gives the others to their workers.
 
 use slipring_datapath::queues::WorkerQueues;
 use slipring_fib::FibPortIndex;

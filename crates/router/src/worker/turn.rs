@@ -1,4 +1,4 @@
-//! A worker's turn at one queue: up to 64 frames through the stages of the engine.
+//! What a worker's loop does at one queue: sends up to 64 frames through the engine's stages.
 //!
 //! ```text
 //!   rx slots --own, lent--> parse -> [rules] -> police -> look up -> [rules] -> [left to the kernel]

@@ -32,7 +32,7 @@ pub(super) struct WorkerSubinterfaces {
     pub(super) priorities: [u8; 8],
     /// By number, whether packets from and for the subinterface are left to the kernel.
     pub(super) left: Vec<bool>,
-    /// By number, whether this worker has changed the link in this turn.
+    /// By number, whether this worker has changed the link in this loop iteration.
     pub(super) changed: Vec<bool>,
     pub(super) counters: Vec<SubinterfaceCounters>,
     pub(super) frames: Vec<WireFrame>,

@@ -54,7 +54,7 @@ const REGISTER: u32 = 1;
 const NETWORK_HEADER: u32 = 1;
 
 impl Masquerade {
-    /// Translates the source address of packets from `source` that leave this network namespace.
+    /// Translates the source address of packets from `source` that leave the current namespace.
     /// They get the address of the outgoing interface. The rule is in a new table called `name`.
     ///
     /// # Errors

@@ -2,16 +2,16 @@
 //! outer namespace. The program needs no privilege in that namespace.
 //!
 //! ```text
-//!   outer namespace          a namespace between        the command's
-//!   sockets of pasta  ====== TAP of pasta -[packet]--[emulator]--[tap]- eth0
+//!   command's namespace                  a namespace between     outer namespace
+//!   eth0 --[tap]--[emulator]--[packet]-- TAP of slirp4netns ==== its sockets == ...
 //! ```
 //! Two programs are supported, slirp4netns and pasta. Each terminates the command's TCP connections
 //! in its own stack, so that stack is one end of the traffic on the link. slirp4netns slows down
 //! after losses, as TCP does. pasta assumes a lossless wire: it sends all that the window allows,
 //! and sends all of it again if a queue drops packets (measured: 1.1 million frames for 6 MB at 12
 //! Mbit/s). So slirp4netns is used if it is installed; otherwise pasta (of passt), with a warning.
-//! The program gets the namespace as its stdin, because opening it by path would require rights
-//! over this process.
+//! The program gets the namespace for its device as its stdin, because opening it by path would
+//! require rights over this process.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr};
@@ -36,9 +36,9 @@ use super::sandbox::{MTU, set, setup_failure};
 
 /// How long the program may take to create its device.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// Path by which the program opens the namespace: its own stdin.
+/// Path by which the program opens the namespace for its device: its own stdin.
 const STDIN_PATH: &str = "/proc/self/fd/0";
-/// Capabilities that the program needs in this run's namespaces.
+/// Capabilities that the program needs in the namespaces that the run creates.
 const NAT_CAPABILITIES: [CapabilitySet; 2] = [CapabilitySet::SYS_ADMIN, CapabilitySet::NET_ADMIN];
 
 /// The supported programs, best first.
@@ -145,13 +145,13 @@ impl NatProgram {
         self.kind.name()
     }
 
-    /// Starts the program in the caller's namespace, serving a new namespace, and waits for its
-    /// device.
+    /// Starts the program in the outer namespace. It creates its device in a new namespace; this
+    /// call waits for the device.
     pub(super) fn start(&self, subnet: LinkSubnet, v6: bool) -> Result<UserNat, Failure> {
         let between =
             Netns::new().map_err(|error| setup_failure("make a network namespace", &error))?;
         let quiet = || {
-            // If IPv6 were on in that namespace, its stack would send messages from a host that
+            // If IPv6 were on in the new namespace, its stack would send messages from a host that
             // does not exist.
             set("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             set("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");

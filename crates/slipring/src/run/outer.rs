@@ -1,6 +1,6 @@
-//! The state of the surrounding network namespace that matters for a link into it.
+//! The state of the outer network namespace that matters for a link into it.
 //!
-//! A thread in that namespace reads it from `/proc`; the thread changes nothing.
+//! It is read from netlink, `/proc` and `/etc/resolv.conf`. Nothing is changed.
 
 use std::env;
 use std::fs;
@@ -59,8 +59,8 @@ impl OuterNamespace {
         })
     }
 
-    /// Returns the first subnet, starting at `first`, that is not used in this namespace or further
-    /// out, and whose link name is free.
+    /// Returns the first subnet, starting at `first`, that neither the outer namespace nor a link
+    /// around it uses, and whose link name is free.
     pub(super) fn free_subnet(&self, first: u8) -> Option<LinkSubnet> {
         (first..=u8::MAX).map(LinkSubnet::number).find(|subnet| {
             let taken = self.links.iter().any(|name| *name == subnet.link());
@@ -99,8 +99,8 @@ impl Resolvers {
         resolvers
     }
 
-    /// Returns whether a name server answers only programs in this namespace. If none is
-    /// configured, programs query this host itself, which counts as such a server.
+    /// Returns whether a name server answers only programs in the outer namespace. If none is
+    /// configured, programs query the loopback address, which counts as such a server.
     pub(super) fn are_local(&self) -> bool {
         self.servers.is_empty() || self.servers.iter().any(IpAddr::is_loopback)
     }

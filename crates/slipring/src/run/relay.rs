@@ -21,8 +21,8 @@ const MAX_QUESTIONS: usize = 64;
 /// Longest datagram, in bytes.
 const MAX_DATAGRAM_BYTES: usize = 65_535;
 
-/// Starts to answer DNS queries at address `gateway`, in the caller's network namespace, with the
-/// answers of name server `server`. The threads end with the process.
+/// Starts to answer DNS queries at address `gateway`, in the outer namespace, with the answers of
+/// name server `server`. The threads end with the process.
 ///
 /// # Errors
 /// `AddrInUse` if a name server that listens on all addresses already answers at `gateway`.

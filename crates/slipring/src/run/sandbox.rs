@@ -195,7 +195,7 @@ impl From<io::Error> for KernelNatError {
     }
 }
 
-/// Builds the kernel variant: the link's outer end is a device in the caller's namespace.
+/// Builds the variant with kernel NAT: the link's outer end is a device in the outer namespace.
 fn by_kernel(
     outer: &OuterNamespace,
     subnet: LinkSubnet,

@@ -226,7 +226,7 @@ struct Half<const FLAW: u8> {
     omitted: Mutation,
     /// Frames that the port will still bring.
     frames: u32,
-    /// Whether the port brings no frames in the next turn.
+    /// Whether the port brings no frames in the next loop iteration.
     pauses: bool,
     /// Whether the port ends after these frames.
     ends: bool,
@@ -309,9 +309,9 @@ impl<const FLAW: u8> Half<FLAW> {
     }
 }
 
-/// Builds a model that runs both threads to their ends. A port brings its frames only after a turn
-/// without frames. It brings them at once if the other port ends, because the shutdown could
-/// otherwise happen in the turn without frames.
+/// Builds a model that runs both threads to their ends. A port brings its frames only after a loop
+/// iteration without frames. It brings them at once if the other port ends, because the shutdown
+/// could otherwise happen in the iteration without frames.
 fn to_the_end<const FLAW: u8>(
     frames: [u32; 2],
     ends: [bool; 2],

@@ -31,9 +31,9 @@ pub(super) struct TerminationState {
 }
 
 impl<F: SharedFlag> Termination<F> {
-    /// Reports for thread `me`, which handled no frames in this turn: whether its port has `ended`,
-    /// and whether the thread is idle (`calm`). If both threads report a change at the same time,
-    /// at least one of the two calls sees both changes.
+    /// Reports for thread `me`, which handled no frames in this iteration of its loop: whether its
+    /// port has `ended`, and whether the thread is idle (`calm`). If both threads report a change
+    /// at the same time, at least one of the two calls sees both changes.
     pub(super) fn report_idle(&self, me: usize, ended: bool, calm: bool) -> TerminationState {
         let newly_calm = calm && !self.idle[me].load_relaxed();
         let newly_ended = ended && !self.ended.load_relaxed();
