@@ -172,16 +172,16 @@ impl<T: FrameTap> Emulator<T> {
     }
 
     fn receive(&mut self, now: Nanos) -> usize {
-        let Self { ports: sides, network, carrier, rx_scratch: hands, .. } = self;
+        let Self { ports: sides, network, carrier, rx_scratch, .. } = self;
         let mut received = 0;
         for side in sides {
             let Some(inlet) = &mut side.inlet else { continue };
             let mut entry = inlet.entry();
             let keepers = (&mut carrier.store, &mut carrier.tap);
             let batch = match &mut side.peer {
-                None => inlet.take(&mut side.queues, hands, keepers, now),
+                None => inlet.take(&mut side.queues, rx_scratch, keepers, now),
                 Some(peer) => {
-                    received += peer.forward(inlet, &mut side.queues, hands, now);
+                    received += peer.forward(inlet, &mut side.queues, rx_scratch, now);
                     entry = peer.entry;
                     peer.receive(keepers)
                 }

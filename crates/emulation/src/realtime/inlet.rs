@@ -104,11 +104,11 @@ impl PortInlet {
     pub(super) fn take<'h, T: FrameTap>(
         &mut self,
         queues: &mut [Box<dyn Queue>],
-        hands: &'h mut RxScratch,
+        rx_scratch: &'h mut RxScratch,
         (store, tap): (&mut EmulationStore, &mut T),
         now: Nanos,
     ) -> &'h [Burst] {
-        let RxScratch { ready, bursts } = hands;
+        let RxScratch { ready, bursts } = rx_scratch;
         let wire_bytes = self.count_ready(queues, ready);
         if wire_bytes == 0 {
             return &[];

@@ -118,7 +118,7 @@ impl PeerThread {
     /// # Errors
     /// The system's error, if this process has no descriptors left.
     pub(super) fn pair(batch_bytes: [usize; 2]) -> std::io::Result<[Self; 2]> {
-        let beds = [Arc::new(Parker::new()?), Arc::new(Parker::new()?)];
+        let parkers = [Arc::new(Parker::new()?), Arc::new(Parker::new()?)];
         let end = Arc::new(Termination::default());
         let [(up, from_left), (down, from_right)] = [0, 1].map(|i| channel(batch_bytes[i], i));
         let mut ends = [(up, from_right), (down, from_left)].into_iter();
@@ -129,8 +129,8 @@ impl PeerThread {
                 tx: sending,
                 rx: receiving,
                 index: me,
-                own_parker: beds[me].clone(),
-                peer_parker: beds[1 - me].clone(),
+                own_parker: parkers[me].clone(),
+                peer_parker: parkers[1 - me].clone(),
                 termination: end.clone(),
                 is_over: false,
                 waits_for_peer: false,
@@ -145,14 +145,14 @@ impl PeerThread {
         &mut self,
         inlet: &mut PortInlet,
         queues: &mut [Box<dyn Queue>],
-        hands: &mut RxScratch,
+        rx_scratch: &mut RxScratch,
         now: Nanos,
     ) -> usize {
         let sending = &mut self.tx;
         sending.reclaim();
         let batch = match sending.lacks_chunks() {
             true => &[],
-            false => inlet.take(queues, hands, (&mut sending.store, &mut ()), now),
+            false => inlet.take(queues, rx_scratch, (&mut sending.store, &mut ()), now),
         };
         let more = queues.iter_mut().any(|queue| queue.rings().rx.avail() > 0);
         if sending.pack(batch, more) {
@@ -253,7 +253,7 @@ fn channel(batch_bytes: usize, index: usize) -> (PeerTx, PeerRx) {
     let chunks = 2 * batch_chunks + SPARE_CHUNKS;
     let (there, from) = RingBuffer::new(chunks);
     let (home, back) = RingBuffer::new(chunks);
-    let hungry = Arc::new(SharedHint(AtomicBool::new(true)));
+    let starved = Arc::new(SharedHint(AtomicBool::new(true)));
     let sending = PeerTx {
         store: EmulationStore::new((chunks * CHUNK_BYTES) as u64),
         batch_chunks,
@@ -262,7 +262,7 @@ fn channel(batch_bytes: usize, index: usize) -> (PeerTx, PeerRx) {
         outgoing: there,
         returned: back,
         handed_over: PacketCounts::default(),
-        peer_is_starved: hungry.clone(),
+        peer_is_starved: starved.clone(),
     };
     let receiving = PeerRx {
         incoming: from,
@@ -272,7 +272,7 @@ fn channel(batch_bytes: usize, index: usize) -> (PeerTx, PeerRx) {
         bursts: Vec::new(),
         next: 0,
         taken_over: PacketCounts::default(),
-        is_starved: hungry,
+        is_starved: starved,
     };
     (sending, receiving)
 }

@@ -272,8 +272,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         self.total.packets += 1;
         self.total.bytes += u64::from(queued.entry.len);
         self.store.push(&mut flow.queue, queued);
-        if let Some(fattest) = &mut self.longest {
-            fattest.set(index, flow.queue.length());
+        if let Some(longest) = &mut self.longest {
+            longest.set(index, flow.queue.length());
         }
         if !flow.is_listed {
             flow.is_listed = true;
@@ -289,8 +289,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         let queued = self.store.pop(chain)?;
         self.total.packets -= 1;
         self.total.bytes -= u64::from(queued.entry.len);
-        if let Some(fattest) = &mut self.longest {
-            fattest.set(index, chain.length());
+        if let Some(longest) = &mut self.longest {
+            longest.set(index, chain.length());
         }
         Some(queued)
     }
