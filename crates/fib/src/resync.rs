@@ -89,7 +89,7 @@ impl DumpSet {
 
 /// After this many interrupted dumps of a table, a dump counts as complete. Otherwise, a table that
 /// changes all the time would prevent the start of the router. Such a dump removes nothing.
-const PATIENCE: u8 = 3;
+const MAX_INTERRUPTED_DUMPS: u8 = 3;
 
 /// The state of all dumps.
 #[derive(Debug)]
@@ -175,7 +175,7 @@ impl Resync {
             return DumpEnd::Complete;
         }
         *attempts = attempts.saturating_add(1);
-        if *attempts >= PATIENCE {
+        if *attempts >= MAX_INTERRUPTED_DUMPS {
             self.complete.insert(kind);
         }
         self.wanted.insert(kind);

@@ -160,11 +160,11 @@ pub(super) mod steps {
 
     /// Maximum number of comparisons, far more than any test needs. With it, an endless search
     /// fails instead of hanging.
-    const MOST: u64 = 1 << 28;
+    const MAX_COMPARISONS: u64 = 1 << 28;
 
     pub(in super::super) fn count() {
         STEPS.set(STEPS.get() + 1);
-        assert!(STEPS.get() < MOST, "a packet goes round");
+        assert!(STEPS.get() < MAX_COMPARISONS, "a packet goes round");
     }
 
     pub(in super::super) fn take() -> u64 {
