@@ -18,10 +18,10 @@ use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::mac::MacAddr;
 
 /// How long to observe a waiter: long enough to notice that it spins.
-const WHILE: Duration = Duration::from_millis(200);
-/// Maximum number of polls by a sleeping waiter that a few events wake during [`WHILE`]. A spinning
-/// waiter polls thousands of times in this time.
-const FEW: u32 = 60;
+const OBSERVATION_TIME: Duration = Duration::from_millis(200);
+/// Maximum number of polls by a sleeping waiter that a few events wake during [`OBSERVATION_TIME`].
+/// A spinning waiter polls thousands of times in this time.
+const MAX_POLLS_ASLEEP: u32 = 60;
 const STATION: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,14 +236,14 @@ impl WaitSet for Counted<'_> {
     }
 }
 
-/// Returns how often a waiter polls the port in [`WHILE`].
+/// Returns how often a waiter polls the port in [`OBSERVATION_TIME`].
 ///
 /// A signal may interrupt a wait even if the process ignores it: SIGCHLD, when a command that
 /// another test has started ends. The waiter then waits again.
 fn looks(port: &mut Port, interest: Interest) -> u32 {
     let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
     let mut counted = Counted(&mut *port.queues[0], interest, 0);
-    let end = Instant::now() + WHILE;
+    let end = Instant::now() + OBSERVATION_TIME;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         match waiter.wait(&mut counted, Some(left)).unwrap() {
@@ -278,7 +278,7 @@ fn what_is_sent_while_the_interface_is_down_waits_and_arrives_when_it_is_up() {
             port.rx_sync().unwrap();
             let stats = port.stats();
             assert_eq!((stats.in_flight, stats.drops().count()), (5, 0), "{:?}", lab.kind);
-            assert!(looks(&mut port, Interest::RX) < FEW, "{:?} spins", lab.kind);
+            assert!(looks(&mut port, Interest::RX) < MAX_POLLS_ASLEEP, "{:?} spins", lab.kind);
             lab.up();
             assert_eq!(lab.arriving(&mut port, &socket, 5), [10, 11, 12, 13, 14]);
             lab.exchange(&mut port, &socket, 20 + round);
@@ -301,7 +301,7 @@ fn room_in_a_ring_of_an_interface_that_is_down_is_waited_for_without_spinning() 
         port.tx_sync().unwrap();
         assert_eq!(port.stats().in_flight, 63);
         let spent = looks(&mut port, Interest::TX);
-        assert!(spent < FEW, "{:?} spins: {spent}", lab.kind);
+        assert!(spent < MAX_POLLS_ASLEEP, "{:?} spins: {spent}", lab.kind);
         lab.up();
         let mut waiter = Waiter::for_ports([&port], WaitStrategy::Sleep).unwrap();
         let mut wait = || waiter.wait_ports(&mut [&mut port], Interest::TX, Some(TIMEOUT)).unwrap();
@@ -323,7 +323,7 @@ fn an_interface_that_is_down_is_opened_and_starts_when_it_comes_up() {
         let mut port = lab.open();
         assert_eq!(port.info.mode.get("link"), Some("down"), "{:?}", lab.kind);
         lab.send(&mut port, 10..12);
-        assert!(looks(&mut port, Interest::RX) < FEW, "{:?} spins", lab.kind);
+        assert!(looks(&mut port, Interest::RX) < MAX_POLLS_ASLEEP, "{:?} spins", lab.kind);
         lab.up();
         assert_eq!(lab.arriving(&mut port, &socket, 2), [10, 11]);
         lab.exchange(&mut port, &socket, 1);
@@ -338,7 +338,7 @@ fn an_interface_that_is_removed_ends_the_port_whether_it_is_down_or_up() {
             let mut port = lab.open();
             if first_down {
                 lab.down();
-                assert!(looks(&mut port, Interest::RX) < FEW, "{:?} spins", lab.kind);
+                assert!(looks(&mut port, Interest::RX) < MAX_POLLS_ASLEEP, "{:?} spins", lab.kind);
             }
             lab.here.ip("link del va");
             let error = until_it_ends(&mut port);

@@ -15,11 +15,11 @@ use crate::{FinishedProgram, Namespace, Program, tree};
 pub const NOBODY: u32 = 65_534;
 
 /// Number of frames to send through a pipe. It is several times the number of slots in its rings.
-pub const MANY: u32 = 5000;
+pub const FRAMES_BEYOND_RING: u32 = 5000;
 
 /// Number of frames to send over an interface. It is less than the number of slots in its ring,
 /// because a full ring loses frames.
-pub const FEW: u32 = 500;
+pub const FRAMES_WITHIN_RING: u32 = 500;
 
 /// Mounts that are made in a sandbox are visible only in it, and disappear with the last program
 /// that runs in it.

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use rustix::process::Signal;
-use slipring_test_support::sandbox::{FEW, output};
+use slipring_test_support::sandbox::{FRAMES_WITHIN_RING, output};
 use slipring_test_support::{Program, Sandbox};
 
 use crate::SLIPRING;
@@ -32,11 +32,11 @@ fn an_interface_whose_driver_gives_no_queue_while_it_is_down_starts_when_it_come
     let daemon = Program::launch(&site.inside, command);
     daemon.wait_for_text("transport=fuse");
     site.inside.ip("link set e0 down");
-    let receiver = site.client(&format!("receive e0 {FEW}"));
+    let receiver = site.client(&format!("receive e0 {FRAMES_WITHIN_RING}"));
     receiver.wait_for_text("bound");
     site.inside.ip("link set e0 up");
     site.inside.wait_for_carrier("e1");
-    site.client(&format!("send e1 {FEW}")).finish().well();
+    site.client(&format!("send e1 {FRAMES_WITHIN_RING}")).finish().well();
     assert_eq!(output(receiver.finish()), "bound\nreceived");
     daemon.stop(Signal::TERM).well();
     site.is_clean();

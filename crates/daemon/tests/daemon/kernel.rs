@@ -5,14 +5,14 @@ use clap::ArgMatches;
 use slipring_cli::{Failure, Job, Verb};
 use slipring_datapath::captured_run::run_captured;
 use slipring_port::{DropCause, OpenError, Port, forward};
-use slipring_test_support::sandbox::FEW;
+use slipring_test_support::sandbox::FRAMES_WITHIN_RING;
 use slipring_test_support::{Sandbox, eventually};
 
 use crate::SLIPRING;
 use crate::numbered;
 
 /// A number of frames that is several times the number of slots in a pipe's rings.
-const MANY: u64 = 5000;
+const FRAMES_BEYOND_RING: u64 = 5000;
 
 /// Returns `kernel:NAME` for the device of the test's own daemon.
 fn named(site: &Sandbox, name: &str) -> String {
@@ -46,8 +46,8 @@ fn both_ends_of_a_pipe_count_every_frame_and_get_every_slot_back() {
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
     assert_eq!((a.info.kind, a.info.mode.get("mode")), ("kernel", Some("netmap")));
-    pass(&mut a, &mut b, MANY);
-    pass(&mut b, &mut a, MANY);
+    pass(&mut a, &mut b, FRAMES_BEYOND_RING);
+    pass(&mut b, &mut a, FRAMES_BEYOND_RING);
     for port in [&mut a, &mut b] {
         // One more sync returns the slots of the frames that were just read.
         port.rx_sync().unwrap();
@@ -55,8 +55,8 @@ fn both_ends_of_a_pipe_count_every_frame_and_get_every_slot_back() {
     for port in [&mut a, &mut b] {
         port.tx_sync().unwrap();
         let stats = port.stats();
-        assert_eq!((stats.tx.packets, stats.rx.packets), (MANY, MANY));
-        assert_eq!((stats.tx.bytes, stats.in_flight), (64 * MANY, 0));
+        assert_eq!((stats.tx.packets, stats.rx.packets), (FRAMES_BEYOND_RING, FRAMES_BEYOND_RING));
+        assert_eq!((stats.tx.bytes, stats.in_flight), (64 * FRAMES_BEYOND_RING, 0));
         assert!(DropCause::ALL.iter().all(|cause| stats.dropped(*cause) == 0));
     }
 }
@@ -67,12 +67,12 @@ fn a_program_written_for_netmap_is_at_the_other_end() {
     let _daemon = site.daemon("");
     let mut port = open(&site, "x}1");
     let mut null = slipring_core::open("null:").unwrap();
-    let sender = site.client(&format!("send x{{1 {FEW}"));
+    let sender = site.client(&format!("send x{{1 {FRAMES_WITHIN_RING}"));
     eventually("what it sends", || {
         forward(&mut port, &mut null, u32::MAX).unwrap();
-        (null.stats().tx.packets == u64::from(FEW)).then_some(())
+        (null.stats().tx.packets == u64::from(FRAMES_WITHIN_RING)).then_some(())
     });
-    assert_eq!(port.stats().rx.packets, u64::from(FEW));
+    assert_eq!(port.stats().rx.packets, u64::from(FRAMES_WITHIN_RING));
     port.rx_sync().unwrap();
     sender.finish().well();
 }

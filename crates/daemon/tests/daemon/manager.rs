@@ -153,14 +153,14 @@ fn the_units_are_what_systemd_takes() {
 fn the_service_is_exposed_no_more_than_a_daemon_that_mounts_has_to_be() {
     // The maximum exposure level of `systemd-analyze security` is 5.5. The flag takes ten times
     // this level.
-    const MOST: &str = "--threshold=55";
+    const MAX_EXPOSURE_FLAG: &str = "--threshold=55";
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
     let dir = tempfile::tempdir().unwrap();
     let text = fs::read_to_string(units.join("slipringd.service")).unwrap();
     let unit = dir.path().join("slipringd.service");
     fs::write(&unit, text.replace("@BIN@/slipring", SLIPRING)).unwrap();
     let judged = Command::new("systemd-analyze")
-        .args(["security", "--offline=true", MOST])
+        .args(["security", "--offline=true", MAX_EXPOSURE_FLAG])
         .arg(&unit)
         .output();
     let Ok(judged) = judged else {

@@ -12,14 +12,14 @@ use slipring_port::{
     DropCause, Interest, OpenError, OpenOptions, Port, Queue, WaitStrategy, Waiter, native,
 };
 use slipring_test_support::frames::Xorshift;
-use slipring_test_support::sandbox::{FEW, NOBODY};
+use slipring_test_support::sandbox::{FRAMES_WITHIN_RING, NOBODY};
 use slipring_test_support::{Sandbox, TIMEOUT, eventually};
 
 use crate::SLIPRING;
 use crate::numbered;
 
 /// A number of frames that is several times the number of slots in a pipe's rings.
-const MANY: u64 = 5000;
+const FRAMES_BEYOND_RING: u64 = 5000;
 
 fn door(site: &Sandbox) -> PathBuf {
     native::socket_path(&site.run_dir())
@@ -66,12 +66,12 @@ fn asleep(mut port: Port, sends: bool) -> thread::JoinHandle<Port> {
         )
         .unwrap();
         let (mut done, mut scratch) = (0, Vec::new());
-        while done < MANY {
+        while done < FRAMES_BEYOND_RING {
             match sends {
-                true => fill(&mut port, &mut done, MANY),
+                true => fill(&mut port, &mut done, FRAMES_BEYOND_RING),
                 false => check(&mut port, &mut done, &mut scratch),
             }
-            if done < MANY {
+            if done < FRAMES_BEYOND_RING {
                 let wish = if sends { Interest::TX } else { Interest::RX };
                 waiter.wait_ports(&mut [&mut port], wish, Some(TIMEOUT)).unwrap();
             }
@@ -88,13 +88,16 @@ fn both_ends_pass_every_frame_and_get_every_slot_back() {
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
     assert_eq!((a.info.kind, a.info.mode.get("mode")), ("native", Some("swap")));
-    pass(&mut a, &mut b, MANY);
-    pass(&mut b, &mut a, MANY);
+    pass(&mut a, &mut b, FRAMES_BEYOND_RING);
+    pass(&mut b, &mut a, FRAMES_BEYOND_RING);
     for port in [&mut a, &mut b] {
         port.rx_sync().unwrap();
         let stats = port.stats();
-        assert_eq!((stats.tx.packets, stats.rx.packets), (MANY, MANY));
-        assert_eq!((stats.tx.bytes, stats.rx.bytes), (60 * MANY, 60 * MANY));
+        assert_eq!((stats.tx.packets, stats.rx.packets), (FRAMES_BEYOND_RING, FRAMES_BEYOND_RING));
+        assert_eq!(
+            (stats.tx.bytes, stats.rx.bytes),
+            (60 * FRAMES_BEYOND_RING, 60 * FRAMES_BEYOND_RING)
+        );
         assert!(DropCause::ALL.iter().all(|cause| stats.dropped(*cause) == 0));
     }
     a.tx_sync().unwrap();
@@ -108,14 +111,14 @@ fn ends_that_sleep_wake_each_other() {
     let receiver = asleep(open(&site, "x}1"), false);
     let sender = asleep(open(&site, "x{1"), true);
     sender.join().unwrap();
-    assert_eq!(receiver.join().unwrap().stats().rx.packets, MANY);
+    assert_eq!(receiver.join().unwrap().stats().rx.packets, FRAMES_BEYOND_RING);
 }
 
 #[test]
 fn an_unmodified_program_at_the_other_end_sleeps_and_is_woken() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
-    let receiver = site.client(&format!("receive x}}1 {MANY}"));
+    let receiver = site.client(&format!("receive x}}1 {FRAMES_BEYOND_RING}"));
     receiver.wait_for_text("bound");
     let sender = asleep(open(&site, "x{1"), true);
     receiver.wait_for_text("received");
@@ -123,8 +126,8 @@ fn an_unmodified_program_at_the_other_end_sleeps_and_is_woken() {
     receiver.finish().well();
     // Now the other direction.
     let receiver = asleep(open(&site, "x{1"), false);
-    site.client(&format!("send x}}1 {MANY}")).finish().well();
-    assert_eq!(receiver.join().unwrap().stats().rx.packets, MANY);
+    site.client(&format!("send x}}1 {FRAMES_BEYOND_RING}")).finish().well();
+    assert_eq!(receiver.join().unwrap().stats().rx.packets, FRAMES_BEYOND_RING);
 }
 
 #[test]
@@ -147,7 +150,7 @@ fn a_monitor_sees_what_passes_and_then_the_ends_sync_themselves_again() {
     assert_eq!(seen, 150, "what had passed before is not seen");
     assert_eq!((a.stats().tx.packets, b.stats().rx.packets), (110, 110));
     drop(monitor);
-    pass(&mut a, &mut b, MANY);
+    pass(&mut a, &mut b, FRAMES_BEYOND_RING);
 }
 
 #[test]
@@ -165,12 +168,12 @@ fn what_an_end_has_sent_waits_for_one_that_is_opened_again() {
     let _daemon = site.daemon("");
     let (mut a, b) = (open(&site, "x{1"), open(&site, "x}1"));
     let mut sent = 0;
-    fill(&mut a, &mut sent, FEW.into());
+    fill(&mut a, &mut sent, FRAMES_WITHIN_RING.into());
     drop(b);
     let mut b = eventually("the end to be free", || try_open(&site, "x}1").ok());
     let (mut seen, mut scratch) = (0, Vec::new());
     check(&mut b, &mut seen, &mut scratch);
-    assert_eq!(seen, u64::from(FEW));
+    assert_eq!(seen, u64::from(FRAMES_WITHIN_RING));
 }
 
 #[test]

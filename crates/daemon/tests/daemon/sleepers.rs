@@ -12,9 +12,9 @@ use crate::SLIPRING;
 use crate::native::{check, fill, open};
 
 /// A number of frames that the ring of one end cannot hold.
-const MANY: u64 = 5000;
+const FRAMES_BEYOND_RING: u64 = 5000;
 /// A number of frames that can be sent at once.
-const FEW: u64 = 500;
+const FRAMES_WITHIN_RING: u64 = 500;
 
 /// Waits until a program is blocked in `poll`.
 fn wait_for_sleep(program: &Program) {
@@ -74,11 +74,11 @@ fn until(port: &mut Port, wish: Interest, mut is_done: impl FnMut(&mut Port) -> 
 fn a_program_asleep_for_frames_is_woken_by_a_sender_that_comes_later_by_the_native_door() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
-    let sleeper = site.client(&format!("receive x}}1 {FEW}"));
+    let sleeper = site.client(&format!("receive x}}1 {FRAMES_WITHIN_RING}"));
     sleeper.wait_for_text("bound");
     wait_for_sleep(&sleeper);
     let mut sender = open(&site, "x{1");
-    send(&mut sender, &mut 0, FEW);
+    send(&mut sender, &mut 0, FRAMES_WITHIN_RING);
     assert_eq!(output(sleeper.finish()), "bound\nreceived");
 }
 
@@ -86,10 +86,10 @@ fn a_program_asleep_for_frames_is_woken_by_a_sender_that_comes_later_by_the_nati
 fn a_program_asleep_for_room_is_woken_by_a_reader_that_comes_later_by_the_native_door() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
     let _daemon = site.daemon("");
-    let sleeper = site.client(&format!("send x{{1 {MANY}"));
+    let sleeper = site.client(&format!("send x{{1 {FRAMES_BEYOND_RING}"));
     wait_for_sleep(&sleeper);
     let mut reader = open(&site, "x}1");
-    read(&mut reader, MANY);
+    read(&mut reader, FRAMES_BEYOND_RING);
     assert_eq!(output(sleeper.finish()), "sent");
 }
 
@@ -115,7 +115,7 @@ fn round(site: &Sandbox, number: u32, random: u64) {
         (format!("s{number}"), random.is_multiple_of(2), random.is_multiple_of(3));
     let (verb, own, other) = if sends { ("send", "{", "}") } else { ("receive", "}", "{") };
     let other = format!("{name}{other}1");
-    let sleeper = site.client(&format!("{verb} {name}{own}1 {MANY}"));
+    let sleeper = site.client(&format!("{verb} {name}{own}1 {FRAMES_BEYOND_RING}"));
     // The other program is started before the sleeper exists, while the sleeper falls asleep, or
     // long after that.
     let pause = Instant::now() + Duration::from_micros((random >> 8) % 4000);
@@ -128,15 +128,15 @@ fn round(site: &Sandbox, number: u32, random: u64) {
         if !sends {
             // If no other program has the pipe open, frames in it are lost together with the pipe.
             sleeper.wait_for_text("bound");
-            fill(&mut first, &mut sent, MANY);
+            fill(&mut first, &mut sent, FRAMES_BEYOND_RING);
         }
         drop(first);
     }
     let mut port = eventually("the end to be free", || crate::native::try_open(site, &other).ok());
     if sends {
-        read(&mut port, MANY);
+        read(&mut port, FRAMES_BEYOND_RING);
     } else {
-        send(&mut port, &mut sent, MANY);
+        send(&mut port, &mut sent, FRAMES_BEYOND_RING);
     }
     let ended = output(sleeper.finish());
     assert!(ended.ends_with(if sends { "sent" } else { "received" }), "{ended}");

@@ -59,14 +59,14 @@ pub(super) fn tasks(
     let keeps_frames = kinds::only_reads_tx(&port.info);
     let split = split(plan, &port.info, &material)?;
     let options = SendOptions { split, ..plan.send_options };
-    let hands = distribute(port.queues, plan.threads);
+    let queues_per_thread = distribute(port.queues, plan.threads);
     let start = now() + START_DELAY_NS;
     let mut setup = GenSetup { plan, stats, options, start, mac, keeps_frames };
     let mut tasks = match plan.function {
-        GenFunction::Tx | GenFunction::TxSeq => setup.senders(hands, material)?,
-        GenFunction::Rx | GenFunction::RxSeq => setup.receivers(hands),
-        GenFunction::Ping => setup.pingers(hands, material)?,
-        GenFunction::Pong => setup.pongers(hands),
+        GenFunction::Tx | GenFunction::TxSeq => setup.senders(queues_per_thread, material)?,
+        GenFunction::Rx | GenFunction::RxSeq => setup.receivers(queues_per_thread),
+        GenFunction::Ping => setup.pingers(queues_per_thread, material)?,
+        GenFunction::Pong => setup.pongers(queues_per_thread),
     };
     if let Some(sink) = sink {
         check_direction(&sink.info, Interest::RX)?;
@@ -80,11 +80,11 @@ pub(super) fn tasks(
 /// Distributes the queues: thread `i` gets the queues `i`, `i + threads`, and so on, and sends on
 /// the first of them.
 fn distribute(queues: Vec<Box<dyn Queue>>, threads: u16) -> Vec<Vec<Box<dyn Queue>>> {
-    let mut hands: Vec<_> = (0..threads).map(|_| Vec::new()).collect();
+    let mut queues_per_thread: Vec<_> = (0..threads).map(|_| Vec::new()).collect();
     for (i, queue) in queues.into_iter().enumerate() {
-        hands[i % usize::from(threads)].push(queue);
+        queues_per_thread[i % usize::from(threads)].push(queue);
     }
-    hands
+    queues_per_thread
 }
 
 struct GenSetup<'s> {
@@ -104,24 +104,26 @@ type QueuesPerThread = Vec<ThreadQueues>;
 impl GenSetup<'_> {
     fn senders(
         &mut self,
-        hands: QueuesPerThread,
+        queues_per_thread: QueuesPerThread,
         material: FrameContent,
     ) -> Result<Vec<WorkerTask>, Failure> {
         let mut tasks = Vec::new();
-        for (i, hand) in hands.into_iter().enumerate() {
+        for (i, queues) in queues_per_thread.into_iter().enumerate() {
             let i = i as u16;
             let task = match &material {
                 FrameContent::Pattern(pattern) if self.may_patch(pattern) => {
                     let slots = self.plan.opening.options.slots;
-                    self.sender(i, hand, PatchedFrames::new(self.generator(pattern, i)?, slots))
+                    self.sender(i, queues, PatchedFrames::new(self.generator(pattern, i)?, slots))
                 }
-                FrameContent::Pattern(pattern) => self.sender(i, hand, self.generator(pattern, i)?),
-                FrameContent::Unwritten(len) => self.sender(i, hand, BlankFrames(*len)),
+                FrameContent::Pattern(pattern) => {
+                    self.sender(i, queues, self.generator(pattern, i)?)
+                }
+                FrameContent::Unwritten(len) => self.sender(i, queues, BlankFrames(*len)),
                 FrameContent::Recorded { recording, timeline, timed } => {
                     let share = (i.into(), self.plan.threads.into());
                     self.sender(
                         i,
-                        hand,
+                        queues,
                         RecordingReplay::new(recording.clone(), timeline.clone(), *timed, share),
                     )
                 }
@@ -136,25 +138,25 @@ impl GenSetup<'_> {
     fn sender<S: GenSource + 'static>(
         &mut self,
         i: u16,
-        hand: ThreadQueues,
+        queues: ThreadQueues,
         source: S,
     ) -> WorkerTask {
         match self.plan.header() {
-            0 => self.sender_of(i, hand, source),
-            header => self.sender_of(i, hand, HeaderSource::new(source, header)),
+            0 => self.sender_of(i, queues, source),
+            header => self.sender_of(i, queues, HeaderSource::new(source, header)),
         }
     }
 
     fn sender_of<S: GenSource + 'static>(
         &mut self,
         i: u16,
-        hand: ThreadQueues,
+        queues: ThreadQueues,
         source: S,
     ) -> WorkerTask {
-        let mut hand = hand.into_iter();
-        let queue = hand.next().expect("there are as many queues as threads");
+        let mut queues = queues.into_iter();
+        let queue = queues.next().expect("there are as many queues as threads");
         // The thread sends on its first queue only, but keeps its other queues open until it ends.
-        let unused: Vec<_> = hand.collect();
+        let unused: Vec<_> = queues.collect();
         let sender = GenSender {
             schedule: self.schedule(i, source.next_len().unwrap_or(0)),
             remaining: self.share(i),
@@ -170,14 +172,14 @@ impl GenSetup<'_> {
         })
     }
 
-    fn receivers(&mut self, hands: QueuesPerThread) -> Vec<WorkerTask> {
+    fn receivers(&mut self, queues_per_thread: QueuesPerThread) -> Vec<WorkerTask> {
         let budget = PacketBudget::new(self.plan.packets);
-        let receiver = |hand| {
+        let receiver = |queues| {
             let until =
                 if self.plan.exit_when_idle { ReceiveUntil::Idle } else { ReceiveUntil::Ended };
-            self.receiver(hand, budget.clone(), until, self.plan.function.verify())
+            self.receiver(queues, budget.clone(), until, self.plan.function.verify())
         };
-        hands.into_iter().map(receiver).collect()
+        queues_per_thread.into_iter().map(receiver).collect()
     }
 
     /// Creates the receiver at the other end of the path. It ends after the senders.
@@ -206,19 +208,19 @@ impl GenSetup<'_> {
 
     fn pingers(
         &mut self,
-        hands: QueuesPerThread,
+        queues_per_thread: QueuesPerThread,
         material: FrameContent,
     ) -> Result<Vec<WorkerTask>, Failure> {
         let FrameContent::Pattern(pattern) = material else {
             unreachable!("the plan lets ping make its own frames");
         };
         let mut tasks = Vec::new();
-        for (i, hand) in hands.into_iter().enumerate() {
+        for (i, queues) in queues_per_thread.into_iter().enumerate() {
             let i = i as u16;
             let source = self.generator(&pattern, i)?;
             tasks.push(match self.plan.header() {
-                0 => self.pinger(i, hand, source),
-                header => self.pinger(i, hand, HeaderSource::new(source, header)),
+                0 => self.pinger(i, queues, source),
+                header => self.pinger(i, queues, HeaderSource::new(source, header)),
             });
         }
         Ok(tasks)
@@ -227,11 +229,11 @@ impl GenSetup<'_> {
     fn pinger<S: GenSource + 'static>(
         &mut self,
         i: u16,
-        hand: ThreadQueues,
+        queues: ThreadQueues,
         source: S,
     ) -> WorkerTask {
         let pinger = Pinger {
-            queues: RxQueues::new(hand, self.options.burst.max(64), self.plan.header()),
+            queues: RxQueues::new(queues, self.options.burst.max(64), self.plan.header()),
             schedule: self.schedule(i, source.next_len().unwrap_or(0)),
             options: self.options,
             remaining: self.share(i),
@@ -243,12 +245,12 @@ impl GenSetup<'_> {
         Box::new(move |stop| pinger.run(stop))
     }
 
-    fn pongers(&mut self, hands: QueuesPerThread) -> Vec<WorkerTask> {
+    fn pongers(&mut self, queues_per_thread: QueuesPerThread) -> Vec<WorkerTask> {
         let budget = PacketBudget::new(self.plan.packets);
-        let ponger = |hand: ThreadQueues| -> WorkerTask {
+        let ponger = |queues: ThreadQueues| -> WorkerTask {
             let ponger = Ponger {
-                interests: vec![Interest::RX; hand.len()],
-                queues: hand,
+                interests: vec![Interest::RX; queues.len()],
+                queues,
                 // At least 64, so that an answer usually leaves in the batch in which its request
                 // arrived.
                 burst: self.options.burst.max(64),
@@ -261,7 +263,7 @@ impl GenSetup<'_> {
             };
             Box::new(move |stop| ponger.run(stop))
         };
-        hands.into_iter().map(ponger).collect()
+        queues_per_thread.into_iter().map(ponger).collect()
     }
 
     fn generator(&self, pattern: &TrafficPattern, i: u16) -> Result<Generator, Failure> {

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 use slipring_test_support::Sandbox;
-use slipring_test_support::sandbox::{MANY, output};
+use slipring_test_support::sandbox::{FRAMES_BEYOND_RING, output};
 
 use crate::SLIPRING;
 
@@ -47,7 +47,7 @@ fn one_run_directory_has_one_daemon() {
     assert!(output.starts_with("error[SR0303]: another slipringd serves "), "{output}");
     assert!(output.contains("cause: ") && output.contains("help: stop that one"), "{output}");
     assert_eq!(site.mounts(), 1);
-    site.exchange("x{1", "x}1", MANY);
+    site.exchange("x{1", "x}1", FRAMES_BEYOND_RING);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn the_next_one_clears_away_what_a_killed_one_left() {
     let daemon = site.daemon(&words);
     assert_eq!(daemon.so_far().stderr, "");
     assert_eq!(site.mounts(), 1);
-    site.exchange("x{1", "x}1", MANY);
+    site.exchange("x{1", "x}1", FRAMES_BEYOND_RING);
     daemon.stop(Signal::TERM).well();
     site.is_clean();
     assert!(fs::symlink_metadata(link).is_err());
@@ -156,7 +156,7 @@ fn hostile_copies_of_its_mount_keep_no_daemon_from_ending() {
         let error = fs::metadata(copy).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NOTCONN.raw_os_error()));
         let next = site.daemon(words);
-        site.exchange("x{1", "x}1", MANY);
+        site.exchange("x{1", "x}1", FRAMES_BEYOND_RING);
         next.stop(Signal::TERM).well();
         for mut copy in copies {
             copy.kill().unwrap();

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use rustix::process::Signal;
-use slipring_test_support::sandbox::{FEW, output};
+use slipring_test_support::sandbox::{FRAMES_WITHIN_RING, output};
 use slipring_test_support::{Program, Sandbox};
 
 use crate::support::SLIPRING;
@@ -31,11 +31,11 @@ fn kipfw_between_two_switches_passes_what_programs_on_the_device_send() {
     let kipfw =
         firewall(&site, "kipfw", &format!("kernel:valeA:f@{device} kernel:valeB:f@{device}"));
     kipfw.wait_for_text("Ready to go");
-    site.exchange("valeA:s", "valeB:d", FEW);
-    assert!(accepted(&site) >= u64::from(FEW), "the last rule accepts");
+    site.exchange("valeA:s", "valeB:d", FRAMES_WITHIN_RING);
+    assert!(accepted(&site) >= u64::from(FRAMES_WITHIN_RING), "the last rule accepts");
     assert_eq!(output(firewall(&site, "ipfw", "zero").finish()), "Accounting cleared.");
     assert_eq!(accepted(&site), 0);
-    site.exchange("valeA:s", "valeB:d", FEW);
-    assert!(accepted(&site) >= u64::from(FEW));
+    site.exchange("valeA:s", "valeB:d", FRAMES_WITHIN_RING);
+    assert!(accepted(&site) >= u64::from(FRAMES_WITHIN_RING));
     kipfw.stop(Signal::INT).well();
 }

@@ -19,7 +19,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use slipring_test_support::sandbox::{FEW, MANY, NOBODY};
+use slipring_test_support::sandbox::{FRAMES_BEYOND_RING, FRAMES_WITHIN_RING, NOBODY};
 use slipring_test_support::{Namespace, Program, Sandbox, skip};
 
 use support::SLIPRING;
@@ -32,8 +32,8 @@ fn two_programs_exchange_frames_as_soon_as_the_mode_line_is_there() {
     let device = site.run_dir().join("fuse/netmap").display().to_string();
     assert!(line.starts_with(&format!("# slipringd {device} transport=fuse ")), "{line}");
     assert!(line.contains(" memory=passthrough ") && line.ends_with(" nics=root\n"), "{line}");
-    site.exchange("x{1", "x}1", MANY);
-    site.exchange("x}1", "x{1", MANY);
+    site.exchange("x{1", "x}1", FRAMES_BEYOND_RING);
+    site.exchange("x}1", "x{1", FRAMES_BEYOND_RING);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn calls_come_by_io_uring_where_the_kernel_has_that_and_nothing_is_kept_for_rest
         let daemon = site.daemon(words);
         assert!(daemon.so_far().stdout.contains(transport), "{words}: {:?}", daemon.so_far());
         assert_eq!(uring_parameter().as_ref(), Some(&before), "{words}");
-        site.exchange("x{1", "x}1", FEW);
+        site.exchange("x{1", "x}1", FRAMES_WITHIN_RING);
         let ended = daemon.stop(Signal::TERM);
         assert!(!ended.stderr.contains("io_uring"), "{words}: what goes without saying: {ended:?}");
     }
@@ -92,7 +92,7 @@ fn calls_come_by_io_uring_where_that_is_asked_for() {
     let daemon = site.daemon("--uring on");
     assert!(daemon.so_far().stdout.contains(" transport=fuse-uring "));
     assert_eq!(uring_parameter().as_ref(), Some(&before));
-    site.exchange("x{1", "x}1", MANY);
+    site.exchange("x{1", "x}1", FRAMES_BEYOND_RING);
     let ended = daemon.stop(Signal::TERM);
     let message = ended.stderr.contains("enabled for the start of this device only");
     assert_eq!(message, before.starts_with('N'), "{ended:?}");

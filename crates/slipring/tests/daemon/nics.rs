@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use rustix::process::Signal;
-use slipring_test_support::sandbox::{FEW, client, output};
+use slipring_test_support::sandbox::{FRAMES_WITHIN_RING, client, output};
 use slipring_test_support::{Namespace, Program, Sandbox};
 
 use crate::support::SLIPRING;
@@ -12,8 +12,8 @@ use crate::support::SLIPRING;
 fn frames_cross_a_cable_between_two_interfaces() {
     let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let daemon = site.daemon("");
-    site.exchange("e0", "e1", FEW);
-    site.exchange("e1", "e0", FEW);
+    site.exchange("e0", "e1", FRAMES_WITHIN_RING);
+    site.exchange("e1", "e0", FRAMES_WITHIN_RING);
     daemon.stop(Signal::TERM).well();
     let left = site.inside.ip("-d link show");
     assert!(!left.contains("xdp") && !left.contains("PROMISC"), "{left}");
@@ -46,13 +46,14 @@ fn an_interface_is_one_of_the_program_s_own_namespace() {
     let daemon = site.daemon("");
     assert_eq!(site.bind("there"), "ENXIO");
     // A program in another namespace that sees the daemon's files.
-    let inner = client(&site.run_dir().join("netmap"), &format!("receive there {FEW}"));
+    let inner =
+        client(&site.run_dir().join("netmap"), &format!("receive there {FRAMES_WITHIN_RING}"));
     let mut outer = Command::new("nsenter");
     outer.arg(format!("--mount=/proc/{}/ns/mnt", daemon.pid()));
     outer.arg(inner.get_program()).args(inner.get_args());
     let receiver = Program::launch(&other, outer);
     receiver.wait_for_text("bound");
-    site.client(&format!("send here {FEW}")).finish().well();
+    site.client(&format!("send here {FRAMES_WITHIN_RING}")).finish().well();
     assert_eq!(output(receiver.finish()), "bound\nreceived");
 }
 

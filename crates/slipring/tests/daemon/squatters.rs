@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::fs::Uid;
 use rustix::process::Signal;
-use slipring_test_support::sandbox::{MANY, NOBODY};
+use slipring_test_support::sandbox::{FRAMES_BEYOND_RING, NOBODY};
 use slipring_test_support::{Sandbox, skip};
 
 use crate::support::SLIPRING;
@@ -100,7 +100,7 @@ fn hostile_locks_neither_end_nor_block_the_service() {
     on_lock.wait().unwrap();
     let mut on_dir = squat_lock(&site, &site.run_dir());
     assert!(has_lock(&mut on_dir), "whoever may read a directory may lock it");
-    site.exchange("x{1", "x}1", MANY);
+    site.exchange("x{1", "x}1", FRAMES_BEYOND_RING);
     assert!(site.ask("daemon ctl hello").well().stdout.contains("slipringd"));
     daemon.stop(Signal::TERM).well();
     let daemon = site.daemon("");

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use serde_json::Value;
-use slipring_test_support::sandbox::{FEW, output};
+use slipring_test_support::sandbox::{FRAMES_WITHIN_RING, output};
 use slipring_test_support::{FinishedProgram, Program, Sandbox};
 
 use crate::support::SLIPRING;
@@ -26,13 +26,13 @@ fn vale_as(site: &Sandbox, name: &str, words: &str) -> FinishedProgram {
 fn frames_pass_a_switch_and_the_cable_of_an_interface_in_it() {
     let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
-    site.exchange("vale0:a", "vale0:b", FEW);
+    site.exchange("vale0:a", "vale0:b", FRAMES_WITHIN_RING);
     assert_eq!(output(vale(&site, "-a vale0:e0")), "port_index: 0");
-    site.exchange("vale0:a", "e1", FEW);
-    site.exchange("e1", "vale0:a", FEW);
+    site.exchange("vale0:a", "e1", FRAMES_WITHIN_RING);
+    site.exchange("e1", "vale0:a", FRAMES_WITHIN_RING);
     assert_eq!(site.bind("e0"), "EBUSY");
     assert_eq!(output(vale(&site, "-p vale0:e0")), "");
-    site.exchange("e1", "vale0:a", FEW);
+    site.exchange("e1", "vale0:a", FRAMES_WITHIN_RING);
     assert_eq!(vale(&site, "-d vale0:e0").code(), 3);
     assert_eq!(output(vale(&site, "-P vale0:e0")), "");
     assert_eq!(output(vale(&site, "-d vale0:e0")), "port_index: 0");
@@ -109,7 +109,7 @@ fn counters_and_addresses_are_shown_and_settings_changed() {
     for words in ["-n a", "-a vale0:a", "-n b", "-a vale0:b"] {
         vale(&site, words).well();
     }
-    site.client(&format!("send vale0:a {FEW}")).finish().well();
+    site.client(&format!("send vale0:a {FRAMES_WITHIN_RING}")).finish().well();
     let shown = output(vale(&site, "--show vale0"));
     assert!(shown.starts_with("vale0: 2 ports, 1 addresses\n"), "{shown}");
     assert!(shown.contains("02:00:00:00:00:01 at vale0:a"), "{shown}");
@@ -117,7 +117,7 @@ fn counters_and_addresses_are_shown_and_settings_changed() {
     let ports = &shown["switches"][0]["ports"];
     assert_eq!(
         (&ports[0]["tx"]["packets"], &ports[1]["rx"]["packets"]),
-        (&FEW.into(), &FEW.into())
+        (&FRAMES_WITHIN_RING.into(), &FRAMES_WITHIN_RING.into())
     );
     let nothing = vale(&site, "--show vale7");
     assert_eq!(nothing.code(), 3);
@@ -125,9 +125,9 @@ fn counters_and_addresses_are_shown_and_settings_changed() {
     assert_eq!(output(vale(&site, "--flush vale0")), "1 addresses forgotten");
     assert_eq!(output(vale(&site, "--set vale0:a isolated=on")), "");
     assert_eq!(output(vale(&site, "--set vale0:b isolated=on")), "");
-    site.client(&format!("send vale0:a {FEW}")).finish().well();
+    site.client(&format!("send vale0:a {FRAMES_WITHIN_RING}")).finish().well();
     let shown: Value = serde_json::from_str(&output(vale(&site, "--show --json"))).unwrap();
-    assert_eq!(shown["switches"][0]["ports"][0]["drops"]["no_destination"], FEW);
+    assert_eq!(shown["switches"][0]["ports"][0]["drops"]["no_destination"], FRAMES_WITHIN_RING);
     let wrong = vale(&site, "--set vale0:x isolated=on");
     assert!(wrong.stderr.contains("there is no port vale0:x"), "{wrong:?}");
 }
@@ -138,8 +138,8 @@ fn a_monitor_listens_to_a_program_that_runs() {
     let _daemon = site.daemon("");
     let keep = site.client("hold x{1");
     keep.wait_for_text("bound");
-    let monitor = site.client(&format!("receive x{{1 {FEW} 0x100"));
+    let monitor = site.client(&format!("receive x{{1 {FRAMES_WITHIN_RING} 0x100"));
     monitor.wait_for_text("bound");
-    site.exchange("x{1", "x}1", FEW);
+    site.exchange("x{1", "x}1", FRAMES_WITHIN_RING);
     assert_eq!(output(monitor.finish()), "bound\nreceived");
 }

@@ -13,9 +13,9 @@ use slipring_test_support::{Lab, LabPort, Program, installed, skip};
 use crate::support::SLIPRING;
 
 /// The limit for every service except the daemon: 4.0 in systemd's rating.
-const MOST: &str = "--threshold=40";
+const MAX_EXPOSURE_FLAG: &str = "--threshold=40";
 /// The limit for the daemon, which mounts file systems: 5.5.
-const MOST_OF_DAEMON: &str = "--threshold=55";
+const MAX_DAEMON_EXPOSURE_FLAG: &str = "--threshold=55";
 
 /// Maximum time to wait for the next action of a service.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -49,9 +49,10 @@ fn every_service_is_exposed_as_little_as_is_promised() {
     let dir = tempfile::tempdir().unwrap();
     for unit in copies(dir.path()) {
         let is_daemon = unit.ends_with("slipringd.service");
-        let most = if is_daemon { MOST_OF_DAEMON } else { MOST };
+        let threshold = if is_daemon { MAX_DAEMON_EXPOSURE_FLAG } else { MAX_EXPOSURE_FLAG };
         let mut command = Command::new("systemd-analyze");
-        let Ok(judged) = command.args(["security", "--offline=true", most]).arg(&unit).output()
+        let Ok(judged) =
+            command.args(["security", "--offline=true", threshold]).arg(&unit).output()
         else {
             return skip!("systemd-analyze is not here to judge the units");
         };

@@ -11,7 +11,7 @@ use slipring_test_support::{Lab, Program, eventually, installed};
 /// The web element identifier of WebDriver, which is the JSON key of each element's reference.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 /// Maximum time that chromedriver may take for one command.
-const PATIENCE: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A browser in the middle of a lab. On drop, it ends with all its processes.
 pub(crate) struct Browser<'l> {
@@ -158,7 +158,7 @@ impl<'l> Browser<'l> {
 /// Sends a request; returns the body of the answer. The driver leaves connections open.
 fn exchange(port: u16, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(COMMAND_TIMEOUT)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut stream = BufReader::new(stream);
     let mut length = 0;
