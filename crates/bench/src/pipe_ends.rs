@@ -243,8 +243,8 @@ pub(super) fn one_thread<const N: usize>(
     }))
 }
 
-/// Measures two threads. Each turn has its own pipe. Which position its pages have in the caches is
-/// random and changes the rate by a tenth. With a new pipe per turn, the median is over these
+/// Measures two threads. Each turn has a new pipe. The position of its pages in the caches is
+/// random and changes the rate by a tenth, so the median over the turns is also over these
 /// positions.
 pub(super) fn two_threads<const N: usize>(
     mode: ReadMode,

@@ -8,8 +8,8 @@ use alloc::vec;
 pub struct DirectTable(Box<[u32; 1 << 16]>);
 
 impl DirectTable {
-    /// Builds the table from the values at which the number changes, in ascending order. The first
-    /// value is 0.
+    /// Builds the table from ranges of values. Each element of `starts` is the first value of a
+    /// range and the number of all values in it. The ranges ascend, and the first begins at 0.
     #[must_use]
     pub fn build(starts: &[(u16, u32)]) -> Self {
         let mut table = vec![0; 1 << 16];

@@ -1,4 +1,4 @@
-//! Maps every 128-bit value to a number: a search tree over the values at which the number changes.
+//! Maps every 128-bit value to a number: a search tree over the ranges of values with one number.
 //!
 //! ```text
 //!   starts:   0::/0 -> none   2001:db8:: -> 7   2001:db9:: -> none   …     upper halves, as u64
@@ -30,7 +30,8 @@
 //! Other programs, such as a BPF program, can search the nodes that [`IntervalTree::nodes`]
 //! returns:
 //! 1. An entry is a 32-bit word. If its top bit is set, the other bits are the index of a node;
-//!    otherwise it is a number. Begin with the entry [`IntervalTree::root`], which refers to a node.
+//!    otherwise it is a number. Begin with the entry [`IntervalTree::root`], which refers to a
+//!    node.
 //! 2. A step, from an entry that refers to a node, with a 64-bit key: count the node's 16 keys that
 //!    are not above the key, as unsigned numbers. The count is at least 1. Continue with the entry
 //!    at index count minus one.
@@ -39,8 +40,8 @@
 //!    is the number of the value.
 //! 5. In memory, a node is [`NODE_BYTES`] bytes: the keys, 8 bytes each, then the entries, 4 bytes
 //!    each, both in the byte order of the machine.
-//! 6. A new tree of 16 million starts has 7 levels; changes add few. So a program that must bound its
-//!    loop can give up after [`MAX_STEPS`] steps, those of both halves together.
+//! 6. A new tree of 16 million starts has 7 levels; changes add few. So a program that must bound
+//!    its loop can give up after [`MAX_STEPS`] steps, those of both halves together.
 //!
 //! # Invariants
 //! 1. The keys of a node ascend. In unused places, the last number repeats with the greatest key.
@@ -91,7 +92,8 @@ pub struct IntervalTree {
 }
 
 impl IntervalTree {
-    /// Builds the tree from the values at which the number changes, ascending, the first at 0.
+    /// Builds the tree from ranges of values. Each element of `starts` is the first value of a
+    /// range and the number of all values in it. The ranges ascend, and the first begins at 0.
     /// Lookups use the vector instructions of `simd`.
     ///
     /// # Panics

@@ -19,7 +19,7 @@ pub(crate) enum Lookup<K> {
 }
 
 impl<K: TrieKey> Lookup<K> {
-    /// Builds the structure from the values at which the number changes, as [`Trie::build`] does.
+    /// Builds the structure from the starts and numbers of ranges, as [`Trie::build`] does.
     pub(crate) fn build(starts: &[(K, u32)]) -> Self {
         if K::BITS > UPPER_BITS && !needs_lower_trees(starts) {
             Self::Intervals(IntervalTree::build(starts, Simd::detect()))

@@ -137,7 +137,8 @@ pub struct Trie<K> {
 }
 
 impl<K: TrieKey> Trie<K> {
-    /// Builds the trie from the values at which the number changes, ascending, the first at 0.
+    /// Builds the trie from ranges of values. Each element of `starts` is the first value of a
+    /// range and the number of all values in it. The ranges ascend, and the first begins at 0.
     /// Numbers are below 2³¹.
     #[must_use]
     pub fn build(starts: &[(K, u32)]) -> Self {

@@ -1,4 +1,4 @@
-//! Every error code that the sources name has an entry.
+//! Tests that `slipring_cli::codes` defines every error code that the sources name.
 
 #![allow(clippy::unwrap_used)]
 

@@ -201,7 +201,7 @@ fn host_needs(request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
     Ok(host::needs(&iface, options))
 }
 
-/// The TAP device that is the host's side of a card that was taken from the kernel; `None` for all
+/// The TAP device that is the host's side of a card that is bound to vfio-pci; `None` for all
 /// other interfaces.
 fn tap_of(ifname: &str) -> Option<PortName> {
     taken::card_of(ifname)?;

@@ -4,7 +4,7 @@
 //!            .---- the device's ----.
 //!   index   0   1   2   3   4   5   6   7
 //!                   ^ next_read         ^ next_post (the doorbell)
-//!   bufs[]  own record of which buffer lies where
+//!   bufs[]  the driver's record: which buffer each descriptor has
 //! ```
 //! Intel's chips, Realtek's and others have such rings. They differ in the bits of a descriptor and
 //! in the doorbell: [`RxFormat`] and [`TxFormat`].

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   "speed=100 autoneg=off" --> CardSettings --merged()--> CardSettings --plan()--> LinkPlan --> PHY, MAC
-//!                                 a change                  all of it      refuses what the chip
+//!                                 a change                  all settings   refuses what the chip
 //!                                                                          does not have, by name
 //! ```
 //! The names are those of ethtool. A setting that is left out keeps its value; a setting that was

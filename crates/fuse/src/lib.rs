@@ -13,15 +13,15 @@
 //! Requests are read from the FUSE device, or arrive through one io_uring per processor
 //! (`uring_workers`, [`UringMode`]). A reply takes the same way as its request (`reply`).
 //!
-//! The file is a real file. So dup, fork, exec and passing descriptors need no code here, because
-//! the kernel reports when the last reference is dropped. Under the same name, each user sees a
-//! different node, with the memory of that user's domain.
+//! The device is a file in a FUSE file system. So dup, fork, exec and passing descriptors need no
+//! code here, because the kernel reports when the last reference is dropped. Under the same name,
+//! each user sees a different node, with the memory of that user's domain.
 //!
 //! A module may use the modules that are above it in this table:
 //!
 //! | layer | modules |
 //! |---|---|
-//! | facts | `proto`: the messages; `error`, `sys` |
+//! | basics | `proto`: the messages; `error`, `sys` |
 //! | parts | `permissions`, `pages`, `caller`, `namespaces`, `parameters`, `files`, `mount`, `uring`, `config` |
 //! | replies and waiting | `reply`, `reply_queue`, `blocking_pool`, `close_tracker`, `long_calls`, `watchdog` |
 //! | serving | `server`: every request; `uring_workers`, `native`: requests that arrive by io_uring and by the socket |

@@ -44,8 +44,8 @@ pub(crate) struct SavedNic {
     pub(crate) interface: Option<SavedInterface>,
     /// Whether a TAP device has the interface's name and addresses meanwhile.
     pub(crate) tap: bool,
-    /// When the card is given back unless the user confirms, in milliseconds since the machine was
-    /// started; `None` if it is not given back.
+    /// When the kernel driver gets the card back unless the user confirms, in ms since the machine
+    /// was started; `None` if it does not.
     pub(crate) confirm_by_ms: Option<u64>,
 }
 

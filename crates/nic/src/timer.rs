@@ -1,4 +1,4 @@
-//! A process that gives a card back after some time unless a user confirms the change.
+//! A process that gives a card back to its kernel driver after some time, unless a user confirms.
 //!
 //! ```text
 //!   slipring nic bind --confirm-within 60     state: confirm_by

@@ -65,9 +65,9 @@ impl SleepAnnouncement {
         Self { pending: true }
     }
 
-    /// Announces one more sleeper; the caller must then check for work once more. If the result is
-    /// true, the caller must first wake the earlier sleepers: a program has cleared their
-    /// announcement, which the word no longer shows now that it is set again.
+    /// Announces one more sleeper. The caller must then check for work once more. Returns true if a
+    /// program has cleared the announcement of the earlier sleepers. The caller must then first
+    /// wake them, because the word is now set again and no longer shows this.
     pub(crate) fn add<W: SharedWord>(&mut self, sleeping: &W) -> bool {
         let taken = sleeping.acquire() == 0;
         let missed = taken && self.pending;

@@ -82,7 +82,7 @@ fn name(text: &str) -> Result<String, String> {
 /// Checks that no two sections have the same name or the same interface.
 ///
 /// # Errors
-/// The name or interface that is in two sections, in words.
+/// The name or interface that is in two sections, as text.
 pub(crate) fn check_apart(vrfs: &[NamedVrf]) -> Result<(), String> {
     for (at, vrf) in vrfs.iter().enumerate() {
         for other in &vrfs[..at] {

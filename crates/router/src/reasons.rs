@@ -1,4 +1,4 @@
-//! Explains in words why the kernel gets packets that the router could forward.
+//! Texts that explain why the kernel gets packets that the router could forward.
 
 use slipring_fib::{FibPortIndex, RouteEntry};
 use slipring_rtnetlink::RouteKind;

@@ -43,12 +43,12 @@ pub(crate) struct ResidentEngine {
     /// Decides which of several next hops a flow takes.
     hash: ResidentHash,
     attachments: Vec<AttachedInterface>,
-    /// Why packet sockets are used although XDP was preferred, in words.
+    /// Why packet sockets are used although XDP was preferred, as text.
     fallback: Option<String>,
     /// Counts the redirected frames that drivers drop, if drivers can drop frames and this kernel
     /// reports it.
     drops: Option<DriverDrops>,
-    /// Why drops are not counted although drivers can drop frames, in words.
+    /// Why drops are not counted although drivers can drop frames, as text.
     uncounted: Option<String>,
     /// The newest snapshot whose indices programs may still use in addition to those of newer
     /// snapshots.
@@ -106,12 +106,12 @@ impl ResidentEngine {
         &self.attachments
     }
 
-    /// Why packet sockets are used although XDP was preferred, in words.
+    /// Why packet sockets are used although XDP was preferred, as text.
     pub(crate) fn fallback(&self) -> Option<&str> {
         self.fallback.as_deref()
     }
 
-    /// Returns why the frames that drivers drop are not counted, in words.
+    /// Returns why the frames that drivers drop are not counted, as text.
     pub(crate) fn uncounted(&self) -> Option<&str> {
         self.uncounted.as_deref()
     }

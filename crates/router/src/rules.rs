@@ -145,7 +145,7 @@ impl RunningRules {
     /// The states of all threads, as commands for [`Self::restore_states`].
     ///
     /// # Errors
-    /// If a thread has ended, in words.
+    /// A text, if a thread has ended.
     pub(crate) fn states(&self, now_ns: Nanos) -> Result<String, String> {
         let saved = self.control_plane.save(true, now_ns).map_err(|fault| fault.message)?;
         let states = saved.lines().filter(|line| line.starts_with("state "));
@@ -156,7 +156,7 @@ impl RunningRules {
     /// whose rule does not exist here.
     ///
     /// # Errors
-    /// Why the states cannot be added, in words.
+    /// Why the states cannot be added, as text.
     pub(crate) fn restore_states(&self, states: &str) -> Result<Vec<String>, String> {
         let commands =
             CommandBatch { text: states.to_owned(), is_file: true, ..CommandBatch::default() };
@@ -170,7 +170,7 @@ impl RunningRules {
     /// Returns a stage with a copy of the rules and states, to explain one packet.
     ///
     /// # Errors
-    /// Why no copy can be made, in words.
+    /// Why no copy can be made, as text.
     pub(crate) fn explaining_stage(&self) -> Result<RuleStage, String> {
         let copied = explain::copy_of_rules(&self.control_plane);
         copied.map(RuleStage::explaining).map_err(|fault| fault.message)
@@ -179,7 +179,7 @@ impl RunningRules {
     /// Makes `me` in rules mean the addresses in these tables.
     ///
     /// # Errors
-    /// Why the workers cannot take over the addresses, in words.
+    /// Why the workers cannot take over the addresses, as text.
     pub(crate) fn follow_addresses(&self, tables: &ForwardingTables) -> Result<(), String> {
         let (_, addresses) = router_ports(tables);
         self.control_plane.set_me(addresses).map_err(|fault| fault.message)

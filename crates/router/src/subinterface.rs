@@ -73,7 +73,7 @@ impl OwnSubinterface {
         }
     }
 
-    /// Returns the tags in words.
+    /// Returns the tags as text.
     pub(crate) fn tag_words(&self) -> String {
         match (self.tags.outer, self.tags.inner) {
             (Some((_, outer)), Some((_, inner))) => format!("VLAN {inner} in service VLAN {outer}"),

@@ -13,8 +13,11 @@
 //! and the outer namespace must forward packets (`ip_forward`). User-mode NAT needs neither, but an
 //! installed program, slirp4netns or pasta. Unless `--nat` chooses:
 //! 1. Kernel NAT is tried if the outer namespace forwards packets, or if neither program is
-//!    installed. In the second case, if it does not forward them, the user gets a warning.
+//!    installed.
 //! 2. User-mode NAT is used if kernel NAT was not tried, or if the kernel refused it.
+//!
+//! If kernel NAT is used although the outer namespace forwards no packets, a warning says that the
+//! command reaches only this host.
 //!
 //! The run only adds to the outer namespace: it changes no setting such as `ip_forward`, and no
 //! interface, table or file that it has not created. In the command's namespace, forwarding is on.

@@ -10,7 +10,7 @@
 //! - *late*: a number that is [`Tracker::WINDOW`] or more below the largest. The tracker no longer
 //!   knows whether such a number is new or a duplicate. So it counts as neither, and the number
 //!   stays lost.
-//! - *expected*: all numbers from the smallest to the largest new one. The tracker does not know
+//! - *expected*: a number from the smallest to the largest that arrived. The tracker does not know
 //!   frames before the first or after the last one that arrived. A caller that knows how many
 //!   frames were sent uses [`StreamCounters::lost_of`].
 //! - *lost*: a number that is expected but has not arrived so far.

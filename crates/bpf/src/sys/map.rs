@@ -161,7 +161,7 @@ impl MapFd {
         unsafe { bpf(&mut attr) }.map(drop)
     }
 
-    /// Sets as many values as `keys` has whole keys.
+    /// Sets the values of several keys. `keys` and `values` contain them one after the other.
     pub(crate) fn update_batch(&self, keys: &[u8], values: &[u8]) -> io::Result<()> {
         let count = keys.len() / self.key_len;
         expect_len(keys, count * self.key_len)?;

@@ -44,7 +44,7 @@ fn within_bytes(rx: &RxRing, slots: u32, most: u64) -> u32 {
 pub(super) struct PortInlet {
     entry: EntryId,
     stamper: Stamper,
-    /// The lane of the store in which the port's frames share memory.
+    /// The class of the port's frames in the store. Frames of one class share memory.
     class: LifetimeClass,
     /// Maximum number of slots or bytes that are taken from a queue at once.
     burst: BurstLimit,

@@ -287,8 +287,8 @@ impl HistogramBatch {
     }
 }
 
-/// Count, ends and sums of a sequence of offsets that never decrease;
-/// [`HistogramBatch::descending`] subtracts them from a top value.
+/// Sums of a batch of offsets that never decrease. [`HistogramBatch::descending`] subtracts the
+/// offsets from a top value.
 #[derive(Debug, Clone, Copy)]
 pub struct DescendingOffsets {
     count: u64,
@@ -301,7 +301,7 @@ pub struct DescendingOffsets {
 }
 
 impl DescendingOffsets {
-    /// Adds up offsets that do not decrease.
+    /// Computes the sums of `falls`, which must not decrease.
     #[inline]
     pub fn of(falls: &[u32]) -> Self {
         let (mut sum, mut squares) = (0, 0u64);

@@ -14,7 +14,7 @@ impl ValueKinds {
     /// The kinds of a legacy table: one number for all purposes.
     pub const LEGACY: Self = Self(u16::MAX);
 
-    /// Iterates over the kinds in the order of their text.
+    /// Iterates over the kinds, in the order in which their names are printed.
     pub fn iter(self) -> impl Iterator<Item = ValueKind> {
         KINDS.iter().map(|&(kind, _)| kind).filter(move |&kind| self.0 >> kind as u16 & 1 == 1)
     }

@@ -22,9 +22,9 @@ impl WakeSignals {
 
     /// Announces that the host wants to be woken
     /// ([`SyncReport::wake_host`](super::SyncReport::wake_host)) for one more sleeper of this half.
-    /// The caller must check for work once more. If the result is true, it must first wake the
-    /// earlier sleepers: a program has cleared their announcement, and the host had not noticed
-    /// this yet.
+    /// The caller must check for work once more. Returns true if a program has cleared the
+    /// announcement of the earlier sleepers, which the host had not noticed yet. The caller must
+    /// then first wake them.
     pub fn announce_host_sleep(&self, announced: &mut SleepAnnouncement) -> bool {
         announced.add(&self.half_words().host_sleeps)
     }

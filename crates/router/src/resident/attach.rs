@@ -78,14 +78,14 @@ pub(crate) struct AttachedInterface {
 /// All interfaces with their programs.
 pub(super) struct Attachments {
     pub(super) interfaces: Vec<AttachedInterface>,
-    /// Why packet sockets are used although XDP was preferred, in words.
+    /// Why packet sockets are used although XDP was preferred, as text.
     pub(super) fallback: Option<String>,
 }
 
 /// Why no XDP program could be attached to an interface.
 pub(super) struct NotAttached {
     pub(super) failure: Failure,
-    /// The reason in words, if no mode works. Packet sockets may then be used instead.
+    /// The reason as text, if no mode works. Packet sockets may then be used instead.
     no_mode: Option<String>,
 }
 

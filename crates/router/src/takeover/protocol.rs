@@ -54,7 +54,7 @@ pub(super) trait Predecessor {
     /// Returns the offer to a successor.
     ///
     /// # Errors
-    /// Why this router cannot be taken over, in words.
+    /// Why this router cannot be taken over, as text.
     fn offer(&mut self) -> Result<OfferMessage, String>;
 
     /// Stops taking frames, and waits until all taken frames are sent. Then makes the links run
@@ -62,7 +62,7 @@ pub(super) trait Predecessor {
     /// successor continues.
     ///
     /// # Errors
-    /// Why this router cannot be released, in words.
+    /// Why this router cannot be released, as text.
     fn release(&mut self, programs: Vec<OwnedFd>) -> Result<Value, String>;
 
     /// Undoes [`Self::release`], even if it has failed halfway: this router forwards again.

@@ -47,7 +47,7 @@ struct TakeoverPhase {
 }
 
 impl TakeoverPhase {
-    /// Why no other router can take over now, in words.
+    /// Why no other router can take over now, as text.
     const fn obstacle(&self) -> Option<&'static str> {
         match (&self.serving, self.ends) {
             (_, true) => Some("it ends"),
@@ -195,7 +195,7 @@ impl TakeoverService {
     /// Claims the takeover for this connection, so that no other router can take over.
     ///
     /// # Errors
-    /// Why a takeover is not possible now, in words.
+    /// Why a takeover is not possible now, as text.
     fn claim(&self, stream: &UnixStream) -> Result<TakeoverClaim<'_>, String> {
         let mut phase = self.phase();
         match phase.obstacle() {

@@ -1,13 +1,13 @@
-//! The entrance of a queue, which a takeover closes: what waits behind it stays in the socket's ring,
-//! for whichever router opens its entrance next.
+//! The gate of a queue, which a takeover closes. Frames that arrive then stay in the socket's ring,
+//! for the router that opens its gate next.
 //!
 //! ```text
-//!   another thread: close() --> the worker's next look: last counts and position noted
-//!                   open()  --> the worker's next look: reads from that position on
+//!   another thread: close()   --> the worker's next check: notes the last counts and the position
+//!                   open_at() --> the worker's next check: reads from that position on
 //! ```
 //!
-//! Only one router's entrance of a socket is open at any time. A worker has nothing to do with the
-//! socket while its entrance is closed.
+//! Only one router has an open gate for a socket at any time. A worker does not access the
+//! socket while its gate is closed.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use slipring_port::{Queue, SocketRing};
 
-/// The entrance of a queue, as other threads use it.
+/// The gate of a queue, as other threads use it.
 #[derive(Debug)]
 pub(crate) struct QueueGate {
     /// Index of the queue's interface.
@@ -26,14 +26,14 @@ pub(crate) struct QueueGate {
     socket: Option<(OwnedFd, SocketRing)>,
     is_closed: AtomicBool,
     /// The position at which the ring's reader has stopped. It is published by the Release store to
-    /// `is_noted`, or by the one that opens the entrance.
+    /// `is_noted`, or by the thread that opens the gate.
     position: AtomicU32,
-    /// Whether the worker has noticed that the entrance is closed.
+    /// Whether the worker has noticed that the gate is closed.
     is_noted: AtomicBool,
 }
 
 impl QueueGate {
-    /// Creates the entrance of a queue. It is closed if another router still reads the socket.
+    /// Creates the gate of a queue. It is closed if another router still reads the socket.
     pub(super) fn new(interface: usize, number: usize, queue: &dyn Queue, is_closed: bool) -> Self {
         let socket = queue.wait_fds().rx.and_then(|fd| fd.try_clone_to_owned().ok());
         Self {
@@ -51,18 +51,18 @@ impl QueueGate {
         self.socket.as_ref().map(|(socket, ring)| (socket.as_fd(), *ring))
     }
 
-    /// Closes the entrance. The worker takes no more frames from the socket once it has checked the
-    /// entrance again.
+    /// Closes the gate. The worker takes no more frames from the socket once it has checked the
+    /// gate again.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
     }
 
-    /// Opens the entrance again. The worker continues at the position at which it stopped.
+    /// Opens the gate again. The worker continues at the position at which it stopped.
     pub(crate) fn reopen(&self) {
         self.is_closed.store(false, Ordering::Release);
     }
 
-    /// Opens the entrance. The worker starts at the position at which the previous router stopped.
+    /// Opens the gate. The worker starts at the position at which the previous router stopped.
     pub(crate) fn open_at(&self, position: u32) {
         // Released by the next store, which pairs with the Acquire in `admits`.
         self.position.store(position, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl QueueGate {
     }
 }
 
-/// The worker's side of an entrance.
+/// The worker's side of a gate.
 pub(super) struct GateWatch {
     gate: Arc<QueueGate>,
     was_closed: bool,

@@ -29,10 +29,10 @@ pub(super) struct WorkerShared {
     pub(super) parking: Arc<WorkerParking>,
     /// The numbers of the queues that the worker owns on each interface.
     pub(super) queues: Vec<u16>,
-    /// The entrances of these queues.
+    /// The gates of these queues.
     pub(super) gates: Vec<Arc<QueueGate>>,
     /// Whether no other router takes the worker's frames any more. Stored with Release after the
-    /// entrances were opened; loaded with Acquire.
+    /// gates were opened; loaded with Acquire.
     pub(super) has_begun: AtomicBool,
 }
 
@@ -82,7 +82,7 @@ impl WorkerLink {
         answer.recv().ok()
     }
 
-    /// The entrances of the worker's queues.
+    /// The gates of the worker's queues.
     pub(crate) fn gates(&self) -> &[Arc<QueueGate>] {
         &self.0.gates
     }

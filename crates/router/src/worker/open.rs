@@ -111,7 +111,7 @@ impl UserSpacePorts {
         Ok(Self { ports, ifindexes, workers, pipes, succeeds })
     }
 
-    /// Returns the mode of each port, in words.
+    /// Returns the mode of each port, as text.
     pub(crate) fn modes(&self) -> Vec<String> {
         let mode = |port: &Port| {
             let kind = if port.info.kind == "xdp" { "xsk" } else { port.info.kind };
@@ -220,7 +220,7 @@ fn numbers(owned: &[OwnedQueue]) -> Vec<u16> {
     numbers
 }
 
-/// Creates the entrances of these queues. They are closed if another router still reads the
+/// Creates the gates of these queues. They are closed if another router still reads the
 /// sockets.
 fn gates(owned: &[OwnedQueue], are_closed: bool) -> Vec<Arc<QueueGate>> {
     let gate = |(interface, number, queue): &OwnedQueue| {

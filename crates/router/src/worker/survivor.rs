@@ -1,4 +1,4 @@
-//! A queue that outlives its interface, with an entrance that a takeover closes.
+//! A queue that outlives its interface, with a gate that a takeover closes.
 //!
 //! Deleting one interface must not end the forwarding between the others. The routes of a deleted
 //! interface go with it, so its queue is idle from then on.
@@ -14,7 +14,7 @@ use super::gate::GateWatch;
 /// A queue that does nothing any more after its interface was deleted.
 pub(super) struct SurvivingQueue {
     queue: Box<dyn Queue>,
-    /// The entrance that a takeover closes; `None` for a queue that is not handed over.
+    /// The gate that a takeover closes; `None` for a queue that is not handed over.
     gate: Option<GateWatch>,
     is_gone: bool,
 }

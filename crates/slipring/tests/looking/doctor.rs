@@ -102,8 +102,9 @@ fn of_port(ended: &FinishedProgram) -> (String, String) {
     (text("state"), text("finding"))
 }
 
-/// Returns the report of `doctor` for an ordinary user; root first runs `around` in private mounts.
-/// `None` if this process cannot become such a user.
+/// Returns the report of `doctor` for a port, run as an ordinary user. Before that, root runs the
+/// shell commands `around` in a private mount namespace, in which `doctor` then runs. `None` if
+/// this process cannot become an ordinary user.
 fn of_port_to_user(namespace: &Namespace, around: &str, port: &str) -> Option<(String, String)> {
     let dir = tempfile::tempdir().unwrap();
     let user = as_ordinary_user(&dir)?;

@@ -355,8 +355,8 @@ impl SchemaSandbox {
     }
 }
 
-/// Returns copies of objects, each with one additional key, one copy for each place of a command's
-/// output; and the place.
+/// Returns copies of objects, each with one additional key, and the place of this key. There is one
+/// copy for each place in a command's output whose schema lists all allowed keys.
 fn spoilt_copies(written: &[WrittenObject]) -> Vec<(WrittenObject, String)> {
     let (mut spoilt, mut known) = (Vec::new(), BTreeSet::new());
     for one in written {

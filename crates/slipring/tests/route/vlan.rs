@@ -551,7 +551,7 @@ fn the_vlan_is_listed_with_its_counters(setup: Setup) {
     let rig = start(setup, "");
     let packet = Packet::udp(ip(ONE.host[0]), v4().a, b"counted");
     // The kernel may forward the first packets, and the thread publishes its counters only after
-    // each turn.
+    // each iteration of its loop.
     let mut sent = 0;
     let row = eventually("a packet to be counted", || {
         ONE.send(&rig, &packet);

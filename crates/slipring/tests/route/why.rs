@@ -20,8 +20,8 @@ crate::program_checks! {
 }
 
 impl Rig {
-    /// Returns the answer of `why` about a packet, at a time when the router's threads are not
-    /// late.
+    /// Asks `why` about a packet until the answer does not depend on a late thread or on incomplete
+    /// tables, and returns the answer.
     pub(crate) fn why(&self, packet: &str) -> Value {
         let words: Vec<_> = packet.split_ascii_whitespace().collect();
         self.until(|| {

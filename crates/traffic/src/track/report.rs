@@ -23,10 +23,10 @@ pub struct TrafficCounters {
     pub late: u64,
     /// New numbers that arrived after a larger number.
     pub reordered: u64,
-    /// Largest displacement of a reordered frame, which is the difference to the largest number so
-    /// far.
+    /// Largest displacement of a reordered frame: how far its number was below the largest number
+    /// that had arrived.
     pub max_displacement: u64,
-    /// All numbers from the smallest to the largest new one.
+    /// How many numbers there are from the smallest to the largest number that arrived.
     pub expected: u64,
     /// Expected numbers that have not arrived.
     pub lost: u64,

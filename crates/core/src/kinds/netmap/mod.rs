@@ -1,5 +1,5 @@
 //! `netmap:IF`, the best kind for an interface: AF_XDP in the driver, else in the stack, else
-//! AF_PACKET. If IF is the TAP device of a card that was taken for a native driver, the card itself.
+//! AF_PACKET. If IF is the TAP device of a card that is bound to vfio-pci, the card itself.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl PortDriver for NetmapDriver {
     }
 }
 
-/// The card's own name, if the interface is the TAP device of a card that was taken from the kernel.
+/// The card's own name, if the interface is the TAP device of a card that is bound to vfio-pci.
 fn card(request: &PortRequest<'_>) -> Option<PortName> {
     let name = taken::card_of(request.bare_name())?;
     let rings = match request.queue() {

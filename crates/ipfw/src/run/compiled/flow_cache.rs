@@ -1,4 +1,4 @@
-//! A cache of candidates, by flow and by classes.
+//! A cache of the candidate rules of packets, by flow and by classes.
 //!
 //! The candidates of a packet depend only on its classes, not on what the rules do, so an entry is
 //! valid until the rules are compiled again. All packets of a flow have the same classes, and many
@@ -52,7 +52,7 @@ const EMPTY_ENTRY: CacheEntry = CacheEntry { key: NO_KEY, rules: [END_OF_RULES; 
 /// A key that is never cached.
 pub(super) const NO_KEY: FlowCacheKey = [u64::MAX; 2];
 
-/// The first candidates of a packet, ascending.
+/// The first candidate rules of a packet, in ascending order.
 pub(super) type CachedRules = [u16; MAX_CACHED_RULES];
 
 /// The cache; allocated on first use.

@@ -161,7 +161,7 @@ impl SyncFrames {
         self.fragmented
     }
 
-    /// Returns the frames as the switch examines them.
+    /// Returns the parts of each frame that the switch examines.
     #[inline]
     pub(crate) fn packets(&self) -> impl Iterator<Item = SwitchPacket<'_>> {
         self.frames.iter().zip(&self.lines).map(|(frame, line)| SwitchPacket {

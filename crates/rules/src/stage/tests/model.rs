@@ -1,5 +1,5 @@
-//! Tests with random rules and frames that the stage behaves like a simple model, which checks rule
-//! by rule and frame by frame.
+//! Compares the stage with a simple model, which checks one rule and one frame at a time. Rules and
+//! frames are random.
 
 use proptest::prelude::*;
 use slipring_ipfw::run::{CheckOutputs, Firewall, PacketMetadata, RuleVerdict};
