@@ -65,7 +65,7 @@ pub(crate) struct Rib<A> {
     lengths: [u32; 129],
     /// The number of all routes.
     len: usize,
-    /// Whether a route was refused that is inside no prefix of the table.
+    /// Whether a route that is outside all prefixes of the table was refused.
     pub has_uncovered_refusal: bool,
     /// Whether any route was refused. If none was, an insertion need not search for a prefix around
     /// the new one.

@@ -8,7 +8,7 @@
 //!   slipring nic confirm                      state: confirm_by removed
 //! ```
 //!
-//! It starts before the card is bound to vfio-pci. If it cannot be started, the card is not bound.
+//! The process starts before the card is bound. If it cannot be started, the card is not bound.
 
 use std::fs;
 use std::io::{self, Write};

@@ -293,8 +293,8 @@ impl ResidentEngine {
 
 impl Drop for ResidentEngine {
     /// First stops all programs from giving packets to workers. Otherwise, the workers' packet
-    /// sockets would still get packets after the program is detached that keeps these packets from
-    /// the kernel. Both the workers and the kernel would then forward them.
+    /// sockets would still get packets after the program that hides these packets from the kernel
+    /// is detached. Both the workers and the kernel would then forward them.
     fn drop(&mut self) {
         // If the kernel refuses, running programs keep the previous setting.
         let _ = self.router.disable();

@@ -58,7 +58,8 @@ fn ranks_agree<const N: usize>(keys: &[u64], key: u64) -> Result<(), TestCaseErr
     Ok(())
 }
 
-/// One level of four nodes, all searched together: each search moves to its node's child.
+/// Tests a step of several searches at once, in a level of four nodes: each search continues at the
+/// child that its key selects.
 fn descents_agree<const N: usize>(keys: &[u64], places: &[u32]) {
     let mut nodes: [[u64; N]; 4] =
         core::array::from_fn(|node| core::array::from_fn(|at| keys[(node * 5 + at) % keys.len()]));

@@ -154,7 +154,7 @@ impl Sandbox {
     }
 }
 
-/// Returns the command of the C program with these words.
+/// Returns the command of the C program with these arguments.
 pub fn client(device: &Path, words: &str) -> Command {
     let mut client = Command::new(program());
     client.arg(device).args(words.split_ascii_whitespace());

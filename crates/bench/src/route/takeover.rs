@@ -64,7 +64,8 @@ fn gap(tally: &StreamTally) -> BenchReading {
     BenchReading { value: tally.longest_gap() as f64, per_cpu_second: None, extra }
 }
 
-/// Sends through a router to which these signals are sent, one in each part of the time.
+/// Sends frames through a router. Meanwhile, sends the signals to the router in order, with a pause
+/// of [`PART`] before and after each.
 fn stream_with(lab: &Rc<BenchLab>, signals: &[Signal]) -> Result<StreamTally, BenchError> {
     let frame = lab.within(|| frame(RouteFamily::V4, true))?;
     let router = RunningRouter::start(lab)?;

@@ -12,7 +12,7 @@ use crate::SLIPRING;
 
 static VERBS: [Verb; 1] = [slipring_vale::VERB];
 
-/// Runs `slipring vale` with these words; returns its report.
+/// Runs `slipring vale` with these arguments; returns its report.
 pub(crate) fn vale(site: &Sandbox, words: &str) -> serde_json::Value {
     let (device, run_dir) = (site.run_dir().join("netmap"), site.run_dir());
     let (device, run_dir) = (device.display(), run_dir.display());

@@ -232,7 +232,7 @@ fn dump_captures_from_the_device() {
     assert!(!outcome.1.contains("monitoring"), "{}", outcome.1);
 }
 
-/// Runs `slipring dump` with these words; returns its report.
+/// Runs `slipring dump` with these arguments; returns its report.
 fn dumped(args: &str) -> serde_json::Value {
     let outcome = run_captured(&VERBS, "dump", &format!("{args} --json"), std::path::Path::new(""));
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);

@@ -23,7 +23,8 @@ fn ctl(site: &Sandbox, words: &str) -> FinishedProgram {
 
 static VERBS: [Verb; 1] = [slipring_vale::VERB];
 
-/// Runs `slipring vale` with these words. Returns its error output, which is empty if it succeeds.
+/// Runs `slipring vale` with these arguments. Returns its error output, which is empty if it
+/// succeeds.
 pub(crate) fn vale(site: &Sandbox, words: &str) -> String {
     let words = format!("{words} --device {}", site.run_dir().join("netmap").display());
     site.inside.run(move || run_captured(&VERBS, "vale", &words, Path::new("")).stderr)

@@ -9,7 +9,7 @@ use slipring_test_support::{FinishedProgram, Program, Sandbox};
 
 use crate::support::SLIPRING;
 
-/// Runs `slipring vale` with these words.
+/// Runs `slipring vale` with these arguments.
 fn vale(site: &Sandbox, words: &str) -> FinishedProgram {
     vale_as(site, "slipring-vale", words)
 }

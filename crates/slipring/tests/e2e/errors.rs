@@ -28,7 +28,7 @@ impl Transcript {
         Self { name, text: String::new(), volatile: Vec::new() }
     }
 
-    /// Runs `slipring` with these words.
+    /// Runs `slipring` with these arguments.
     fn run(&mut self, namespace: &Namespace, words: &str) {
         let words: Vec<_> = words.split_ascii_whitespace().collect();
         let ended = Program::start_with(namespace, SLIPRING, &words).finish();

@@ -73,7 +73,8 @@ fn packets_beyond_the_rate_are_marked_and_counted(setup: Setup) {
     }
 }
 
-/// A reload lets all packets pass that were dropped before, and drops them again.
+/// After a reload with a large burst, all packets pass. After a reload with the old burst, packets
+/// are dropped again.
 fn a_reload_changes_a_policer(setup: Setup) {
     let policer =
         |burst| format!("[[policer]]\ninterface = 'e0'\nrate = '8bit'\nburst = '{burst}'\n");

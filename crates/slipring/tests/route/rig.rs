@@ -97,7 +97,7 @@ impl Rig {
         program.expect("the subject is a program")
     }
 
-    /// Starts `slipring route` with these words only.
+    /// Starts `slipring route` with these arguments only.
     pub(crate) fn launch_with(&self, words: &str) -> Program {
         let program = start(&self.router, self.subject, words, self.run_dir.path());
         program.expect("the subject is a program")
@@ -121,12 +121,12 @@ impl Rig {
         self.run_dir.path()
     }
 
-    /// Runs `slipring route ctl` with these words.
+    /// Runs `slipring route ctl` with these arguments.
     pub(crate) fn tell(&self, words: &[&str]) -> FinishedProgram {
         self.start_ctl(words).finish()
     }
 
-    /// Starts `slipring route ctl` with these words.
+    /// Starts `slipring route ctl` with these arguments.
     pub(crate) fn start_ctl(&self, words: &[&str]) -> Program {
         let mut command = Command::new(SLIPRING);
         command.args(["route", "ctl"]).args(words);

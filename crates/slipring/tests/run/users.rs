@@ -48,7 +48,7 @@ impl OrdinaryUser {
         Self { dir, path }
     }
 
-    /// Returns the words that run slipring as this user.
+    /// Returns the command, without arguments, that runs slipring as this user.
     pub(crate) fn words(&self) -> String {
         format!(
             "/usr/bin/env PATH={} setpriv --reuid 65534 --regid 65534 --clear-groups {}",

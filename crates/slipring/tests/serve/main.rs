@@ -39,7 +39,7 @@ impl ServedEmulator {
         Some(site)
     }
 
-    /// Starts a gateway with further words; returns its address, too.
+    /// Starts a gateway with additional arguments. Returns it with its address.
     fn serve(&self, words: &str) -> (Program, String) {
         let gateway = self.start(&format!("serve --listen 127.0.0.1:0 {words}"));
         let url = wait_for_url(&gateway);

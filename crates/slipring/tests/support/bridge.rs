@@ -20,7 +20,7 @@ pub(crate) struct Bridge {
 pub(crate) struct Report(pub(crate) Value);
 
 impl Bridge {
-    /// Starts `slipring bridge` with these words and waits until its ports are open.
+    /// Starts `slipring bridge` with these arguments and waits until its ports are open.
     pub(crate) fn start(namespace: &Namespace, words: &str) -> Self {
         let mut command = Command::new(SLIPRING);
         command.args(["bridge", "--json=lines", "-T", "0"]).args(words.split_ascii_whitespace());
@@ -29,8 +29,8 @@ impl Bridge {
         Self { program: Some(program) }
     }
 
-    /// Starts a bridge in the middle of a lab with further words, and waits until both sides can be
-    /// used.
+    /// Starts a bridge in the middle of a lab with additional arguments, and waits until both sides
+    /// can be used.
     pub(crate) fn between(lab: &Lab, words: &str) -> Self {
         let bridge = Self::start(&lab.mid, &format!("{} {words}", lab.ports()));
         lab.adopt_taps();

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use slipring_test_support::{Namespace, eventually};
 
-/// Sends one echo, with further words for ping, and returns its round trip in milliseconds.
+/// Sends one echo with additional arguments of `ping`. Returns its round trip in milliseconds.
 ///
 /// # Panics
 /// If the echo is not answered.
