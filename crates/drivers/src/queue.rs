@@ -38,8 +38,8 @@ pub struct CardQueue<C: NicChip> {
     had_link: bool,
     idle_syncs: u32,
     wants_probe: bool,
-    /// Whether the device's interrupt causes are unmasked.
-    is_armed: bool,
+    /// What the unmasked interrupt causes signal; `None` while all causes are masked.
+    armed_for: Option<Interest>,
     /// When a frame to send was last completed, or found to be pending; `None` if none is pending.
     tx_progress: Option<Nanos>,
     /// When the device is next probed because of frames that are pending.
@@ -101,7 +101,7 @@ impl<C: NicChip> CardQueue<C> {
             had_link: false,
             idle_syncs: 0,
             wants_probe: true,
-            is_armed: false,
+            armed_for: None,
             tx_progress: None,
             tx_probe_at: 0,
             settings,
@@ -266,13 +266,18 @@ impl<C: NicChip> Queue for CardQueue<C> {
     }
 
     fn before_sleep(&mut self, interest: Interest) {
+        // To unmask is also to acknowledge. If the device is armed already, that could discard a
+        // cause for which it has not yet raised the interrupt.
+        if self.armed_for == Some(interest) {
+            return;
+        }
         let events = self.chip.0.unmask(interest);
         self.take(events);
-        self.is_armed = true;
+        self.armed_for = Some(interest);
     }
 
     fn after_sleep(&mut self) {
-        if !std::mem::take(&mut self.is_armed) {
+        if self.armed_for.take().is_none() {
             return;
         }
         let events = self.chip.0.mask();

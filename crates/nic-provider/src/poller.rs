@@ -4,15 +4,22 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use slipring_netmap::TxRx;
-use slipring_port::{Interest, TxWait};
+use slipring_netmap::{Listeners, TxRx};
+use slipring_port::{Interest, Queue, TxWait};
 
 use crate::nic::NicQueue;
+
+#[cfg(test)]
+mod tests;
+
+/// How long the thread sleeps at most. It gets no event when a tx ring becomes full, so it checks
+/// this often whether it must wait for space.
+const SLEEP: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// How long the thread pauses after it has woken clients. Without the pause it would wake them
 /// again and again, because the descriptor stays readable until a client has synced.
@@ -36,6 +43,29 @@ struct QueueFds {
     rx: Option<OwnedFd>,
     tx: Option<(OwnedFd, PollFlags)>,
     link: Option<OwnedFd>,
+}
+
+/// A queue with clients that may wait for its events.
+trait PolledQueue {
+    fn driver(&self) -> MutexGuard<'_, Box<dyn Queue>>;
+    /// Returns whether a client that sends would have to wait for free slots.
+    fn is_tx_full(&self) -> bool;
+    /// Wakes the clients that wait, for either direction.
+    fn wake(&self);
+}
+
+impl PolledQueue for NicQueue {
+    fn driver(&self) -> MutexGuard<'_, Box<dyn Queue>> {
+        self.driver.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_tx_full(&self) -> bool {
+        !self.views[TxRx::Tx as usize].is_ready()
+    }
+
+    fn wake(&self) {
+        self.listeners.iter().for_each(Listeners::wake);
+    }
 }
 
 impl NicPoller {
@@ -66,8 +96,8 @@ impl Drop for NicPoller {
 }
 
 /// Duplicates the queue's descriptors, so that the thread does not hold a lock while it polls.
-fn fds_of(queue: &NicQueue) -> io::Result<QueueFds> {
-    let driver = queue.driver.lock().unwrap_or_else(PoisonError::into_inner);
+fn fds_of(queue: &impl PolledQueue) -> io::Result<QueueFds> {
+    let driver = queue.driver();
     let fds = driver.wait_fds();
     let own = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
     let tx = match fds.tx {
@@ -82,50 +112,52 @@ fn fds_of(queue: &NicQueue) -> io::Result<QueueFds> {
 }
 
 /// Sleeps until a queue has events, and wakes the clients that wait for them.
-fn poll_once(queues: &[NicQueue], fds: &[QueueFds], bell: BorrowedFd<'_>) {
-    let mut down = Vec::new();
-    each_driver(queues, |driver| {
-        driver.before_sleep(Interest::BOTH);
-        down.push(driver.is_link_down());
-    });
+///
+/// A queue without events stays armed: `after_sleep` could read an event that has come since the
+/// poll, and no client would learn of it. A queue with events is armed again before its clients are
+/// woken. They sync then, which [`Queue::before_sleep`] requires, so they find whatever came while
+/// the queue was not armed.
+fn poll_once<Q: PolledQueue>(queues: &[Q], fds: &[QueueFds], bell: BorrowedFd<'_>) {
     let mut polled = vec![PollFd::from_borrowed_fd(bell, PollFlags::IN)];
-    let mut means = Vec::new();
-    for ((queue, fds), down) in queues.iter().zip(fds).zip(down) {
-        if let Some(fd) = &fds.rx {
-            polled.push(PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));
-            means.push((queue, TxRx::Rx));
+    let mut owners = Vec::new();
+    let mut has_events = vec![false; queues.len()];
+    let mut has_deadline = vec![false; queues.len()];
+    for (i, (queue, fds)) in queues.iter().zip(fds).enumerate() {
+        let mut driver = queue.driver();
+        driver.before_sleep(Interest::BOTH);
+        has_deadline[i] = driver.deadline().is_some();
+        // The thread waits for space only if the tx ring is full, and not while the link is down.
+        let space = fds.tx.as_ref().filter(|_| queue.is_tx_full() && !driver.is_link_down());
+        let readable = [&fds.rx, &fds.link].into_iter().flatten().map(|fd| (fd, PollFlags::IN));
+        for (fd, flags) in readable.chain(space.map(|(fd, flags)| (fd, *flags))) {
+            polled.push(PollFd::from_borrowed_fd(fd.as_fd(), flags));
+            owners.push(i);
         }
-        if let Some(fd) = &fds.link {
-            for dir in TxRx::BOTH {
-                polled.push(PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));
-                means.push((queue, dir));
+    }
+    match poll(&mut polled, Some(&SLEEP)) {
+        // Some devices announce nothing while they have no space: a client must sync again.
+        Ok(0) => has_events = has_deadline,
+        Ok(_) => {
+            for (fd, owner) in polled[1..].iter().zip(owners) {
+                has_events[owner] |= !fd.revents().is_empty();
             }
         }
-        // The thread waits for space only if the tx ring is full, and not while the link is down.
-        let full = !queue.views[TxRx::Tx as usize].is_ready() && !down;
-        if let Some((fd, flags)) = fds.tx.as_ref().filter(|_| full) {
-            polled.push(PollFd::from_borrowed_fd(fd.as_fd(), *flags));
-            means.push((queue, TxRx::Tx));
-        }
+        Err(_) => return,
     }
-    // The thread gets no event when a tx ring becomes full. So it checks every 10 ms whether it
-    // must wait for space.
-    let short = rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-    let woken = poll(&mut polled, Some(&short)).is_ok_and(|count| count > 0);
-    each_driver(queues, |driver| driver.after_sleep());
-    if !woken {
-        return;
+    let mut any = false;
+    for (queue, _) in queues.iter().zip(has_events).filter(|(_, has)| *has) {
+        rearm(queue);
+        queue.wake();
+        any = true;
     }
-    for (fd, (queue, dir)) in polled[1..].iter().zip(means) {
-        if !fd.revents().is_empty() {
-            queue.listeners[dir as usize].wake();
-        }
+    if any {
+        thread::sleep(CLIENT_SYNC_DELAY);
     }
-    thread::sleep(CLIENT_SYNC_DELAY);
 }
 
-fn each_driver(queues: &[NicQueue], mut visit: impl FnMut(&mut dyn slipring_port::Queue)) {
-    for queue in queues {
-        visit(&mut **queue.driver.lock().unwrap_or_else(PoisonError::into_inner));
-    }
+/// Reads the events of a queue, and arms it again.
+fn rearm(queue: &impl PolledQueue) {
+    let mut driver = queue.driver();
+    driver.after_sleep();
+    driver.before_sleep(Interest::BOTH);
 }

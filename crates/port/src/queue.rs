@@ -110,7 +110,8 @@ pub trait Queue: Send {
         false
     }
 
-    /// Called before a sleep. The caller must sync and check once more afterwards.
+    /// Called before a sleep, and again if nothing ended the sleep. After the first call since
+    /// [`Self::after_sleep`], the caller must sync and check once more.
     fn before_sleep(&mut self, _interest: Interest) {}
 
     /// Called after a sleep, and also if it turned out that no sleep was needed.

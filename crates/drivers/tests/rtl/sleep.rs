@@ -56,6 +56,24 @@ fn a_frame_that_comes_before_the_sleep_is_seen_by_the_last_look_or_by_the_event(
     rig.check();
 }
 
+/// A card that moderates its interrupts has causes that it has not signalled yet.
+#[test]
+fn a_second_call_before_a_sleep_acknowledges_no_cause() {
+    const INTERRUPT_STATUS: u64 = 0x3e;
+    let mut rig = Rig::new(Chip::Rtl8168g);
+    let causes = |rig: &Rig| locked(&rig.model).read_register(INTERRUPT_STATUS, 2);
+    rig.queue().before_sleep(Interest::BOTH);
+    assert_eq!(causes(&rig), 0);
+    rig.deliver(&frame(60, 1));
+    let pending = causes(&rig);
+    assert_ne!(pending, 0);
+    rig.queue().before_sleep(Interest::BOTH);
+    assert_eq!(causes(&rig), pending);
+    rig.queue().after_sleep();
+    assert!(rig.received().is_some());
+    rig.check();
+}
+
 #[test]
 fn a_sleep_for_free_slots_ends_when_frames_are_sent() {
     let mut rig = Rig::new(Chip::Rtl8125a);
