@@ -9,10 +9,11 @@
 //! never made has the driver's default.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Bytes of a frame besides its payload: the header, and a VLAN tag.
-const FRAME_OVERHEAD: u32 = 14 + 4;
+pub(crate) const FRAME_OVERHEAD: u32 = 14 + 4;
 /// The smallest MTU, that of IPv4 (RFC 791).
 const MIN_MTU: u32 = 68;
 /// From this speed on, IEEE 802.3 requires negotiation on copper (40.5.1).
@@ -141,6 +142,12 @@ impl CardSettings {
         *self == Self::default()
     }
 
+    /// Returns the path of the file with the saved settings of a card, in a directory of such files.
+    #[must_use]
+    pub fn file_in(dir: &Path, card: &str) -> PathBuf {
+        dir.join(format!("{card}.link"))
+    }
+
     /// Returns whether speed, duplex mode, negotiation or pause is set.
     pub(crate) fn has_link(&self) -> bool {
         let Self { speed_mbit, duplex, autonegotiation, pause, .. } = self;
@@ -154,14 +161,17 @@ impl CardSettings {
         let offers_all = change.autonegotiation == Some(true)
             && change.speed_mbit.is_none()
             && change.duplex.is_none();
-        let kept = |value| if offers_all { None } else { value };
+        let kept = match offers_all {
+            true => Self { speed_mbit: None, duplex: None, ..self },
+            false => self,
+        };
         Self {
-            speed_mbit: change.speed_mbit.or_else(|| kept(self.speed_mbit)),
-            duplex: change.duplex.or(if offers_all { None } else { self.duplex }),
-            autonegotiation: change.autonegotiation.or(self.autonegotiation),
-            pause: change.pause.or(self.pause),
-            mtu: change.mtu.or(self.mtu),
-            promiscuous: change.promiscuous.or(self.promiscuous),
+            speed_mbit: change.speed_mbit.or(kept.speed_mbit),
+            duplex: change.duplex.or(kept.duplex),
+            autonegotiation: change.autonegotiation.or(kept.autonegotiation),
+            pause: change.pause.or(kept.pause),
+            mtu: change.mtu.or(kept.mtu),
+            promiscuous: change.promiscuous.or(kept.promiscuous),
         }
     }
 

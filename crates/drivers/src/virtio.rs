@@ -12,7 +12,7 @@ use slipring_port::{OpenCause, Port};
 
 use crate::driver::{ChipId, NicDriver};
 use crate::open::{NicFacts, NicSetup, assemble};
-use crate::settings::LinkAbilities;
+use crate::settings::{FRAME_OVERHEAD, LinkAbilities};
 
 pub(crate) static DRIVER: VirtioDriver = VirtioDriver;
 
@@ -25,8 +25,6 @@ const RED_HAT: u16 = 0x1af4;
 /// its capabilities show.
 static CHIPS: [ChipId; 1] = [ChipId::new(RED_HAT, 0x1041, "virtio-net")];
 
-/// Bytes of a frame besides its payload: the header, and a VLAN tag.
-const FRAME_OVERHEAD: u32 = 14 + 4;
 /// The largest MTU of a device whose frames take one buffer.
 const MTU_OF_ONE_BUFFER: u32 = 1500;
 /// The largest MTU of a device whose frames take several buffers, unless the device reports a

@@ -14,7 +14,7 @@ use std::io;
 use serde_json::json;
 use slipring_cli::codes::{SR0002, SR0305, SR0306, SR0307};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
-use slipring_drivers::{CardSettings, CardStatus, SettingRefusal, driver_of};
+use slipring_drivers::{CardSettings, CardStatus, LinkAbilities, PciId, SettingRefusal, driver_of};
 
 use crate::holders::{GroupHolder, group_holders};
 use crate::host::{LinkChange, NicHost};
@@ -98,7 +98,8 @@ pub(crate) fn apply(
     let kept = state.settings(&nic.bdf).map_err(|error| unkept(nic, &error))?;
     let before = if request.reset { CardSettings::default() } else { kept };
     let settings = before.merged(request.change);
-    check(nic, &settings)?;
+    let can = abilities(nic)?;
+    settings.check(&can).map_err(|refusal| refused(nic, refusal))?;
     let is_question = request.change.is_empty() && !request.reset;
     let holder = nic.group.and_then(|group| group_holders(host.root(), group).into_iter().next());
     let status = match holder {
@@ -107,7 +108,7 @@ pub(crate) fn apply(
             // With `--reset`, the program must also go back to the driver's defaults, since the
             // port is in use.
             let change =
-                if request.reset { defaults(nic).merged(request.change) } else { request.change };
+                if request.reset { defaults(&can).merged(request.change) } else { request.change };
             let status = ask(host, nic, &holder, &change)?;
             Some((holder, status))
         }
@@ -120,28 +121,26 @@ pub(crate) fn apply(
     Ok(SetOutcome { settings, status })
 }
 
-/// Returns the default settings of the card's driver, for a port that is in use. The MTU is left
-/// out, because the program may have frames of the present length.
-fn defaults(nic: &PciNic) -> CardSettings {
-    let has_phy = driver_of(pci_id(nic))
-        .is_some_and(|(driver, chip)| !driver.abilities(chip).speeds.is_empty());
-    let on = |is_on| has_phy.then_some(is_on);
+/// Returns the default settings of a driver, for a port that is in use. The MTU is left out, because
+/// the program may have frames of the present length.
+fn defaults(can: &LinkAbilities) -> CardSettings {
+    let on = |is_on| (!can.speeds.is_empty()).then_some(is_on);
     CardSettings { autonegotiation: on(true), pause: on(false), ..CardSettings::default() }
 }
 
-fn pci_id(nic: &PciNic) -> slipring_drivers::PciId {
-    slipring_drivers::PciId { vendor: nic.chip.vendor, device: nic.chip.device }
-}
-
-/// Refuses settings that no chip with this PCI identifier has.
-fn check(nic: &PciNic, settings: &CardSettings) -> Result<(), Failure> {
-    let Some((driver, chip)) = driver_of(pci_id(nic)) else {
+/// Returns what the chip of a card can be set to.
+///
+/// # Errors
+/// If no native driver knows the chip.
+fn abilities(nic: &PciNic) -> Result<LinkAbilities, Failure> {
+    let id = PciId { vendor: nic.chip.vendor, device: nic.chip.device };
+    let Some((driver, chip)) = driver_of(id) else {
         return Err(Diagnostic::new(SR0306, format!("{} has no native driver", nic.bdf))
             .with_cause("only a native driver can set it")
             .with_help("chips with a native driver: slipring nic list")
             .into());
     };
-    settings.check(&driver.abilities(chip)).map_err(|refusal| refused(nic, refusal).into())
+    Ok(driver.abilities(chip))
 }
 
 fn ask(

@@ -210,12 +210,7 @@ impl StateDir {
 
     /// Replaces the state of a card.
     pub(crate) fn write(&self, saved: &SavedNic) -> io::Result<()> {
-        let path = self.path(&saved.bdf);
-        let partial = path.with_extension("partial");
-        let mut file = File::create(&partial)?;
-        file.write_all(&serde_json::to_vec_pretty(saved)?)?;
-        file.sync_all()?;
-        fs::rename(&partial, &path)
+        replace(&self.path(&saved.bdf), "partial", &serde_json::to_vec_pretty(saved)?)
     }
 
     /// Returns the settings that are saved for a card.
@@ -237,14 +232,12 @@ impl StateDir {
         if settings.is_empty() {
             return remove(&path);
         }
-        let partial = path.with_extension("link-partial");
-        fs::write(&partial, format!("{settings}\n"))?;
-        fs::rename(&partial, &path)
+        replace(&path, "link-partial", format!("{settings}\n").as_bytes())
     }
 
     /// Returns the path of a card's settings file, which `vfio:` ports read.
     fn settings_path(&self, bdf: &str) -> PathBuf {
-        self.dir.join(format!("{bdf}.link"))
+        CardSettings::file_in(&self.dir, bdf)
     }
 
     /// Deletes the saved state and the settings of a card.
@@ -252,6 +245,15 @@ impl StateDir {
         remove(&self.settings_path(bdf))?;
         remove(&self.path(bdf))
     }
+}
+
+/// Replaces a file as a whole. `partial` is the extension of the file that is written first.
+fn replace(path: &Path, partial: &str, bytes: &[u8]) -> io::Result<()> {
+    let partial = path.with_extension(partial);
+    let mut file = File::create(&partial)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&partial, path)
 }
 
 /// Removes a file, if it is there.

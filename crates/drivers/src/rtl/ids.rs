@@ -98,7 +98,7 @@ impl RtlChipId {
 
     /// Whether the chip may stop at short UDP packets.
     pub(super) fn lengthens_udp(self) -> bool {
-        matches!(self, Self::Rtl8125a | Self::Rtl8125b)
+        self.is_8125()
     }
 
     /// What the chip can be set to. Its MAC uses pause frames only if the PHY has negotiated them.

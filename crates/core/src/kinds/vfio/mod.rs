@@ -69,8 +69,8 @@ impl PortDriver for VfioDriver {
     }
 }
 
-/// The run directories in which `slipring nic set` may have kept settings: this user's, and that of
-/// root, who has taken the card.
+/// Returns the run directories in which `slipring nic set` may have saved settings: the directory of
+/// the user who opens the card, and that of root, because only root can take a card from the kernel.
 fn settings_dirs(options: &OpenOptions) -> Vec<PathBuf> {
     let own = options.daemon.as_deref().and_then(Path::parent).map(Path::to_owned);
     own.into_iter().chain([PathBuf::from(SYSTEM_RUN_DIR)]).collect()
@@ -80,7 +80,7 @@ fn settings_dirs(options: &OpenOptions) -> Vec<PathBuf> {
 /// this card, otherwise the defaults.
 fn kept_settings(run_dirs: &[PathBuf], address: &str) -> Result<CardSettings, OpenCause> {
     for dir in run_dirs.iter().map(|dir| dir.join("nic")) {
-        let path = dir.join(format!("{address}.link"));
+        let path = CardSettings::file_in(&dir, address);
         let Ok(text) = fs::read_to_string(&path) else { continue };
         // Settings in a directory that is not trusted are ignored.
         if trust::check_dir(&dir).is_err() {
