@@ -107,17 +107,28 @@ fn open_queues(
     let iface = Iface::find(ifname)?;
     let filters = filters(&iface, queue, options)?;
     let receivers = receivers(&iface, &filters, options).map_err(refused)?;
-    let link = || LinkWatch::watch(&iface, options.exit_on_link_down);
     let host = if options.shared { None } else { Some(Arc::new(host::detach(iface.index)?)) };
     let senders = senders(&iface, queue, region, options, receivers.len()).map_err(refused)?;
-    let by_xdp = matches!(senders[..], [SenderSocket::Xdp(_), ..]);
-    let mut queues: Vec<Box<dyn Queue>> = Vec::new();
-    for (receiver, sender) in receivers.into_iter().zip(senders) {
-        let sockets = PacketSockets { receiver, sender, link: link()? };
+    assemble((name, &iface), region, options, receivers.into_iter().zip(senders), host)
+}
+
+/// Creates a port with a queue for each pair of sockets.
+fn assemble(
+    (name, iface): (&str, &Iface),
+    region: &Arc<Region>,
+    options: &OpenOptions,
+    sockets: impl Iterator<Item = (RxSocket, SenderSocket)>,
+    host: Option<Arc<host::HostDetached>>,
+) -> Result<Port, OpenCause> {
+    let (mut queues, mut by_xdp) = (Vec::<Box<dyn Queue>>::new(), false);
+    for (receiver, sender) in sockets {
+        by_xdp = matches!(sender, SenderSocket::Xdp(_));
+        let link = LinkWatch::watch(iface, options.exit_on_link_down)?;
+        let sockets = PacketSockets { receiver, sender, link };
         let queue = PacketQueue::new(name, queues.len() as u16, region, options, sockets)?;
         queues.push(Box::new(queue.with_host_detached(host.clone())));
     }
-    let mut info = info(name, &iface, queues.len(), region, options);
+    let mut info = info(name, iface, queues.len(), region, options);
     if by_xdp {
         info.mode = info.mode.with("tx", "af_xdp");
     }

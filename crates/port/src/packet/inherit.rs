@@ -6,16 +6,14 @@ use std::sync::Arc;
 
 use slipring_ring::Region;
 
-use super::queue::{PacketQueue, PacketSockets};
+use super::queue::SenderSocket;
 use super::sys::SocketSetting;
 use super::sys::ring::RxSocket;
-use super::{info, refused, senders};
+use super::{assemble, refused, sender};
 use crate::error::{OpenCause, OpenError};
 use crate::iface::Iface;
-use crate::link_watch::LinkWatch;
 use crate::options::OpenOptions;
 use crate::port::Port;
-use crate::queue::Queue;
 use crate::succession::InheritedSocket;
 
 /// Opens a shared port that receives through these sockets, one for each queue. It also receives
@@ -46,24 +44,15 @@ fn open_queues(
     sockets: Vec<InheritedSocket>,
 ) -> Result<Port, OpenCause> {
     let iface = Iface::find(ifname)?;
-    let mut queues: Vec<Box<dyn Queue>> = Vec::new();
-    // The other process may still have AF_XDP sockets on the queues; then no other AF_XDP socket
-    // can use them. In that case, this port sends by `sendmmsg`, and continues to do so after the
-    // other process has ended.
-    let senders = senders(&iface, None, region, options, sockets.len()).map_err(refused)?;
-    for (inherited, sender) in sockets.into_iter().zip(senders) {
-        let receiver = RxSocket::inherit(inherited.socket, inherited.ring).map_err(refused)?;
-        let link = LinkWatch::watch(&iface, options.exit_on_link_down)?;
-        let sockets = PacketSockets { receiver, sender, link };
-        queues.push(Box::new(PacketQueue::new(
-            name,
-            queues.len() as u16,
-            region,
-            options,
-            sockets,
-        )?));
-    }
-    Ok(Port { info: info(name, &iface, queues.len(), region, options), queues })
+    // The port sends by packet sockets: the other process may still have AF_XDP sockets on the
+    // queues, and a queue has one such socket at most.
+    let pair = |InheritedSocket { socket, ring }| {
+        let sender = SenderSocket::Packet(sender(&iface, options)?);
+        Ok((RxSocket::inherit(socket, ring)?, sender))
+    };
+    let sockets: Vec<_> =
+        sockets.into_iter().map(pair).collect::<io::Result<_>>().map_err(refused)?;
+    assemble((name, &iface), region, options, sockets.into_iter(), None)
 }
 
 /// Replaces the filter of a packet socket by an eBPF program, between two frames. Needs no capability.

@@ -85,10 +85,9 @@ pub(super) fn bind_senders(
     options: &OpenOptions,
 ) -> Option<(Vec<XdpSocket>, bool)> {
     let attempt = SetupAttempt { iface, queues, region, options };
-    for chains in [true, false] {
-        let attach_mode = XdpAttachMode::Generic;
-        match attempt.bind_all(SocketMode { attach_mode, zero_copy: false, chains }) {
-            Ok(sockets) => return Some((sockets, chains)),
+    for mode in modes(iface, XdpMode::Generic, false) {
+        match attempt.bind_all(mode) {
+            Ok(sockets) => return Some((sockets, mode.chains)),
             Err(SetupFailure::Refused(..)) => {}
             Err(SetupFailure::Fatal(_)) => return None,
         }
