@@ -68,9 +68,9 @@ sink() {
 # and 5, with a cable between them.
 machine_of() {
     qemu=qemu-system-x86_64
-    machine=(-m 512 -smp 1 -cpu max -nodefaults -no-user-config -no-reboot -display none
-        -netdev hubport,id=a,hubid=1 -netdev hubport,id=b,hubid=1)
-    local cards=(-device e1000e,netdev=a,mac=52:54:00:00:00:01,addr=4,romfile= \
+    machine=(-m 512 -smp 1 -cpu max -nodefaults -no-user-config -no-reboot -display none)
+    local cards=(-netdev hubport,id=a,hubid=1 -netdev hubport,id=b,hubid=1 \
+        -device e1000e,netdev=a,mac=52:54:00:00:00:01,addr=4,romfile= \
         -device e1000e,netdev=b,mac=52:54:00:00:00:02,addr=5,romfile=)
     case $1 in
         iommu)
@@ -85,8 +85,7 @@ machine_of() {
         ports)
             qemu=$NEWER_QEMU
             local virtio=virtio-net-pci,disable-legacy=on,iommu_platform=on
-            machine=(-m 512 -smp 1 -cpu max -nodefaults -no-user-config -no-reboot -display none
-                -M q35,kernel-irqchip=split -device intel-iommu,intremap=on)
+            machine+=(-M q35,kernel-irqchip=split -device intel-iommu,intremap=on)
             sink 1; sink 2
             card 1 04 igb; card 2 06 igb
             card 1 08 e1000e; card 2 09 e1000e
