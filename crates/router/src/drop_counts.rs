@@ -35,18 +35,25 @@ struct Baseline {
 }
 
 impl DropBaseline {
-    /// The counts since the last reset, and how long ago that reset was. With `resets`, the next
-    /// call counts from `counts` on, so each packet is in exactly one answer.
-    pub(crate) fn take(&self, counts: DropCounts, resets: bool) -> (DropCounts, Option<u64>) {
-        // A poisoned lock can be ignored: a baseline is replaced as a whole.
+    /// The counts since the last reset, and how long ago that reset was. `count` returns the present
+    /// counts, or `None` if there are none any more. With `resets`, the next call counts from these
+    /// on, so each packet is in exactly one answer.
+    pub(crate) fn take(
+        &self,
+        count: impl FnOnce() -> Option<DropCounts>,
+        resets: bool,
+    ) -> Option<(DropCounts, Option<u64>)> {
+        // A poisoned lock can be ignored: a baseline is replaced as a whole. It is locked first:
+        // counts that are older than those of another reset would undo that reset.
         let mut baseline = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = count()?;
         let none = DropCounts::new();
         let earlier = baseline.as_ref().map_or(&none, |of| &of.counts);
         let (grown, age) = (since(&counts, earlier), baseline.as_ref().map(|of| of.at.elapsed()));
         if resets {
             *baseline = Some(Baseline { counts, at: Instant::now() });
         }
-        (grown, age.map(|age| age.as_secs()))
+        Some((grown, age.map(|age| age.as_secs())))
     }
 }
 
@@ -62,12 +69,14 @@ mod tests {
     #[test]
     fn each_dropped_packet_is_in_one_answer_when_all_reset() {
         let baseline = DropBaseline::default();
-        let (first, age) = baseline.take(counts(&[("ttl", 3)]), true);
+        let take =
+            |counts: &DropCounts, resets| baseline.take(|| Some(counts.clone()), resets).unwrap();
+        let (first, age) = take(&counts(&[("ttl", 3)]), true);
         assert_eq!((first, age), (counts(&[("ttl", 3)]), None));
         let later = counts(&[("ttl", 3), ("rules", 2)]);
-        let (shown, age) = baseline.take(later.clone(), false);
+        let (shown, age) = take(&later, false);
         assert_eq!((shown.clone(), age.is_some()), (counts(&[("rules", 2)]), true));
-        assert_eq!(baseline.take(later.clone(), true).0, shown, "it was only looked at");
-        assert!(baseline.take(later, true).0.is_empty());
+        assert_eq!(take(&later, true).0, shown, "it was only looked at");
+        assert!(take(&later, true).0.is_empty());
     }
 }

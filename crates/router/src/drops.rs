@@ -6,7 +6,7 @@ use slipring_control::ControlRefusal;
 
 use crate::drop_counts::{DropCounts, DropPlace};
 use crate::figures::RouterFigures;
-use crate::names::{ANSWER_VERSION, ask};
+use crate::names::{ANSWER_VERSION, ask, ended};
 use crate::routing::RoutingHandle;
 
 /// The present counts.
@@ -33,9 +33,8 @@ pub(crate) fn counted(figures: &RouterFigures) -> DropCounts {
 /// again.
 pub(crate) fn answer(routing: &RoutingHandle, resets: bool) -> Result<Value, ControlRefusal> {
     let baseline = ask(routing, |routing| routing.drops.clone())?;
-    let workers = routing.worker_figures();
-    let figures = ask(routing, move |routing| RouterFigures::of(routing, &workers))?;
-    let (counts, reset_s) = baseline.take(counted(&figures), resets);
+    let count = || RouterFigures::ask(routing).map(|figures| counted(&figures));
+    let (counts, reset_s) = baseline.take(count, resets).ok_or_else(ended)?;
     let rows = counts.iter().map(|(DropPlace { dev, cause }, packets)| {
         json!({ "dev": dev, "cause": cause, "packets": packets })
     });

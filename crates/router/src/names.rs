@@ -22,15 +22,17 @@ pub(crate) fn ask<T: Send + 'static>(
     routing: &RoutingHandle,
     question: impl FnOnce(&mut Routing) -> T + Send + 'static,
 ) -> Result<T, ControlRefusal> {
-    let ended = || ControlRefusal::malformed("the router is about to end".to_owned());
     routing.ask(question).ok_or_else(ended)
+}
+
+/// The answer to all requests once the routing thread has ended.
+pub(crate) fn ended() -> ControlRefusal {
+    ControlRefusal::malformed("the router is about to end".to_owned())
 }
 
 /// Returns the port of an interface, by the name with which the router was started.
 pub(crate) fn port_of(routing: &Routing, name: &str) -> Result<usize, ControlRefusal> {
-    let own = || routing.subinterfaces.iter().flat_map(|own| &own.devices);
-    let kernel = || routing.engine.interfaces().iter().map(|of| &*of.iface.name);
-    let names = || kernel().chain(own().map(|device| &*device.name));
+    let names = || routing.port_names();
     names().position(|known| known == name).ok_or_else(|| ControlRefusal {
         code: SR0102.to_string(),
         summary: format!("{name} is not an interface of this router"),

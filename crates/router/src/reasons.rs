@@ -45,20 +45,21 @@ pub(crate) fn of_egress(routing: &Routing, port: FibPortIndex) -> Option<String>
 
 /// Why packets that arrive on other interfaces and would leave by this port are left to the kernel.
 pub(crate) fn of_next_hop(routing: &Routing, port: FibPortIndex) -> Option<String> {
-    let is_own = usize::from(port.0) >= routing.engine.interfaces().len();
-    if !is_own {
-        return of_egress(routing, port);
-    }
     // Programs do not write tags; workers do.
-    routing
-        .workers
-        .is_empty()
-        .then(|| made_by_router(&port_name(routing, port).unwrap_or_default()))
+    let made = made_by_router(routing, port).filter(|_| routing.workers.is_empty());
+    made.or_else(|| of_egress(routing, port))
 }
 
-/// Why the kernel gets packets for a subinterface that it does not have.
-pub(crate) fn made_by_router(name: &str) -> String {
-    format!("the router makes {name}, and the kernel routes to its device")
+/// Whether a port is a subinterface that the router has created.
+pub(crate) fn is_own(routing: &Routing, port: FibPortIndex) -> bool {
+    usize::from(port.0) >= routing.engine.interfaces().len()
+}
+
+/// Why the kernel gets packets for a subinterface that the router has created; `None` for an
+/// interface of the kernel.
+pub(crate) fn made_by_router(routing: &Routing, port: FibPortIndex) -> Option<String> {
+    let name = port_name(routing, port).filter(|_| is_own(routing, port))?;
+    Some(format!("the router makes {name}, and the kernel routes to its device"))
 }
 
 fn of_interface(routing: &Routing, port: FibPortIndex) -> Option<String> {

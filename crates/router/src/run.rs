@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use slipring_cli::codes::SR0499;
@@ -42,10 +41,6 @@ use crate::takeover::{Successor, TakeoverService, TakeoverStart};
 use crate::trace::PacketTraces;
 use crate::watch::BypassWatch;
 use crate::worker::{UserSpacePorts, WorkerLink};
-
-/// Maximum time at the end of a run for which all workers forward the frames that they have
-/// received. There are at most some thousand such frames.
-const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
 /// The operations of the helper that netmap-fwd's commands need.
 const CHANGES_BY_COMMAND: [HelperOperation; 3] =
@@ -117,10 +112,12 @@ impl RoutePlan {
         unrestored.iter().try_for_each(|warning| session.reporter.warn(warning))?;
         let started = Instant::now();
         let reload = Arc::new(RouterReload::new(self.clone(), rules.clone(), handle.clone()));
-        let takeover =
-            TakeoverService::new(self.clone(), handle.clone(), rules.clone(), own_count > 0);
-        let taken = takeover.successor();
-        let takeover = Arc::new(takeover);
+        let takeover = Arc::new(TakeoverService::new(
+            self.clone(),
+            handle.clone(),
+            rules.clone(),
+            own_count > 0,
+        ));
         let running = (rules.clone(), reload.clone(), takeover.clone());
         let _control = self.serve(reservation, &handle, &watch, running, started)?;
         let _compat = self.serve_compat(compat.zip(answers))?;
@@ -156,9 +153,9 @@ impl RoutePlan {
         };
         let watched = supervision.run(session, &signals, started);
         // First, because a takeover that is given up makes the engine forward again.
-        takeover.end();
+        let is_taken = takeover.end();
         end_forwarding(&handle, &links);
-        if taken.load(Ordering::Acquire) {
+        if is_taken {
             session.reporter.say("another router has taken over")?;
         }
         let figures = RouterFigures::ask(&handle);
@@ -414,13 +411,9 @@ fn port_names(ifaces: &[Iface], own: &[OwnSubinterface]) -> Vec<String> {
 fn end_forwarding(handle: &RoutingHandle, links: &[WorkerLink]) {
     // If there is no answer, the thread has ended and has already stopped its engine.
     handle.ask(|routing| drop(routing.engine.stop()));
-    // Each worker is drained twice, because a worker may give its last frames to another worker
-    // that is already drained. VLANs that the router creates still receive frames, so a worker with
-    // a busy VLAN is never drained.
-    let end = Instant::now() + DRAIN_LIMIT;
-    for link in links.iter().chain(links) {
-        link.drain(end.saturating_duration_since(Instant::now()));
-    }
+    // VLANs that the router creates still receive frames, so a worker with a busy VLAN is never
+    // drained.
+    WorkerLink::drain_all(links);
 }
 
 /// Reports the figures of the run.

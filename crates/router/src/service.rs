@@ -211,12 +211,10 @@ fn interfaces(
     let shown = routing
         .ifindexes()
         .zip(figures)
-        .filter(|(_, figures)| only.is_none_or(|name| figures.name == name));
-    let vrf = |name: &str| {
-        let at = routing.port_names().position(|known| known == name)?;
-        Some(&routing.named_vrfs.get(at)?.as_ref()?.name)
-    };
-    let rows = shown.map(|(ifindex, figures)| {
+        .enumerate()
+        .filter(|(_, (_, figures))| only.is_none_or(|name| figures.name == name));
+    let vrf = |port: usize| Some(&routing.named_vrfs.get(port)?.as_ref()?.name);
+    let rows = shown.map(|(port, (ifindex, figures))| {
         let is_there =
             |entry: &&InterfaceEntry| entry.ifindex == ifindex && figures.state != "deleted";
         let entry = known.iter().find(is_there);
@@ -234,7 +232,7 @@ fn interfaces(
             "punted": figures.punted,
             "marked": figures.marked,
             "state": figures.state,
-            "vrf": vrf(&figures.name),
+            "vrf": vrf(port),
         })
     });
     Ok(json!({ "v": ANSWER_VERSION, "interfaces": rows.collect::<Vec<_>>() }))

@@ -88,7 +88,7 @@ pub(crate) fn answer(
     let values = move |routing: &mut Routing| {
         packets.iter().map(|packet| packet.value(routing)).collect::<Vec<_>>()
     };
-    // Without a router there are no more packets, so the trace also ends.
+    // If the router has ended, no packets can follow, so this is the last page of the trace.
     let (packets, left) = ask(routing, values).map_or((Vec::new(), 0), |values| (values, left));
     Ok(
         json!({ "v": ANSWER_VERSION, "trace": number, "packets": packets, "left": left, "cut": is_cut }),

@@ -3,9 +3,7 @@
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use slipring_control::ControlRefusal;
@@ -20,9 +18,6 @@ use crate::rules::RunningRules;
 use crate::service::terminate;
 use crate::worker::{QueueGate, WorkerLink};
 
-/// Maximum time that workers may take to forward the frames that they have taken.
-const DRAIN_LIMIT: Duration = Duration::from_secs(1);
-
 /// The parts of a run that a takeover uses.
 pub(crate) struct TakeoverService {
     plan: RoutePlan,
@@ -33,8 +28,6 @@ pub(crate) struct TakeoverService {
     phase: Mutex<TakeoverPhase>,
     /// Notified when a takeover has succeeded or failed.
     is_over: Condvar,
-    /// Set once a successor forwards.
-    successor: Arc<AtomicBool>,
 }
 
 /// The state of a run as regards takeovers.
@@ -42,8 +35,10 @@ pub(crate) struct TakeoverService {
 struct TakeoverPhase {
     /// The connection to the router that takes over; `None` if there is none.
     serving: Option<UnixStream>,
-    /// Whether the run ends for another reason. No router can take over then.
+    /// Whether the run ends. No router can take over then.
     ends: bool,
+    /// Whether a successor forwards.
+    is_handed_over: bool,
 }
 
 impl TakeoverPhase {
@@ -74,20 +69,7 @@ impl TakeoverService {
         rules: Option<Arc<RunningRules>>,
         has_own: bool,
     ) -> Self {
-        Self {
-            plan,
-            routing,
-            rules,
-            has_own,
-            phase: Mutex::default(),
-            is_over: Condvar::new(),
-            successor: Arc::default(),
-        }
-    }
-
-    /// The flag that is set once a successor forwards.
-    pub(crate) fn successor(&self) -> Arc<AtomicBool> {
-        self.successor.clone()
+        Self { plan, routing, rules, has_own, phase: Mutex::default(), is_over: Condvar::new() }
     }
 
     /// Checks whether the requesting router can take over.
@@ -123,7 +105,8 @@ impl TakeoverService {
         let asked = args.get("queues").unwrap_or(&Value::Null);
         if *asked != queues {
             let cause = format!(
-                "its interfaces had other numbers of queues when it was started, [receive, send]:                  {queues}, and have {asked} now"
+                "its interfaces had other numbers of queues when it was started, [receive, send]: \
+                 {queues}, and have {asked} now"
             );
             return Err(self.refusal(&cause, true));
         }
@@ -182,8 +165,9 @@ impl TakeoverService {
                 if !router.ends_first() {
                     self.routing.ask(|routing| routing.engine.keep_settings());
                 }
-                self.successor.store(true, Ordering::Release);
-                self.phase().ends = true;
+                let mut phase = self.phase();
+                (phase.ends, phase.is_handed_over) = (true, true);
+                drop(phase);
                 terminate();
             }
             HandedOver::No(why) => {
@@ -208,8 +192,8 @@ impl TakeoverService {
     }
 
     /// Ends a takeover in progress: gives it up, unless the successor already forwards. Returns
-    /// when the result is decided. From then on, no router can take over.
-    pub(crate) fn end(&self) {
+    /// whether a successor forwards, when that is decided. From then on, no router can take over.
+    pub(crate) fn end(&self) -> bool {
         let mut phase = self.phase();
         phase.ends = true;
         if let Some(stream) = &phase.serving {
@@ -218,10 +202,10 @@ impl TakeoverService {
             let _ = stream.shutdown(Shutdown::Both);
         }
         let over = self.is_over.wait_while(phase, |phase| phase.serving.is_some());
-        drop(over.unwrap_or_else(PoisonError::into_inner));
+        over.unwrap_or_else(PoisonError::into_inner).is_handed_over
     }
 
-    /// A poisoned lock can be ignored: each change sets a single field.
+    /// A poisoned lock can be ignored: no change can fail in the middle.
     fn phase(&self) -> MutexGuard<'_, TakeoverPhase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -260,12 +244,7 @@ impl HandingOverRouter<'_> {
 
     /// Waits until the workers have sent all frames that they had taken.
     fn drain(&self) -> Result<(), String> {
-        let end = Instant::now() + DRAIN_LIMIT;
-        // Each worker is drained twice, because a worker may give its last frames to another worker
-        // that is already drained.
-        let all = self.workers.iter().chain(&self.workers);
-        let mut left = all.map(|it| it.drain(end.saturating_duration_since(Instant::now())));
-        match left.all(|is_drained| is_drained) {
+        match WorkerLink::drain_all(&self.workers) {
             true => Ok(()),
             false => {
                 Err("its threads have not forwarded what they had taken within a second".into())

@@ -117,7 +117,12 @@ impl RoutePlan {
         ifaces: &[Iface],
         session: &mut Session<'_>,
     ) -> Result<Successor, Failure> {
-        let refused = |error: ControlError| Failure::from(Diagnostic::of(&error));
+        let refused = |error: ControlError| match error {
+            ControlError::NoAnswer(_) | ControlError::TimedOut { .. } => {
+                failed(&io::Error::other(error))
+            }
+            error => Diagnostic::of(&error).into(),
+        };
         let client =
             ControlClient::find_program(&session.run_dir, self.name.as_deref(), PROGRAM_NAME);
         let mut client = client.map_err(refused)?;
@@ -146,25 +151,28 @@ impl Successor {
             "the kernel forwards until this router has its own AF_XDP sockets, without rules, and \
              packets may overtake others",
         )?;
-        let mut state = HandedState::default();
-        self.take(&[], |read| state = read)?;
+        let state = self.take(&[], |_| Ok(()))?;
         match self.wait_for_end() {
             true => Ok(state),
             false => Err(failed(&io::ErrorKind::TimedOut.into())),
         }
     }
 
+    /// Sends the programs, and receives the previous router's state. `prepare` gets the state before
+    /// this router takes over.
     fn take(
         &mut self,
         programs: &[OwnedFd],
-        keep: impl FnOnce(HandedState),
-    ) -> Result<(), Failure> {
+        prepare: impl FnOnce(&HandedState) -> io::Result<()>,
+    ) -> Result<HandedState, Failure> {
         let programs: Vec<_> = programs.iter().map(AsFd::as_fd).collect();
+        let mut handed = HandedState::default();
         let taken = take_over(&mut self.channel, &programs, |state| {
-            keep(HandedState::read(state).ok_or(io::ErrorKind::InvalidData)?);
-            Ok(())
+            handed = HandedState::read(state).ok_or(io::ErrorKind::InvalidData)?;
+            prepare(&handed)
         });
-        taken.map_err(|error| failed(&error))
+        taken.map_err(|error| failed(&error))?;
+        Ok(handed)
     }
 
     /// Takes over when this router is ready to forward. After a successful return, it forwards.
@@ -181,15 +189,12 @@ impl Successor {
         let parts = handle.ask(|it| Ok((it.engine.programs()?, it.workers.clone())));
         let parts = parts.unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::NotConnected)));
         let (programs, workers) = parts.map_err(|error| failed(&error))?;
-        let programs: Vec<_> = programs.iter().map(AsFd::as_fd).collect();
-        let (mut handed, mut warnings) = (HandedState::default(), Vec::new());
-        let taken = take_over(&mut self.channel, &programs, |state| {
-            handed = HandedState::read(state).ok_or(io::ErrorKind::InvalidData)?;
+        let mut warnings = Vec::new();
+        let handed = self.take(&programs, |handed| {
             warnings = handed.restore_states(rules)?;
             handle.ask(|routing| routing.engine.begin_counting());
             Ok(())
-        });
-        taken.map_err(|error| failed(&error))?;
+        })?;
         handle.ask(|routing| routing.engine.inherit_settings());
         handed.positions.iter().for_each(|at| open_gate(&workers, *at));
         workers.iter().for_each(WorkerLink::begin);

@@ -79,7 +79,7 @@ impl ExplainedPacket {
                 Some(reason) => PacketOutcome::kernel(reason),
                 None => self.of_engine(routing, verdict, punt),
             },
-            RouteVerdict::Hold(held) => match made_by_router(routing, held.port) {
+            RouteVerdict::Hold(held) => match reasons::made_by_router(routing, held.port) {
                 Some(reason) => PacketOutcome::kernel(reason),
                 None => PacketOutcome::new("to the kernel, to resolve", None),
             },
@@ -113,10 +113,10 @@ impl ExplainedPacket {
     fn egress_reason(&self, routing: &Routing, port: FibPortIndex) -> Option<String> {
         let name = port_name(routing, port).unwrap_or_default();
         match self.path.kind {
-            DecidingEngine::Program => {
-                made_by_router(routing, port).or_else(|| reasons::of_egress(routing, port))
+            DecidingEngine::Program => reasons::of_next_hop(routing, port),
+            DecidingEngine::Workers if !reasons::is_own(routing, port) => {
+                reasons::of_egress(routing, port)
             }
-            DecidingEngine::Workers if !is_own(routing, port) => reasons::of_egress(routing, port),
             DecidingEngine::Workers | DecidingEngine::Subinterface => {
                 Some(format!("packets for {name} are left to the kernel"))
             }
@@ -178,15 +178,4 @@ pub(crate) fn decided(
         RouteVerdict::Drop(cause) => ("dropped", Some(cause.name()), None),
         RouteVerdict::Answered(cause) => ("dropped and answered", Some(cause.name()), None),
     }
-}
-
-/// Whether a port is a subinterface that the router has created.
-fn is_own(routing: &Routing, port: FibPortIndex) -> bool {
-    usize::from(port.0) >= routing.engine.interfaces().len()
-}
-
-/// Returns why packets for a subinterface that the router has created are given to the kernel.
-fn made_by_router(routing: &Routing, port: FibPortIndex) -> Option<String> {
-    let name = port_name(routing, port).filter(|_| is_own(routing, port))?;
-    Some(reasons::made_by_router(&name))
 }

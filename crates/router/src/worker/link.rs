@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use slipring_datapath::control_queue::ControlQueue;
 
@@ -13,6 +13,10 @@ use slipring_route_bpf::ResidentHeartbeat;
 use super::RouteWorker;
 use super::gate::QueueGate;
 use super::parking::WorkerParking;
+
+/// Maximum time for which workers forward the frames that they have received, at the end of a run or
+/// in a takeover. There are at most some thousand such frames.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
 /// A task that another thread gives to a worker. It runs between two loop iterations.
 pub(crate) type RouteWorkerTask = Box<dyn FnOnce(&mut RouteWorker) + Send>;
@@ -98,9 +102,18 @@ impl WorkerLink {
         self.0.tasks.wake();
     }
 
-    /// Waits for at most `limit` until the worker has processed the frames that arrived before the
-    /// call. Meanwhile, no more frames may be given to it. Returns whether all were processed.
-    pub(crate) fn drain(&self, limit: Duration) -> bool {
+    /// Waits for at most [`DRAIN_LIMIT`] until all workers have processed the frames that arrived
+    /// before the call. Meanwhile, no more frames may be given to them. Returns whether all were
+    /// processed.
+    pub(crate) fn drain_all(links: &[Self]) -> bool {
+        let end = Instant::now() + DRAIN_LIMIT;
+        let drained = |link: &Self| link.drain(end.saturating_duration_since(Instant::now()));
+        // Each worker is drained twice, because a worker may give its last frames to another worker
+        // that is already drained. A worker that cannot be drained does not keep the others from it.
+        links.iter().chain(links).fold(true, |are_all, link| drained(link) && are_all)
+    }
+
+    fn drain(&self, limit: Duration) -> bool {
         let (sender, drained) = mpsc::sync_channel(1);
         self.tell(move |worker| worker.drain.wait(sender));
         drained.recv_timeout(limit).is_ok()

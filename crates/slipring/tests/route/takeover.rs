@@ -231,7 +231,7 @@ fn a_router_that_is_killed_while_it_is_taken_over_doubles_no_packet(setup: Setup
     if next.has_ended() {
         let failed = next.finish();
         assert_ne!(failed.code(), 0);
-        // The second cause is reported if the new router had not yet sent its request.
+        // The second cause is reported if the new router had not yet connected.
         let causes = ["does not hand over", "no router runs"];
         assert!(causes.iter().any(|cause| failed.stderr.contains(cause)), "{}", failed.stderr);
         rig.start_program();
