@@ -89,7 +89,7 @@ soak: ## for SOAK_SECONDS (600) each: gen, bridge, gen, balanced to the packet; 
 	@SLIPRING_SOAK_SECONDS=$(SOAK_SECONDS) \
 		cargo test $(SOAK_BUILD) -q --workspace --test daemon hostile -- --nocapture
 	@SLIPRING_SOAK_SECONDS=$(SOAK_SECONDS) \
-		cargo test $(SOAK_BUILD) -q -p slipring --test route soak -- --ignored --nocapture
+		cargo test $(SOAK_BUILD) -q --workspace --test route soak -- --ignored --nocapture
 
 fuzz: ## fuzz each target for FUZZ_SECONDS (60) or FUZZ_RUNS, whichever ends first
 	@scripts/setup.sh fuzz
@@ -133,7 +133,7 @@ libslipring: $(if $(filter file,$(origin LIBRARY)),library) ## build the C libra
 	@$(MAKE) --no-print-directory -s -C libnetmap OUT=$(abspath $(TARGET))/libnetmap \
 		ARCHIVE=$(abspath $(LIBRARY)) PREFIX=$(PREFIX)
 
-ns3: ## build the ns-3 module against the installed ns-3, and run its tests and examples; LIBRARY=FILE takes a libslipring.a that is built
+ns3: ## build the ns-3 module against the installed ns-3, and run its tests and examples; LIBRARY=FILE and SLIPRING=FILE take a libslipring.a and a program that are built
 	@scripts/setup.sh ns3
 	@CMAKE_ARGS=-DSLIPRING_SANITIZE=$(SANITIZE) scripts/ns3.sh build $(if $(filter file,$(origin LIBRARY)),,$(abspath $(LIBRARY)))
 	@cd $(TARGET)/ns3 && ctest --output-on-failure

@@ -2,13 +2,14 @@
 # Parts of `make ns3` and `make ns3-contrib`:
 #
 #   ns3.sh build [LIBRARY]  builds module, tests and examples against the installed ns-3, into target/ns3
-#   ns3.sh examples         runs what is built: links beside `slipring emulate --virtual`, the examples over veth
+#   ns3.sh examples         runs what is built: links beside `slipring emulate --virtual`, the examples over veth;
+#                           SLIPRING=FILE takes a program that is built
 #   ns3.sh contrib PATH     builds module and tests in the source tree of ns-3 at PATH, and runs the suites
 #
 # CMAKE_ARGS are passed on, such as -Dns3_DIR=DIRECTORY for another ns-3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
 
 TARGET=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 OUT=$TARGET/ns3
@@ -32,8 +33,9 @@ build() {
 }
 
 examples() {
-    cargo build -q --workspace --bin slipring
-    export SLIPRING=$TARGET/debug/slipring EXAMPLES=$OUT/examples
+    [ -n "${SLIPRING:-}" ] || cargo build -q --workspace --bin slipring
+    SLIPRING=$(realpath "${SLIPRING:-$TARGET/debug/slipring}")
+    export SLIPRING EXAMPLES=$OUT/examples
     python3 ns3/test/link-equals-virtual.py "$SLIPRING" "$EXAMPLES/slipring-link-replay"
     python3 ns3/test/examples.py ns3/examples/run.sh "$EXAMPLES"
     ns3/examples/federation.sh
