@@ -49,7 +49,14 @@ pub(crate) struct RealTime<'s> {
     waiter: Waiter,
     stop: &'s WorkersStop,
     has_precise_sleeps: bool,
+    /// How often the thread has waited for frames to leave.
+    relaxed: u32,
 }
+
+/// How often a thread polls for frames to leave, before it sleeps in between.
+const MAX_SPINS: u32 = 1000;
+/// Time between two looks whether frames leave a device that takes them slowly.
+const SLOW_DEVICE_PERIOD: Duration = Duration::from_micros(200);
 
 impl<'s> RealTime<'s> {
     /// Prepares to wait for these queues, for `wake_fd` if it is given, and for the doorbell that
@@ -63,7 +70,7 @@ impl<'s> RealTime<'s> {
         let mut waiter = Waiter::new(queues, strategy)?;
         waiter.add_fd(stop.doorbell.as_fd())?;
         wake_fd.map_or(Ok(()), |fd| waiter.add_fd(fd))?;
-        Ok(Self { waiter, stop, has_precise_sleeps: false })
+        Ok(Self { waiter, stop, has_precise_sleeps: false, relaxed: 0 })
     }
 
     /// Requests precise timers. Without them, the kernel may end each sleep of this thread up to 50
@@ -97,6 +104,11 @@ impl Environment for RealTime<'_> {
     }
 
     fn relax(&mut self) {
+        self.relaxed = self.relaxed.saturating_add(1);
+        if self.relaxed > MAX_SPINS {
+            // Only time ends this wait: a device without space signals nothing.
+            return std::thread::sleep(SLOW_DEVICE_PERIOD);
+        }
         std::hint::spin_loop();
     }
 }

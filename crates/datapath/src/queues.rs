@@ -19,7 +19,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use slipring_port::{Interest, Queue, QueueRings, QueueVisitor, RunError, WaitSet};
+use slipring_port::{DropCause, Interest, Queue, QueueRings, QueueVisitor, RunError, WaitSet};
 use slipring_ring::{RxRing, SlotFlags, TxRing};
 
 use crate::slots::{slots_of, whole_frames};
@@ -162,6 +162,12 @@ impl WorkerQueue {
     #[inline]
     pub fn await_room(&mut self) {
         self.is_short = true;
+    }
+
+    /// Counts a frame that was to be sent by this queue, and that was not even put into its ring,
+    /// because the program ends.
+    pub fn count_one_unsent(&self) {
+        self.queue.counters().dropped(DropCause::TxUnsent, 1);
     }
 
     /// Returns whether no more frames will come and all frames have been taken.
@@ -350,8 +356,24 @@ impl WorkerQueues {
         }
     }
 
-    pub(crate) fn is_idle(&mut self) -> bool {
+    /// Returns whether the devices and peers have taken all frames that were sent.
+    pub fn is_idle(&mut self) -> bool {
         self.queues.iter_mut().all(WorkerQueue::is_idle)
+    }
+
+    /// Returns the number of slots with frames that have not left yet.
+    pub(crate) fn queued(&mut self) -> u64 {
+        let queued = |queue: &mut WorkerQueue| queue.filled + queue.queue.rings().tx.with_driver();
+        self.queues.iter_mut().map(|queue| u64::from(queued(queue))).sum()
+    }
+
+    /// Counts the frames that have not left as dropped, because the program ends
+    /// ([`DropCause::TxUnsent`]).
+    pub fn count_unsent(&mut self) {
+        for WorkerQueue { queue, .. } in &mut self.queues {
+            let unsent = queue.unsent();
+            queue.counters().dropped(DropCause::TxUnsent, unsent);
+        }
     }
 
     pub(crate) fn update_stats(&mut self) {

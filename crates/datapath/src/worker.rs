@@ -17,7 +17,7 @@
 //! # Invariants
 //! 1. Every frame that a turn sends is published in that turn, once per queue.
 //! 2. The time that a program sees for a burst is never before the arrival of the burst.
-//! 3. At the end, held and queued frames have [`DRAIN_TIMEOUT_NS`] to leave.
+//! 3. At the end, held and queued frames have [`FrameProcessor::drain_limits`] to leave.
 //!
 //! Not for `gen` and `replay`, which generate their frames, and not for the link emulator, whose
 //! turns depend on the release times of frames.
@@ -37,8 +37,23 @@ const STATS_PERIOD_NS: Nanos = 500_000_000;
 /// A sleep ends this long before the next event, and the loop polls until the event, because the
 /// kernel ends a sleep late by about this time.
 const WAKE_MARGIN_NS: Nanos = 30_000;
-/// Maximum time for frames to leave at the end.
+/// Maximum time for frames to leave at the end, unless a processor has other limits.
 pub const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
+
+/// For how long frames may leave at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainLimits {
+    /// Maximum time in which no frame leaves.
+    pub stalled_ns: Nanos,
+    /// Maximum time in total.
+    pub total_ns: Nanos,
+}
+
+impl Default for DrainLimits {
+    fn default() -> Self {
+        Self { stalled_ns: DRAIN_TIMEOUT_NS, total_ns: DRAIN_TIMEOUT_NS }
+    }
+}
 
 /// How a program processes frames.
 ///
@@ -89,6 +104,15 @@ pub trait FrameProcessor: Send + 'static {
     fn drain(&mut self, _: &mut WorkerQueues, _: &impl Clock) -> Result<bool, RunError> {
         Ok(true)
     }
+
+    /// Returns for how long frames may leave at the end of the run.
+    fn drain_limits(&self) -> DrainLimits {
+        DrainLimits::default()
+    }
+
+    /// Accounts for the frames that have not left at the end of the run. It is called once, before
+    /// [`Self::publish_final`].
+    fn abandon(&mut self, _: &mut WorkerQueues) {}
 
     /// Publishes the counters of the program. It is called after each turn.
     fn publish(&mut self) {}
@@ -173,18 +197,26 @@ impl<P: FrameProcessor> Worker<P> {
         }
     }
 
-    /// Waits until held and queued frames have left, but at most for [`DRAIN_TIMEOUT_NS`].
+    /// Waits until held and queued frames have left, within the processor's limits.
     fn drain(&mut self, environment: &mut impl Environment) -> Result<(), RunError> {
-        let until = environment.now() + DRAIN_TIMEOUT_NS;
+        let DrainLimits { stalled_ns, total_ns } = self.processor.drain_limits();
+        let start = environment.now();
+        let (mut least, mut moved_at) = (u64::MAX, start);
         loop {
             let is_empty = self.processor.drain(&mut self.queues, environment)?;
             self.queues.flush()?;
-            if (is_empty && self.queues.is_idle()) || environment.now() >= until {
+            let (queued, time) = (self.queues.queued(), environment.now());
+            if queued < least {
+                (least, moved_at) = (queued, time);
+            }
+            let is_over = time >= start + total_ns || time >= moved_at + stalled_ns;
+            if (is_empty && queued == 0) || is_over {
                 break;
             }
             environment.relax();
         }
         self.queues.update_stats();
+        self.processor.abandon(&mut self.queues);
         self.processor.publish_final();
         Ok(())
     }

@@ -120,6 +120,12 @@ pub trait Queue: Send {
     /// Returns the counters, which other threads can read.
     fn counters(&self) -> &Arc<QueueCounters>;
 
+    /// Returns the number of packets in the tx ring that never leave if the queue is closed now. By
+    /// default, each slot that has not been freed contains one.
+    fn unsent(&mut self) -> u64 {
+        self.rings().tx.with_driver().into()
+    }
+
     /// Fetches the drop counts that the kernel keeps. It takes a system call or two, so it is
     /// called once per report.
     fn update_stats(&mut self) {}

@@ -28,6 +28,8 @@ pub enum DropCause {
     TxUnsupported,
     /// The other end does not exist: no guest is connected.
     TxNoPeer,
+    /// The program has ended before the kernel or the device has taken the frame.
+    TxUnsent,
     /// Fault injection dropped the frame on purpose.
     Fault,
     /// Route mode: the frame is neither IPv4 nor IPv6, or it has a VLAN tag.
@@ -54,7 +56,7 @@ pub enum DropCause {
 
 impl DropCause {
     /// All causes, in the order in which [`QueueCounters`] counts them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::RxRingFull,
         Self::RxNoBuffer,
         Self::RxTooLong,
@@ -66,6 +68,7 @@ impl DropCause {
         Self::TxIncomplete,
         Self::TxUnsupported,
         Self::TxNoPeer,
+        Self::TxUnsent,
         Self::Fault,
         Self::RouteNotIp,
         Self::RouteOtherHost,
@@ -94,6 +97,7 @@ impl DropCause {
             Self::TxIncomplete => "tx_incomplete",
             Self::TxUnsupported => "tx_unsupported",
             Self::TxNoPeer => "tx_no_peer",
+            Self::TxUnsent => "tx_unsent",
             Self::Fault => "fault",
             Self::RouteNotIp => "route_not_ip",
             Self::RouteOtherHost => "route_other_host",

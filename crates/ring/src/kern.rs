@@ -178,6 +178,15 @@ impl KernRing {
         self.is_possible(head, cur).then_some(head)
     }
 
+    /// On a tx ring, the number of packets that the application has released, and that the driver has
+    /// not yet taken. 0 if the indices are impossible.
+    #[must_use]
+    pub fn waiting_packets(&self) -> u64 {
+        let Some(head) = self.peek_released() else { return 0 };
+        let slots = self.slots(self.hwcur, head);
+        slots.filter(|(_, slot)| !slot.flags.has(SlotFlags::MOREFRAG)).count() as u64
+    }
+
     #[inline(always)]
     fn app_indices(&self) -> (u32, u32) {
         // Acquire: pairs with the release in `AppRing::advance`.

@@ -14,7 +14,7 @@ use crate::resident::AttachedInterface;
 use crate::routing::{Routing, RoutingHandle};
 use crate::subinterface::SubinterfaceFigures;
 use crate::traffic::ForwardedTraffic;
-use crate::worker::WorkerFigures;
+use crate::worker::{WorkerFigures, WorkerLink};
 
 /// The counters of an interface: packets that arrived on it and were forwarded, dropped, or left to
 /// the kernel.
@@ -28,8 +28,8 @@ pub(crate) struct InterfaceFigures {
     /// Packets left to the kernel, by reason.
     pub(crate) passed: BTreeMap<&'static str, u64>,
     /// Packets dropped by the program or by the engine in user space, or lost at its queues, by
-    /// cause. The causes `driver` and `ring-full-from-kernel` count packets that were to leave by
-    /// this interface.
+    /// cause. The causes `driver`, `ring-full-from-kernel` and those with `tx_` count packets that
+    /// were to leave by this interface.
     pub(crate) dropped: BTreeMap<&'static str, u64>,
     /// Packets that the engine in user space has left to the kernel, by class. `passed` includes
     /// them.
@@ -129,10 +129,10 @@ pub(crate) const OWN_PASSES: [&str; 2] = ["unresolved", "left-to-kernel"];
 const FIRST_DUMPS: u64 = DumpKind::ALL.len() as u64;
 
 impl RoutingHandle {
-    /// Returns the counters of the workers, without workers that have ended.
+    /// Returns the counters of the workers, which are the last ones of workers that have ended.
     pub(crate) fn worker_figures(&self) -> Vec<WorkerFigures> {
         let workers = self.ask(|routing| routing.workers.clone()).unwrap_or_default();
-        workers.iter().filter_map(|worker| worker.ask(|it| it.figures())).collect()
+        workers.iter().filter_map(WorkerLink::figures).collect()
     }
 }
 
@@ -275,7 +275,7 @@ impl RouterFigures {
         });
         text.counter(
             "slipring_route_dropped_packets",
-            "Packets dropped, by ingress; causes driver and ring-full-from-kernel: by egress",
+            "Packets dropped, by ingress; causes driver, ring-full-from-kernel and tx_*: by egress",
             dropped,
         );
         let punted = self.interfaces.iter().flat_map(|of| {

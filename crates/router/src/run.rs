@@ -158,8 +158,9 @@ impl RoutePlan {
         if is_taken {
             session.reporter.say("another router has taken over")?;
         }
-        let figures = RouterFigures::ask(&handle);
+        // The workers send what is in their tx rings, and count what could not be sent.
         let workers = workers.map_or(Ok(()), Workers::finish);
+        let figures = RouterFigures::ask(&handle);
         let ended = thread.finish();
         report_end(session, figures.as_ref(), started.elapsed())?;
         let own_ended = subinterface_thread.map_or(Ok(()), SubinterfaceThread::finish);

@@ -23,7 +23,8 @@
 //! 2. A frame in a slot of the worker is in memory that no other thread writes: the region is
 //!    private, and the kernel gets the buffer back only after the slot is released.
 //! 3. Received packets, and the packets that the router makes, are forwarded, given to the kernel,
-//!    dropped for a counted cause, or held.
+//!    dropped for a counted cause, or held. At the end, frames have [`SEND_LIMITS`] to leave the tx
+//!    rings; those that have not left are counted.
 
 mod deliver;
 mod drain;
@@ -52,9 +53,9 @@ use std::sync::atomic::Ordering;
 
 use slipring_datapath::environment::Clock;
 use slipring_datapath::queues::WorkerQueues;
-use slipring_datapath::worker::FrameProcessor;
+use slipring_datapath::worker::{DrainLimits, FrameProcessor};
 use slipring_fib::{FibPortIndex, ForwardingTables};
-use slipring_port::{DropCause, Nanos, QueueCounters};
+use slipring_port::{DropCause, Nanos, QueueCounters, RunError};
 use slipring_ring::RxRing;
 use slipring_route::{MAX_ROUTE_BATCH, RouteBatch, RouteCounters, RouteEngine, RouteOutput};
 use slipring_route_bpf::ResidentHeartbeat;
@@ -79,6 +80,9 @@ use vlan_state::WorkerSubinterfaces;
 
 /// Maximum age of the tables by which frames are forwarded, the same as for the programs.
 const MAX_TABLES_AGE_NS: u64 = 100_000_000;
+/// For how long frames may leave at the end of a run, and after a takeover. A successor waits longer
+/// for the end.
+const SEND_LIMITS: DrainLimits = DrainLimits { stalled_ns: 1_000_000_000, total_ns: 5_000_000_000 };
 /// The loop ends a sleep this long before the next event. The heartbeat need not be exact, so the
 /// loop does not poll for this time.
 const WAKE_MARGIN_NS: Nanos = 30_000;
@@ -170,6 +174,9 @@ pub(crate) struct RouteWorker {
     moved: u32,
     /// Threads that wait until the worker has no frames left.
     drain: WorkerDrain,
+    /// Whether the kernel had taken all frames of the tx rings before this turn sent any. Only
+    /// maintained while a thread waits for it.
+    has_sent_all: bool,
     totals: WorkerTotals,
 }
 
@@ -363,13 +370,15 @@ impl FrameProcessor for RouteWorker {
         // The neighbours of ICMP errors may be unknown.
         self.serve_subinterfaces(queues, self.turn_start);
         self.ask_for_neighbours();
+        self.has_sent_all = !self.drain.is_empty() && self.unsent.is_none() && queues.is_idle();
     }
 
     fn next_due(&self) -> Option<Nanos> {
         let beat = (!self.is_parked).then_some(self.next_beat + WAKE_MARGIN_NS);
         let rules = self.rules.as_ref().and_then(RuleStage::next_ns);
         let links = self.subinterfaces.as_ref().and_then(WorkerSubinterfaces::next_ns);
-        [beat, self.held.next_ns(), rules, links].into_iter().flatten().min()
+        let drain = self.drain.next_ns(self.turn_start);
+        [beat, self.held.next_ns(), rules, links, drain].into_iter().flatten().min()
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -384,18 +393,38 @@ impl FrameProcessor for RouteWorker {
         let moved = std::mem::take(&mut self.moved);
         let now = if moved > 0 { slipring_port::now() } else { self.turn_start };
         self.totals.busy_ns += now - self.turn_start;
-        self.drain.note_turn(self.admits_frames && moved == 0 && self.unsent.is_none());
+        self.drain.note_turn(self.admits_frames && moved == 0, self.has_sent_all);
         self.keep_alive(now, moved > 0);
     }
 
+    fn drain(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> Result<bool, RunError> {
+        self.send_outputs(queues);
+        Ok(self.unsent.is_none())
+    }
+
+    fn drain_limits(&self) -> DrainLimits {
+        SEND_LIMITS
+    }
+
+    fn abandon(&mut self, queues: &mut WorkerQueues) {
+        queues.count_unsent();
+        while let Some(output) = self.unsent.take().or_else(|| self.engine.pop()) {
+            if let RouteOutput::Send { port, .. } = output
+                && let Some(interface) = self.interface(port)
+            {
+                queues[self.ports.tx_of[interface]].count_one_unsent();
+            }
+        }
+    }
+
     fn publish_final(&mut self) {
-        self.shared.tasks.close();
+        self.shared.end(self.figures());
     }
 }
 
 impl Drop for RouteWorker {
     /// Threads that wait for an answer get none, even if the worker ended because of a lost port.
     fn drop(&mut self) {
-        self.shared.tasks.close();
+        self.shared.end(self.figures());
     }
 }

@@ -116,13 +116,17 @@ impl TxSide {
         &mut self,
         ends: &mut impl TxDescriptorRings,
     ) -> Result<(), RunCause> {
-        let head = self.ring.released().map_err(SyncFault::from)?;
+        self.ring.released().map_err(SyncFault::from)?;
         self.complete(ends);
         self.publish();
-        let slots = self.ring.slots(self.ring.hwcur(), head);
-        let held = slots.filter(|(_, slot)| !slot.flags.has(SlotFlags::MOREFRAG)).count() as u64;
-        self.counters.set_in_flight(self.packets_out + held);
+        self.counters.set_in_flight(self.packets_out + self.unsubmitted());
         Ok(())
+    }
+
+    /// Returns the number of packets that the program has released, and that were not handed to the
+    /// kernel.
+    pub(crate) fn unsubmitted(&self) -> u64 {
+        self.ring.waiting_packets()
     }
 
     /// Returns whether a program can sync this half in its own process.

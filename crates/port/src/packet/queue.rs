@@ -349,6 +349,13 @@ impl Queue for PacketQueue {
         &self.counters
     }
 
+    fn unsent(&mut self) -> u64 {
+        match &mut self.sender {
+            RingSender::Packet { ring, .. } => ring.waiting_packets(),
+            RingSender::Xdp(sender) => sender.unsent(),
+        }
+    }
+
     fn socket_ring(&self) -> Option<SocketRing> {
         Some(self.receiver.ring())
     }

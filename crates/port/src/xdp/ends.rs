@@ -94,6 +94,17 @@ impl ResumableRxRings for RxEnds {
     }
 }
 
+impl TxEnds {
+    /// Returns the number of packets that the kernel has not taken. In copy mode, it has copied all
+    /// others.
+    pub(super) fn waiting_packets(&mut self) -> u64 {
+        // The number is limited, because a program may have corrupted the kernel's index.
+        let waiting = self.tx.unconsumed().min(self.tx.size());
+        let is_last = |i: &u32| (self.tx.waiting_cell(*i)[1] >> 32) & CONTINUED == 0;
+        (0..waiting).filter(is_last).count() as u64
+    }
+}
+
 impl TxDescriptorRings for TxEnds {
     #[inline(always)]
     fn max_part(&self) -> u32 {

@@ -402,6 +402,14 @@ impl Queue for XdpQueue {
         &self.counters
     }
 
+    fn unsent(&mut self) -> u64 {
+        let out = match self.socket.zero_copy {
+            true => self.tx_side.packets_out(),
+            false => self.socket.tx.waiting_packets(),
+        };
+        self.tx_side.unsubmitted() + out
+    }
+
     fn lender(&mut self) -> Option<&mut dyn QueueLender> {
         Some(self)
     }

@@ -106,6 +106,11 @@ impl<const W: usize> Producer<W> {
         self.ring.get(self.consumed.wrapping_sub(back))
     }
 
+    /// Returns the entry that the kernel takes after `i` others, as this process wrote it.
+    pub(super) fn waiting_cell(&self, i: u32) -> [u64; W] {
+        self.ring.get(self.consumed.wrapping_add(i))
+    }
+
     #[inline(always)]
     pub(super) fn needs_wakeup(&self) -> bool {
         self.ring.needs_wakeup()

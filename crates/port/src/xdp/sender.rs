@@ -86,6 +86,15 @@ impl XdpSender {
         Ok(self.side.packets_done() != before)
     }
 
+    /// Number of frames that are lost if the socket is closed now.
+    pub(crate) fn unsent(&mut self) -> u64 {
+        let out = match self.socket.zero_copy {
+            true => self.side.packets_out(),
+            false => self.socket.tx.waiting_packets(),
+        };
+        self.side.unsubmitted() + out
+    }
+
     /// Writable when there may be space for more frames.
     pub(crate) fn writable(&self) -> BorrowedFd<'_> {
         self.socket.wait_tx()

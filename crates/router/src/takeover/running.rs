@@ -242,14 +242,14 @@ impl HandingOverRouter<'_> {
         Ok(all)
     }
 
-    /// Waits until the workers have sent all frames that they had taken.
+    /// Waits until the workers have forwarded all frames that they had taken, and a moment until
+    /// these have left the tx rings.
     fn drain(&self) -> Result<(), String> {
-        match WorkerLink::drain_all(&self.workers) {
-            true => Ok(()),
-            false => {
-                Err("its threads have not forwarded what they had taken within a second".into())
-            }
+        if !WorkerLink::drain_all(&self.workers) {
+            return Err("its threads have not forwarded what they had taken within a second".into());
         }
+        WorkerLink::send_all(&self.workers);
+        Ok(())
     }
 
     fn run_programs(&self, programs: Option<Vec<OwnedFd>>) -> Result<(), String> {

@@ -1,28 +1,57 @@
-//! Reports when a worker that gets no more frames has processed all frames that it had.
+//! Reports when a worker that gets no more frames has processed, or sent, all frames that it had.
 //!
 //! An iteration of its loop (a turn) that begins after the last frame was given checks all queues.
-//! If all are empty, all frames were processed.
+//! If all are empty, all frames were processed. They were sent when the kernel has also taken all
+//! frames out of the tx rings.
 
 use std::sync::mpsc::SyncSender;
 
+use slipring_port::Nanos;
+
+/// Time between two attempts to send frames for which a device has no space.
+const RETRY_PERIOD_NS: Nanos = 1_000_000;
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DrainGoal {
+    /// The worker has processed all frames that it had received.
+    Processed,
+    /// The kernel has also taken all frames that the worker has sent.
+    Sent,
+}
+
 /// The threads that wait until the worker is drained.
 #[derive(Debug, Default)]
-pub(super) struct WorkerDrain(Vec<SyncSender<()>>);
+pub(super) struct WorkerDrain(Vec<(DrainGoal, SyncSender<()>)>);
 
 impl WorkerDrain {
     /// Adds a waiting thread. Called between two turns.
-    pub(super) fn wait(&mut self, waiter: SyncSender<()>) {
-        self.0.push(waiter);
+    pub(super) fn wait(&mut self, goal: DrainGoal, waiter: SyncSender<()>) {
+        self.0.push((goal, waiter));
     }
 
-    /// Records a turn, and whether it found no frames although it was allowed to take some.
-    pub(super) fn note_turn(&mut self, is_drained: bool) {
-        if is_drained {
-            for waiter in self.0.drain(..) {
+    /// When the worker must try again to send; `None` if no thread waits for that.
+    pub(super) fn next_ns(&self, turn_start: Nanos) -> Option<Nanos> {
+        let is_awaited = self.0.iter().any(|(goal, _)| *goal == DrainGoal::Sent);
+        is_awaited.then_some(turn_start + RETRY_PERIOD_NS)
+    }
+
+    /// Whether no thread waits.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Records a turn: whether it found no frames although it was allowed to take some, and whether
+    /// the tx rings were empty, too.
+    pub(super) fn note_turn(&mut self, is_processed: bool, is_sent: bool) {
+        self.0.retain(|(goal, waiter)| {
+            let is_reached = is_processed && (is_sent || *goal == DrainGoal::Processed);
+            if is_reached {
                 // This fails if the thread no longer waits. It needs no answer then.
                 let _ = waiter.try_send(());
             }
-        }
+            !is_reached
+        });
     }
 }
 
@@ -36,11 +65,26 @@ mod tests {
     fn a_waiting_thread_is_told_after_the_first_turn_without_frames() {
         let (sender, drained) = sync_channel(1);
         let mut drain = WorkerDrain::default();
-        drain.note_turn(true);
-        drain.wait(sender);
-        drain.note_turn(false);
+        drain.note_turn(true, true);
+        drain.wait(DrainGoal::Processed, sender);
+        drain.note_turn(false, true);
         assert!(drained.try_recv().is_err());
-        drain.note_turn(true);
+        drain.note_turn(true, false);
         assert_eq!(drained.try_recv(), Ok(()));
+        assert!(drain.is_empty());
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_sent_frames_is_told_when_the_rings_are_empty() {
+        let (sender, drained) = sync_channel(1);
+        let mut drain = WorkerDrain::default();
+        drain.wait(DrainGoal::Sent, sender);
+        assert_eq!(drain.next_ns(5), Some(5 + RETRY_PERIOD_NS));
+        for (is_processed, is_sent) in [(true, false), (false, true)] {
+            drain.note_turn(is_processed, is_sent);
+            assert!(drained.try_recv().is_err());
+        }
+        drain.note_turn(true, true);
+        assert_eq!((drained.try_recv(), drain.next_ns(5)), (Ok(()), None));
     }
 }

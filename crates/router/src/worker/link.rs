@@ -1,22 +1,26 @@
 //! The state that the routing thread and a worker share.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use slipring_datapath::control_queue::ControlQueue;
 
 use slipring_route_bpf::ResidentHeartbeat;
 
-use super::RouteWorker;
+use super::drain::DrainGoal;
 use super::gate::QueueGate;
 use super::parking::WorkerParking;
+use super::{RouteWorker, WorkerFigures};
 
 /// Maximum time for which workers forward the frames that they have received, at the end of a run or
 /// in a takeover. There are at most some thousand such frames.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+/// Maximum time for which a takeover waits until the kernel has taken the frames of the tx rings, so
+/// that no frame of the successor overtakes them. Meanwhile, the successor's frames wait in rings
+/// that hold those of some ten milliseconds. The rest leaves until the end of the run.
+const SEND_LIMIT: Duration = Duration::from_millis(50);
 
 /// A task that another thread gives to a worker. It runs between two loop iterations.
 pub(crate) type RouteWorkerTask = Box<dyn FnOnce(&mut RouteWorker) + Send>;
@@ -38,6 +42,8 @@ pub(super) struct WorkerShared {
     /// Whether no other router takes the worker's frames any more. Stored with Release after the
     /// gates were opened; loaded with Acquire.
     pub(super) has_begun: AtomicBool,
+    /// The worker's last figures; `None` while it runs.
+    last_figures: Mutex<Option<WorkerFigures>>,
 }
 
 impl WorkerShared {
@@ -54,7 +60,15 @@ impl WorkerShared {
             queues,
             gates,
             has_begun: AtomicBool::new(has_begun),
+            last_figures: Mutex::new(None),
         })
+    }
+
+    /// Records the end of the worker. A second call changes nothing.
+    pub(super) fn end(&self, figures: WorkerFigures) {
+        self.last_figures.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(figures);
+        // Whoever gets no answer from now on finds the figures.
+        self.tasks.close();
     }
 
     /// Reports to the routing thread that the worker no longer uses earlier snapshots.
@@ -86,6 +100,12 @@ impl WorkerLink {
         answer.recv().ok()
     }
 
+    /// The worker's figures: those of this moment, or its last ones.
+    pub(crate) fn figures(&self) -> Option<WorkerFigures> {
+        let last = || self.0.last_figures.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.ask(|worker| worker.figures()).or_else(last)
+    }
+
     /// The gates of the worker's queues.
     pub(crate) fn gates(&self) -> &[Arc<QueueGate>] {
         &self.0.gates
@@ -106,17 +126,31 @@ impl WorkerLink {
     /// before the call. Meanwhile, no more frames may be given to them. Returns whether all were
     /// processed.
     pub(crate) fn drain_all(links: &[Self]) -> bool {
-        let end = Instant::now() + DRAIN_LIMIT;
-        let drained = |link: &Self| link.drain(end.saturating_duration_since(Instant::now()));
         // Each worker is drained twice, because a worker may give its last frames to another worker
         // that is already drained. A worker that cannot be drained does not keep the others from it.
-        links.iter().chain(links).fold(true, |are_all, link| drained(link) && are_all)
+        Self::reach_all(links.iter().chain(links), DrainGoal::Processed, DRAIN_LIMIT)
     }
 
-    fn drain(&self, limit: Duration) -> bool {
-        let (sender, drained) = mpsc::sync_channel(1);
-        self.tell(move |worker| worker.drain.wait(sender));
-        drained.recv_timeout(limit).is_ok()
+    /// Waits for at most [`SEND_LIMIT`] until the kernel has taken the frames that all workers have
+    /// sent. Workers whose interfaces take frames slowly go on to send until the end of the run.
+    pub(crate) fn send_all(links: &[Self]) {
+        Self::reach_all(links.iter(), DrainGoal::Sent, SEND_LIMIT);
+    }
+
+    fn reach_all<'l>(
+        links: impl Iterator<Item = &'l Self>,
+        goal: DrainGoal,
+        limit: Duration,
+    ) -> bool {
+        let end = Instant::now() + limit;
+        let reach = |link: &Self| link.reach(goal, end.saturating_duration_since(Instant::now()));
+        links.fold(true, |have_all, link| reach(link) && have_all)
+    }
+
+    fn reach(&self, goal: DrainGoal, limit: Duration) -> bool {
+        let (sender, reached) = mpsc::sync_channel(1);
+        self.tell(move |worker| worker.drain.wait(goal, sender));
+        reached.recv_timeout(limit).is_ok()
     }
 
     /// Lets a worker with rules take frames.

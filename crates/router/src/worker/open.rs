@@ -190,6 +190,7 @@ impl UserSpacePorts {
                 turn_start: 0,
                 moved: 0,
                 drain: WorkerDrain::default(),
+                has_sent_all: false,
                 totals: WorkerTotals::default(),
             };
             let worker = Worker::new(worker, WorkerQueues::new(inputs));

@@ -81,6 +81,10 @@ impl Queue for SurvivingQueue {
         self.queue.counters()
     }
 
+    fn unsent(&mut self) -> u64 {
+        self.queue.unsent()
+    }
+
     fn update_stats(&mut self) {
         if !self.is_gone && self.gate.as_ref().is_none_or(GateWatch::is_open) {
             self.queue.update_stats();

@@ -49,7 +49,7 @@ impl<'r> Stream<'r> {
     }
 
     /// Sends datagrams, whatever number is in flight.
-    fn send(&mut self, count: u32) {
+    pub(crate) fn send(&mut self, count: u32) {
         for _ in 0..count {
             self.rig.a.send(&Self::packet(self.sent));
             self.sent += 1;
@@ -57,15 +57,24 @@ impl<'r> Stream<'r> {
     }
 
     /// Takes the datagrams that have arrived; returns their number.
-    fn collect(&mut self) -> usize {
+    pub(crate) fn collect(&mut self) -> usize {
         let before = self.arrived.len();
+        self.collect_until(|_| false);
+        self.arrived.len() - before
+    }
+
+    /// Takes the datagrams that have arrived. Returns whether `is_last` returned true for a packet.
+    fn collect_until(&mut self, is_last: impl Fn(&Packet) -> bool) -> bool {
+        let mut seen = false;
         while let Some(frame) = self.rig.b.try_receive() {
-            let data = frame.packet().map(|packet| packet.payload).unwrap_or_default();
-            if let Some(number) = data.get(8..).and_then(|data| data.strip_prefix(b"stream")) {
+            let Some(packet) = frame.packet() else { continue };
+            seen |= is_last(&packet);
+            let number = packet.payload.get(8..).and_then(|data| data.strip_prefix(b"stream"));
+            if let Some(number) = number {
                 self.arrived.push(u32::from_be_bytes(number.try_into().unwrap()));
             }
         }
-        self.arrived.len() - before
+        seen
     }
 
     fn on_their_way(&self) -> u32 {
@@ -138,16 +147,32 @@ impl<'r> Stream<'r> {
             }
             self.rig.a.send(&fence);
             wait_for_any(&[&self.rig.b], Duration::from_millis(100));
-            while let Some(frame) = self.rig.b.try_receive() {
-                let Some(packet) = frame.packet() else { continue };
-                seen |= packet == expected;
-                if let Some(number) =
-                    packet.payload.get(8..).and_then(|data| data.strip_prefix(b"stream"))
-                {
-                    self.arrived.push(u32::from_be_bytes(number.try_into().unwrap()));
-                }
-            }
+            seen |= self.collect_until(|packet| *packet == expected);
         }
+    }
+
+    /// Waits until all datagrams have arrived but as many as `lost` returns, and asserts that none
+    /// of these arrives later, and none twice.
+    #[track_caller]
+    pub(crate) fn ends_with_losses(&mut self, lost: impl Fn() -> u64) {
+        let start = Instant::now();
+        while self.arrived.len() as u64 + lost() < u64::from(self.sent) {
+            self.wait();
+            let (sent, arrived) = (self.sent, self.arrived.len());
+            assert!(start.elapsed() < LIMIT, "{sent} sent, {arrived} arrived, {} lost", lost());
+        }
+        let fence = Packet::udp(v4().a, v4().b, b"the last one");
+        self.rig.a.send(&fence);
+        let expected = fence.forwarded();
+        while !self.collect_until(|packet| *packet == expected) {
+            wait_for_any(&[&self.rig.b], Duration::from_millis(100));
+            assert!(start.elapsed() < LIMIT, "the last packet does not arrive");
+        }
+        assert_eq!(self.arrived.len() as u64 + lost(), u64::from(self.sent));
+        self.arrived.sort_unstable();
+        let arrived = self.arrived.len();
+        self.arrived.dedup();
+        assert_eq!(self.arrived.len(), arrived, "some have arrived twice");
     }
 
     /// Asserts that each datagram has arrived once, except those given up.

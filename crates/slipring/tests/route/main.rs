@@ -40,6 +40,7 @@
 //! | `control` | what `slipring route ctl` answers |
 //! | `lifecycle` | start, end, death and counters of the program |
 //! | `takeover` | a router that takes over from the running router |
+//! | `slow_egress` | a takeover, or the end, while frames wait for an interface |
 //! | `continuity` | a stream of packets while the program ends, starts, stops or dies |
 //! | `daemons` | BGP, OSPF and BFD by FRR and BIRD |
 //! | `soak` | changes of routes for minutes (`make soak`) |
@@ -124,6 +125,7 @@ mod routes;
 mod rules;
 mod settings;
 mod shell;
+mod slow_egress;
 mod soak;
 mod takeover;
 mod threads;

@@ -108,7 +108,8 @@ fn counted_at_the_end(output: &str) -> u64 {
     lines.filter_map(count).sum()
 }
 
-fn counted(rig: &Rig) -> u64 {
+/// Packets that arrived on e0, as the running router has counted them.
+pub(crate) fn counted(rig: &Rig) -> u64 {
     let answer = rig.ask(&["interface", "e0"]);
     let interface = &answer["interfaces"][0];
     let sum = |counters: &Value| {

@@ -1,0 +1,176 @@
+//! An interface that takes no frames for a while, so that frames wait in the router's tx rings: they
+//! leave later, or they are counted when the router ends.
+//!
+//! ```text
+//!   A --> router --> tx ring, 1024 slots --> ring of B's veth device, 256 --| polled once in a period
+//! ```
+//!
+//! The kernel polls B's device seldom if it defers interrupts (`napi_defer_hard_irqs`,
+//! `gro_flush_timeout`). With a queueing discipline, veth refuses frames while its ring is full; an
+//! older kernel drops them, and counts that at the device.
+
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use slipring_test_support::{Program, eventually};
+
+use crate::continuity::{Stream, is_forwarding};
+use crate::rig::{Rig, Setup, Subject};
+use crate::takeover::counted;
+
+crate::program_checks! {
+    for crate::rig::Setup:
+    a_takeover_while_an_interface_takes_no_frames_loses_none_uncounted,
+    the_end_of_a_router_while_an_interface_takes_no_frames_loses_none_uncounted,
+}
+
+macro_rules! with_threads {
+    ($($check:ident),* $(,)?) => {
+        crate::instances!(with_xsk: crate::rig::Setup = crate::rig::Subject::Slipring("xsk"), $($check),*);
+        crate::instances!(with_packet: crate::rig::Setup = crate::rig::Subject::Slipring("packet"), $($check),*);
+    };
+}
+
+with_threads! {
+    a_takeover_while_an_interface_takes_frames_slowly_loses_none,
+    the_end_of_a_router_while_an_interface_takes_frames_slowly_loses_none,
+}
+
+/// More frames than B's device holds, and fewer than also fill the router's ring.
+const FRAMES: u32 = 1152;
+/// Number of frames that are sent before the router's counters are checked: fewer than the rings on
+/// the way to the router hold.
+const BURST: u32 = 64;
+/// A router that ends does not wait for this time.
+const LONG_PERIOD: Duration = Duration::from_secs(3);
+const SHORT_PERIOD: Duration = Duration::from_millis(100);
+
+/// A router, and a stream of packets that wait for B's device.
+struct SlowEgress<'r> {
+    rig: &'r Rig,
+    stream: Stream<'r>,
+    /// Frames that e1 had dropped before.
+    dropped_before: u64,
+}
+
+/// Starts the router, between links on which the kernel may refuse frames.
+fn start(setup: Setup) -> Rig {
+    setup.router.command("tc", "qdisc add dev e1 root pfifo limit 10000");
+    // Without an XDP program at the peer, veth only uses its ring for frames of such a device.
+    setup.router.command("ethtool", "-K e1 tso off");
+    setup.start()
+}
+
+impl<'r> SlowEgress<'r> {
+    /// Makes the kernel poll B's device once in a `period`, and sends frames until they wait for it
+    /// in the router.
+    fn fill(rig: &'r Rig, period: Duration) -> Self {
+        let dropped_before = dropped_by_device(rig);
+        let mut stream = Stream::new(rig);
+        defer_polls(rig, period);
+        for _ in 0..FRAMES / BURST {
+            let (before, sent) = (counted(rig), rig.a.sent());
+            stream.send(BURST);
+            eventually("the router to have all frames", || {
+                (counted(rig) - before == rig.a.sent() - sent).then_some(())
+            });
+            stream.collect();
+        }
+        Self { rig, stream, dropped_before }
+    }
+
+    /// Waits until each frame has arrived once or was counted as dropped. `counted` is the number
+    /// that routers which have ended have counted.
+    fn is_accounted_for(self, counted: u64) {
+        let Self { rig, mut stream, dropped_before } = self;
+        let by_device = || match rig.subject {
+            // The router counts what the driver drops.
+            Subject::Slipring("xdp") => 0,
+            _ => dropped_by_device(rig) - dropped_before,
+        };
+        stream.ends_with_losses(|| counted + by_device());
+    }
+}
+
+/// Makes the kernel poll the ring of B's device once in a `period`.
+fn defer_polls(rig: &Rig, period: Duration) {
+    let script = format!(
+        "mount -t sysfs none /sys && cd /sys/class/net/e0 && echo 1 > napi_defer_hard_irqs && \
+         echo {} > gro_flush_timeout",
+        period.as_nanos()
+    );
+    let set = rig.b.namespace.run(move || {
+        Command::new("unshare").args(["--mount", "sh", "-c", &script]).output().unwrap()
+    });
+    assert!(set.status.success(), "{set:?}");
+}
+
+/// Number of frames that the driver of e1 has dropped.
+fn dropped_by_device(rig: &Rig) -> u64 {
+    let shown = rig.router.ip("-s -j link show dev e1");
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    shown[0]["stats64"]["tx"]["dropped"].as_u64().unwrap()
+}
+
+/// Number of packets that a router has counted as dropped at its end.
+fn dropped_at_the_end(program: Program) -> u64 {
+    let output = program.finish().well().stdout;
+    let count = |line: &str| line.split_once(": dropped ")?.1.split(' ').next()?.parse::<u64>().ok();
+    output.lines().filter_map(count).sum()
+}
+
+fn dropped_while_running(rig: &Rig) -> u64 {
+    let answer = rig.ask(&["interface"]);
+    let interfaces = answer["interfaces"].as_array().unwrap();
+    let dropped = interfaces.iter().flat_map(|it| it["dropped"].as_object().unwrap().values());
+    dropped.map(|count| count.as_u64().unwrap()).sum()
+}
+
+/// Returns the number of packets that both routers have counted as dropped.
+fn take_over(slow: &mut SlowEgress<'_>) -> u64 {
+    let running = slow.rig.take_program();
+    let next = slow.rig.launch_program("--takeover");
+    slow.stream.flow_until("a takeover", |_| {
+        assert!(!next.has_ended(), "{:#?}", next.so_far());
+        is_forwarding(&next) && running.has_ended()
+    });
+    let dropped = dropped_at_the_end(running) + dropped_while_running(slow.rig);
+    next.signal(Signal::INT);
+    next.finish().well();
+    dropped
+}
+
+fn end(slow: &SlowEgress<'_>) -> u64 {
+    let running = slow.rig.take_program();
+    running.signal(Signal::INT);
+    dropped_at_the_end(running)
+}
+
+fn a_takeover_while_an_interface_takes_no_frames_loses_none_uncounted(setup: Setup) {
+    let rig = start(setup);
+    let mut slow = SlowEgress::fill(&rig, LONG_PERIOD);
+    let dropped = take_over(&mut slow);
+    slow.is_accounted_for(dropped);
+}
+
+fn the_end_of_a_router_while_an_interface_takes_no_frames_loses_none_uncounted(setup: Setup) {
+    let rig = start(setup);
+    let slow = SlowEgress::fill(&rig, LONG_PERIOD);
+    let dropped = end(&slow);
+    slow.is_accounted_for(dropped);
+}
+
+fn a_takeover_while_an_interface_takes_frames_slowly_loses_none(setup: Setup) {
+    let rig = start(setup);
+    let mut slow = SlowEgress::fill(&rig, SHORT_PERIOD);
+    assert_eq!(take_over(&mut slow), 0);
+    slow.is_accounted_for(0);
+}
+
+fn the_end_of_a_router_while_an_interface_takes_frames_slowly_loses_none(setup: Setup) {
+    let rig = start(setup);
+    let slow = SlowEgress::fill(&rig, SHORT_PERIOD);
+    assert_eq!(end(&slow), 0);
+    slow.is_accounted_for(0);
+}
