@@ -81,4 +81,5 @@ pub use report::SCHEMA_VERSION;
 pub use reporter::{ReportFormat, Reporter, UNCAPTURED};
 pub use sibling_program::find_sibling_program;
 pub use signals::Signals;
+pub use usage::nearest;
 pub use verb::{ClassicName, CliProgram, Job, Session, Verb};

@@ -224,7 +224,7 @@ fn is_unit(word: &str) -> bool {
 }
 
 /// Returns the most likely intended name: one edit away, or two for a long word.
-pub(crate) fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let allowed = if word.chars().count() < 6 { 1 } else { 2 };
     let near = names.map(|name| (edit_distance(word, name), name)).min_by_key(|(slips, _)| *slips);
     near.filter(|(slips, _)| *slips <= allowed).map(|(_, name)| name)

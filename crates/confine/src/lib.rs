@@ -10,7 +10,8 @@
 //! ```
 //!
 //! [`confine`] restricts the calling thread and threads that it starts afterwards; existing threads
-//! are not affected. So a program calls it before it starts other threads.
+//! are not affected. So a program calls it before it starts other threads. [`confine_as`] also
+//! changes the user, of the same threads: Linux has the user of a thread, not of a process.
 //!
 //! The filter lists the forbidden calls, not the allowed ones. A list of allowed calls would be
 //! stricter, but the calls that AF_XDP, io_uring, netlink and FUSE need depend on the kernel and
@@ -32,15 +33,27 @@
 mod calls;
 
 use std::collections::BTreeMap;
+use std::io;
 
+use rustix::process::{Gid, Uid};
 use rustix::thread::{
     CapabilitySets, capabilities, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_no_new_privs,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 
 pub use calls::{BPF_CALL, FORBIDDEN_CALLS, SETUP_ONLY_CALLS};
 pub use rustix::thread::CapabilitySet;
+
+/// A user and a group, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserIds {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
 
 /// Drops all capabilities except `kept`, and forbids the calls in `refused`, permanently. The
 /// thread does not gain capabilities that are in `kept` but that it does not have.
@@ -48,8 +61,41 @@ pub use rustix::thread::CapabilitySet;
 /// Returns a message for each restriction that could not be applied; empty on success.
 #[must_use]
 pub fn confine(kept: CapabilitySet, refused: &[&[i64]]) -> Vec<String> {
+    let left = drop_from_bounding_set(kept);
+    confine_to(left, refused)
+}
+
+/// Like [`confine`], but the thread first becomes this user, in this group and no other. The
+/// kernel then denies other users' files to the thread, and shows the files of the process in
+/// `/proc` to root only.
+///
+/// # Errors
+/// The kernel's error if the thread cannot become the user, such as EPERM without CAP_SETUID and
+/// CAP_SETGID, or EINVAL if the user namespace does not have the user. Nothing else is restricted
+/// then.
+pub fn confine_as(
+    user: UserIds,
+    kept: CapabilitySet,
+    refused: &[&[i64]],
+) -> io::Result<Vec<String>> {
+    let left = drop_from_bounding_set(kept);
+    // Otherwise, the kernel takes all capabilities from a thread that is no longer root. Effective
+    // ones it takes in any case; `confine_to` sets them again.
+    set_keep_capabilities(true)?;
+    let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
+    set_thread_groups(&[])?;
+    set_thread_res_gid(gid, gid, gid)?;
+    set_thread_res_uid(uid, uid, uid)?;
+    Ok(confine_to(left, refused))
+}
+
+/// Sets these capabilities, and forbids the calls in `refused`.
+fn confine_to(left: rustix::io::Result<CapabilitySets>, refused: &[&[i64]]) -> Vec<String> {
+    let dropped = left.and_then(|left| set_capabilities(None, left));
     let done = [
-        drop_capabilities(kept).map_err(|error| format!("capabilities stay as they were: {error}")),
+        dropped
+            .and_then(|()| set_no_new_privs(true))
+            .map_err(|error| format!("capabilities stay as they were: {error}")),
         install_seccomp_filter(refused)
             .map_err(|why| format!("all system calls stay allowed: {why}")),
     ];
@@ -62,7 +108,9 @@ pub fn effective() -> CapabilitySet {
     capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective)
 }
 
-fn drop_capabilities(kept: CapabilitySet) -> rustix::io::Result<()> {
+/// Removes all capabilities except `kept` from the sets from which a thread could regain them.
+/// Returns those that the thread keeps.
+fn drop_from_bounding_set(kept: CapabilitySet) -> rustix::io::Result<CapabilitySets> {
     for one in CapabilitySet::all().difference(kept).iter() {
         // The kernel may not know this capability, or may not permit its removal from the bounding
         // set. The error is ignored: `set_capabilities` takes the capability from the thread.
@@ -70,13 +118,11 @@ fn drop_capabilities(kept: CapabilitySet) -> rustix::io::Result<()> {
     }
     let _ = clear_ambient_capability_set();
     let CapabilitySets { effective, permitted, .. } = capabilities(None)?;
-    let left = CapabilitySets {
+    Ok(CapabilitySets {
         effective: effective.intersection(kept),
         permitted: permitted.intersection(kept),
         inheritable: CapabilitySet::empty(),
-    };
-    set_capabilities(None, left)?;
-    set_no_new_privs(true)
+    })
 }
 
 fn install_seccomp_filter(calls: &[&[i64]]) -> Result<(), String> {
@@ -134,6 +180,32 @@ mod tests {
                 assert_eq!(bits & !kept.bits(), 0, "{set}: {status}");
             }
         }
+    }
+
+    #[test]
+    fn a_thread_becomes_a_user_for_ever_with_the_kept_capabilities_and_its_threads_too() {
+        let user = UserIds { uid: 65534, gid: 65533 };
+        let kept = CapabilitySet::NET_ADMIN & effective();
+        let status = || std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let thread = std::thread::spawn(move || {
+            let missing = confine_as(user, kept, &[FORBIDDEN_CALLS])?;
+            let inner = std::thread::spawn(status);
+            Ok::<_, io::Error>((missing, [status(), inner.join().unwrap()]))
+        });
+        let (missing, statuses) = match thread.join().unwrap() {
+            Ok((missing, statuses)) if missing.is_empty() => (missing, statuses),
+            other => return slipring_test_support::skip!("{other:?}"),
+        };
+        for status in statuses {
+            assert!(missing.is_empty() && status.contains("\nGroups:\t \n"), "{status}");
+            for (key, id) in [("Uid", user.uid), ("Gid", user.gid)] {
+                assert!(status.contains(&format!("\n{key}:\t{id}\t{id}\t{id}\t{id}\n")), "{status}");
+            }
+            for set in ["CapPrm", "CapEff"] {
+                assert!(status.contains(&format!("\n{set}:\t{:016x}\n", kept.bits())), "{status}");
+            }
+        }
+        assert_ne!(rustix::process::geteuid().as_raw(), user.uid, "other threads stay as they are");
     }
 
     #[test]

@@ -10,12 +10,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, SocketType};
+use slipring_native_proto::run_names::{self, LOCK_FILE, leads_to, sockets};
 use slipring_native_proto::trust::{self, FileLock, TrustError};
 
 use crate::ControlError;
 
-/// The file that is locked while sockets in the directory are created or removed.
-const LOCK_FILE: &str = "control.lock";
 /// Permissions of a new directory: private to its user.
 const DIR_MODE: u32 = 0o700;
 
@@ -62,8 +61,11 @@ pub fn running(dir: &Path) -> Vec<RunningProgram> {
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     pub(crate) listener: UnixListener,
-    /// The socket's file; `None` if another process owns it.
-    path: Option<PathBuf>,
+    /// The user who has opened the socket, whose clients are answered. The process may become
+    /// another user later.
+    pub(crate) owner: u32,
+    /// The directory with the socket's file; `None` if another process owns the file.
+    dir: Option<PathBuf>,
 }
 
 impl ControlSocket {
@@ -78,10 +80,10 @@ impl ControlSocket {
         let _lock = FileLock::lock(&dir.join(LOCK_FILE)).map_err(refused("lock", dir))?;
         remove_dead(dir);
         let name = name.map(|name| available_name(dir, name)).transpose()?;
-        let path = dir.join(format!("{}.sock", std::process::id()));
+        let path = run_names::socket_of(dir, std::process::id());
         let listener = UnixListener::bind(&path)
             .map_err(|error| ControlError::system("listen on", &path, error))?;
-        socket = Self { listener, path: Some(path.clone()) };
+        socket = Self { listener, owner: own_user(), dir: Some(dir.to_owned()) };
         let only_own = fs::Permissions::from_mode(0o600);
         fs::set_permissions(&path, only_own)
             .map_err(|error| ControlError::system("protect", &path, error))?;
@@ -94,24 +96,19 @@ impl ControlSocket {
 
     /// Wraps a socket that another process created. That process also removes its files.
     pub(crate) fn of_another(listener: UnixListener) -> Self {
-        Self { listener, path: None }
+        Self { listener, owner: own_user(), dir: None }
     }
+}
+
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        let Some(path) = &self.path else { return };
-        // Files that cannot be removed now are removed at the next start. If another run has taken
-        // over the name, the name stays.
-        let Some(dir) = path.parent() else { return };
-        // Without this lock, another run could take over the name between the check and the
-        // removal.
-        let _lock = FileLock::lock(&dir.join(LOCK_FILE));
-        let names = sockets(dir);
-        for name in names.iter().filter(|name| leads_to(name, path)) {
-            let _ = fs::remove_file(name);
+        if let Some(dir) = &self.dir {
+            run_names::remove_socket(dir, std::process::id());
         }
-        let _ = fs::remove_file(path);
     }
 }
 
@@ -121,16 +118,8 @@ impl Drop for ControlSocket {
 /// [`ControlError`] if the name is invalid, or a system call fails.
 pub fn take_name(dir: &Path, name: &str) -> Result<(), ControlError> {
     check_name(name)?;
-    let _lock = FileLock::lock(&dir.join(LOCK_FILE)).map_err(refused("lock", dir))?;
-    let (link, own) = (dir.join(format!("{name}.sock")), std::process::id());
-    let new = dir.join(format!("{own}.new"));
-    let made = symlink(format!("{own}.sock"), &new).and_then(|()| fs::rename(&new, &link));
-    made.map_err(|error| ControlError::system("make", &link, error))
-}
-
-/// Whether a link leads to a socket in its directory.
-fn leads_to(link: &Path, socket: &Path) -> bool {
-    fs::read_link(link).is_ok_and(|target| Some(target.as_os_str()) == socket.file_name())
+    let taken = run_names::take_name(dir, std::process::id(), name);
+    taken.map_err(refused("name the run in", dir))
 }
 
 /// Checks that only root and this user can have created sockets in `dir`. A directory that does not
@@ -235,12 +224,6 @@ fn remove_dead(dir: &Path) {
     for path in paths.iter().filter(|path| path.is_symlink() && !path.exists()) {
         let _ = fs::remove_file(path);
     }
-}
-
-fn sockets(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path());
-    paths.filter(|path| path.extension().is_some_and(|end| end == "sock")).collect()
 }
 
 fn stem(path: &Path) -> Option<String> {

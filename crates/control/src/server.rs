@@ -134,7 +134,7 @@ fn accept_all(socket: &ControlSocket, woken: &UnixStream, service: &Arc<dyn Cont
             break;
         }
         match socket.listener.accept() {
-            Ok((stream, _)) => serve(stream, &open, service.clone()),
+            Ok((stream, _)) => serve(stream, socket.owner, &open, service.clone()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => {
                 let _ = poll(&mut fds[..1], Some(&FD_RETRY_DELAY));
@@ -147,8 +147,12 @@ fn accept_all(socket: &ControlSocket, woken: &UnixStream, service: &Arc<dyn Cont
 }
 
 /// Starts a thread for a client, if the client is trusted.
-fn serve(stream: UnixStream, open: &OpenConnections, service: Arc<dyn ControlService>) {
-    let own = rustix::process::geteuid().as_raw();
+fn serve(
+    stream: UnixStream,
+    own: u32,
+    open: &OpenConnections,
+    service: Arc<dyn ControlService>,
+) {
     let trusted = socket_peercred(&stream).is_ok_and(|peer| is_allowed(peer.uid.as_raw(), own));
     if !trusted {
         refuse(&stream, own);

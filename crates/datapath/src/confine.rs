@@ -20,10 +20,11 @@ use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use slipring_abi::name::PortName;
+use slipring_cli::codes::SR0104;
 use slipring_cli::metrics::{self, FIRST_FREE_PORT};
-use slipring_cli::{Failure, Session};
+use slipring_cli::{Diagnostic, Failure, Session};
 use slipring_confine::{
-    BPF_CALL, CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine, effective,
+    BPF_CALL, CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, UserIds, confine, confine_as, effective,
 };
 use slipring_core::kinds;
 use slipring_port::Port;
@@ -43,12 +44,15 @@ pub struct Confinement {
     /// Indices of the interfaces whose settings the helper restores at the end.
     interfaces: Vec<u32>,
     updates_maps: bool,
+    /// The user to change to, if any.
+    user: Option<UserIds>,
 }
 
 impl Confinement {
     /// Starts without any capability to keep.
     pub fn drop_all() -> Self {
-        Self { kept: CapabilitySet::empty(), interfaces: Vec::new(), updates_maps: false }
+        let (kept, interfaces) = (CapabilitySet::empty(), Vec::new());
+        Self { kept, interfaces, updates_maps: false, user: None }
     }
 
     /// Keeps the capabilities that these ports need until they are closed. CAP_NET_ADMIN is not
@@ -57,12 +61,18 @@ impl Confinement {
         let kept = ports.iter().map(|port| kinds::capabilities_to_keep(&port.info));
         let kept = kept.fold(CapabilitySet::empty(), CapabilitySet::union);
         let interfaces = ports.iter().filter_map(interface_of).collect();
-        Self { kept, interfaces, updates_maps: false }
+        Self { kept, interfaces, updates_maps: false, user: None }
     }
 
     /// Keeps the system call that changes BPF maps permitted, for the tables of attached programs.
     pub fn updating_maps(self) -> Self {
         Self { updates_maps: true, ..self }
+    }
+
+    /// Changes to this user, who then opens files as any process of this user does: no capability is
+    /// kept for files. The program must remove the files of its run in another way.
+    pub fn as_user(self, user: Option<UserIds>) -> Self {
+        Self { user, ..self }
     }
 
     fn keeping(self, more: CapabilitySet) -> Self {
@@ -112,8 +122,8 @@ impl Confinement {
     /// CAP_NET_ADMIN. If the helper cannot be started, the capability is kept.
     ///
     /// # Errors
-    /// [`Failure`] if stderr cannot be written. Capabilities that could not be dropped are only
-    /// reported there.
+    /// [`Failure`] if stderr cannot be written, or if the user cannot be changed. Capabilities that
+    /// could not be dropped are only reported on stderr.
     pub fn begin(self, session: &mut Session<'_>) -> Result<(), Failure> {
         let mut confinement = self.serving_metrics(session.metrics.as_deref());
         let helper = confinement.start_helper().transpose();
@@ -129,7 +139,14 @@ impl Confinement {
         let is_left = |call: &i64| confinement.updates_maps && *call == BPF_CALL;
         let setup: Vec<i64> =
             SETUP_ONLY_CALLS.iter().copied().filter(|call| !is_left(call)).collect();
-        let mut stays = confine(confinement.kept, &[FORBIDDEN_CALLS, &setup]);
+        let calls = [FORBIDDEN_CALLS, &setup];
+        let mut stays = match confinement.user {
+            None => confine(confinement.kept, &calls),
+            Some(user) => {
+                let kept = confinement.kept - CapabilitySet::DAC_OVERRIDE;
+                confine_as(user, kept, &calls).map_err(|error| refused_user(user, &error))?
+            }
+        };
         match helper {
             Ok(Some(helper)) => {
                 helper.end_with_it()?;
@@ -151,8 +168,17 @@ impl Confinement {
             program: std::process::id(),
             operations: vec![HelperOperation::SetFeature, HelperOperation::RemoveHiddenLink],
             interfaces: self.interfaces.clone(),
+            run_files: None,
         }))
     }
+}
+
+fn refused_user(user: UserIds, error: &io::Error) -> Failure {
+    let UserIds { uid, gid } = user;
+    Diagnostic::new(SR0104, format!("the program cannot become user {uid} of group {gid}"))
+        .with_cause(error.to_string())
+        .with_help("run as root, or keep the user: leave out --user, and user in [sandbox]")
+        .into()
 }
 
 /// Returns the interface on which a port was opened, if its settings must be restored at the end.

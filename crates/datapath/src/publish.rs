@@ -92,8 +92,45 @@ pub fn start(
     objects: Option<Box<dyn ObjectMetrics>>,
     session: &mut Session<'_>,
 ) -> Result<Option<PublishGuard>, Failure> {
-    match MetricsSource::new(meter, objects).publish(&session.run_dir) {
-        Ok(publishing) => Ok(Some(publishing)),
+    let publishing = open(meter, objects, session)?.map(OpenPublication::start);
+    publishing.map_or(Ok(None), |started| told(started, session))
+}
+
+/// A file for counters, to which nothing is written yet. A program opens it while it may create
+/// files in the run directory.
+pub struct OpenPublication {
+    source: MetricsSource,
+    publisher: Publisher,
+}
+
+/// Creates the file of [`start`]; nothing is sampled before [`OpenPublication::start`].
+///
+/// # Errors
+/// As [`start`].
+pub fn open(
+    meter: PortMeter,
+    objects: Option<Box<dyn ObjectMetrics>>,
+    session: &mut Session<'_>,
+) -> Result<Option<OpenPublication>, Failure> {
+    let source = MetricsSource::new(meter, objects);
+    let publisher = source.open(&session.run_dir);
+    told(publisher.map(|publisher| OpenPublication { source, publisher }), session)
+}
+
+impl OpenPublication {
+    /// Publishes the counters.
+    ///
+    /// # Errors
+    /// If the process is out of descriptors.
+    pub fn start(self) -> io::Result<PublishGuard> {
+        self.source.start(self.publisher)
+    }
+}
+
+/// Reports an error to users who want to know.
+fn told<T>(done: io::Result<T>, session: &mut Session<'_>) -> Result<Option<T>, Failure> {
+    match done {
+        Ok(done) => Ok(Some(done)),
         Err(error) => {
             let message = format_args!("# nothing to see for slipring top: {error}");
             session.reporter.say_at(1, message).map(|()| None)
@@ -146,8 +183,11 @@ impl MetricsSource {
         Self { meter, objects, names, wait: poll }
     }
 
-    fn publish(mut self, dir: &Path) -> io::Result<PublishGuard> {
-        let mut publisher = Publisher::open(dir, &self.names.text(), self.names.words())?;
+    fn open(&self, dir: &Path) -> io::Result<Publisher> {
+        Publisher::open(dir, &self.names.text(), self.names.words())
+    }
+
+    fn start(mut self, mut publisher: Publisher) -> io::Result<PublishGuard> {
         let stop =
             Arc::new(PublisherStop { is_set: AtomicBool::new(false), doorbell: Doorbell::new()? });
         let stopped = stop.clone();
@@ -245,13 +285,18 @@ mod tests {
         }
     }
 
+    fn publish(source: MetricsSource, dir: &Path) -> PublishGuard {
+        let publisher = source.open(dir).unwrap();
+        source.start(publisher).unwrap()
+    }
+
     #[test]
     fn figures_are_published_for_those_who_look_and_for_nobody_else() {
         let dir = tempfile::tempdir().unwrap();
         let looks = Arc::new(AtomicU64::new(0));
         let links: Box<dyn ObjectMetrics> = Box::new(SampleCount(looks.clone()));
         let publishing =
-            MetricsSource::new(PortMeter::new(&[]), Some(links)).publish(dir.path()).unwrap();
+            publish(MetricsSource::new(PortMeter::new(&[]), Some(links)), dir.path());
         let count = || looks.load(Ordering::Relaxed);
         let eventually = |what: &dyn Fn() -> bool| {
             let until = now() + 10_000_000_000;
@@ -280,7 +325,7 @@ mod tests {
         let links: Box<dyn ObjectMetrics> = Box::new(SampleCount(looks.clone()));
         let mut source = MetricsSource::new(PortMeter::new(&[]), Some(links));
         source.wait = |_, _| Err(Errno::NOMEM);
-        let publishing = source.publish(dir.path()).unwrap();
+        let publishing = publish(source, dir.path());
         let until = now() + 10_000_000_000;
         while looks.load(Ordering::Relaxed) < 2 {
             assert!(now() < until, "nothing is shown any more");

@@ -16,7 +16,8 @@
 //!    used.
 //! 2. Every call has one answer. Wake-up messages may arrive before the answer.
 //!
-//! [`trust`] checks whether the socket, and other files of a run directory, can be trusted.
+//! [`trust`] checks whether the socket, and other files of a run directory, can be trusted;
+//! [`run_names`] has the names of control sockets in it.
 //!
 //! # Not for
 //! The semantics of the calls: `slipring-netmap` defines them.
@@ -26,6 +27,7 @@
 mod client;
 mod delegation;
 mod message;
+pub mod run_names;
 mod socket;
 pub mod trust;
 

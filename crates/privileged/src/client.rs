@@ -64,7 +64,7 @@ impl PrivilegedHelper {
         // program.
         let child = Command::new("/proc/self/exe")
             .arg0(ROLE)
-            .args(policy.to_args())
+            .args(policy.to_args()?)
             .env_clear()
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())

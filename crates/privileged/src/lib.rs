@@ -12,22 +12,27 @@
 //! socket pair. The allowed operations and interfaces are its arguments: the program fixes them
 //! before it reads its first frame.
 //!
+//! For a program that becomes another user, the helper also removes the files of the run, when the
+//! program asks for it or has ended ([`RunFiles`]).
+//!
 //! A program that violates the protocol is assumed to be compromised. The helper ends at once on a
 //! message with a wrong size or version, an unknown operation or an unexpected descriptor, and
 //! after [`MAX_REQUESTS`]. A well-formed request that is not allowed is answered with EPERM.
 //!
 //! # Not for
-//! Requests with paths or commands, or permissions of different users: a helper serves one program.
+//! Requests that contain paths or commands, or permissions of different users: a helper serves one program.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod client;
 mod message;
 mod policy;
+mod run_files;
 mod serve;
 mod transfer;
 
 pub use client::PrivilegedHelper;
 pub use message::{HelperRequest, MAX_REQUESTS, REQUEST_LEN, RequestFault};
 pub use policy::{HelperOperation, HelperPolicy};
+pub use run_files::RunFiles;
 pub use serve::serve_if_started_as_helper;

@@ -21,7 +21,7 @@ pub const MAX_REQUESTS: u32 = 4096;
 
 pub(crate) const VERSION: u16 = 1;
 
-/// An operation on an interface.
+/// An operation on an interface, or on the files of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelperRequest {
     /// Switches an offload.
@@ -112,6 +112,10 @@ pub enum HelperRequest {
         /// The neighbour's address.
         address: Ipv4Addr,
     },
+    /// Gives the run the name that the helper was started with, in place of another run.
+    TakeName,
+    /// Removes the files of the run, because the program ends.
+    RemoveRunFiles,
 }
 
 /// Why a message is not a valid request.
@@ -191,10 +195,12 @@ impl HelperRequest {
             Self::AddRoute { .. } => HelperOperation::AddRoute,
             Self::RemoveRoute { .. } => HelperOperation::RemoveRoute,
             Self::RemoveNeighbour { .. } => HelperOperation::RemoveNeighbour,
+            Self::TakeName => HelperOperation::TakeName,
+            Self::RemoveRunFiles => HelperOperation::RemoveRunFiles,
         }
     }
 
-    /// Returns the index of the interface that the request concerns.
+    /// Returns the index of the interface that the request concerns; 0 for a request about files.
     #[must_use]
     pub fn ifindex(&self) -> u32 {
         match *self {
@@ -209,6 +215,7 @@ impl HelperRequest {
             | Self::AddRoute { ifindex, .. }
             | Self::RemoveRoute { ifindex, .. }
             | Self::RemoveNeighbour { ifindex, .. } => ifindex,
+            Self::TakeName | Self::RemoveRunFiles => 0,
         }
     }
 
@@ -310,6 +317,8 @@ impl HelperRequest {
                 IpAddr::V4(address) => Self::RemoveNeighbour { ifindex, address },
                 IpAddr::V6(_) => return None,
             },
+            HelperOperation::TakeName => Self::TakeName,
+            HelperOperation::RemoveRunFiles => Self::RemoveRunFiles,
         })
     }
 }
@@ -345,7 +354,7 @@ mod tests {
         ];
         let route = (any::<[u8; 4]>(), 0..=32_u8, any::<[u8; 4]>())
             .prop_map(|(to, len, via)| (Ipv4Addr::from(to), len, Ipv4Addr::from(via)));
-        (any::<u32>(), 0..11, 0..8_usize, any::<bool>(), address, route).prop_map(
+        (any::<u32>(), 0..13, 0..8_usize, any::<bool>(), address, route).prop_map(
             |(ifindex, kind, feature, on, (address, prefix_len), route)| match kind {
                 0 => HelperRequest::SetFeature { ifindex, feature: FEATURES[feature], on },
                 1 => HelperRequest::RemoveHiddenLink { ifindex },
@@ -355,6 +364,8 @@ mod tests {
                 5 => HelperRequest::OpenPacketSocket { ifindex },
                 6 => HelperRequest::AttachXdp { ifindex, native: on },
                 7 => HelperRequest::RemoveNeighbour { ifindex, address: route.0 },
+                11 => HelperRequest::TakeName,
+                12 => HelperRequest::RemoveRunFiles,
                 8 | 9 => {
                     let (destination, prefix_len, gateway) = route;
                     match kind {

@@ -1,8 +1,11 @@
 //! The operations that a helper may perform, fixed when it starts.
 
+use std::io;
+
 use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS};
 
 use crate::message::HelperRequest;
+use crate::run_files::RunFiles;
 
 /// The kinds of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,10 +22,12 @@ pub enum HelperOperation {
     AddRoute = 9,
     RemoveRoute = 10,
     RemoveNeighbour = 11,
+    TakeName = 12,
+    RemoveRunFiles = 13,
 }
 
 impl HelperOperation {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::SetFeature,
         Self::RemoveHiddenLink,
         Self::SetUp,
@@ -34,6 +39,8 @@ impl HelperOperation {
         Self::AddRoute,
         Self::RemoveRoute,
         Self::RemoveNeighbour,
+        Self::TakeName,
+        Self::RemoveRunFiles,
     ];
 }
 
@@ -47,12 +54,17 @@ pub struct HelperPolicy {
     pub operations: Vec<HelperOperation>,
     /// Indices of the allowed interfaces.
     pub interfaces: Vec<u32>,
+    /// The files that the helper moves and removes, if the program cannot.
+    pub run_files: Option<RunFiles>,
 }
 
 impl HelperPolicy {
     pub(crate) fn allows(&self, request: &HelperRequest) -> bool {
-        self.operations.contains(&request.operation())
-            && self.interfaces.contains(&request.ifindex())
+        let is_known = match request {
+            HelperRequest::TakeName | HelperRequest::RemoveRunFiles => self.run_files.is_some(),
+            _ => self.interfaces.contains(&request.ifindex()),
+        };
+        is_known && self.operations.contains(&request.operation())
     }
 
     /// Returns the capabilities that the allowed operations need.
@@ -60,9 +72,18 @@ impl HelperPolicy {
         let of = |operation: &HelperOperation| match operation {
             HelperOperation::OpenPacketSocket => CapabilitySet::NET_RAW,
             HelperOperation::AttachXdp => CapabilitySet::NET_ADMIN | CapabilitySet::BPF,
+            HelperOperation::TakeName | HelperOperation::RemoveRunFiles => self.for_files(),
             _ => CapabilitySet::NET_ADMIN,
         };
         self.operations.iter().map(of).fold(CapabilitySet::empty(), CapabilitySet::union)
+    }
+
+    /// The capability that the helper needs to change the run directory.
+    fn for_files(&self) -> CapabilitySet {
+        match self.run_files.as_ref().is_some_and(RunFiles::is_foreign) {
+            true => CapabilitySet::DAC_OVERRIDE,
+            false => CapabilitySet::empty(),
+        }
     }
 
     /// Returns the system calls that no allowed operation makes.
@@ -72,20 +93,33 @@ impl HelperPolicy {
         all.filter(|call| !uses_bpf || *call != libc::SYS_bpf).collect()
     }
 
-    /// Returns the policy as command-line arguments of the helper: program, operations, interfaces.
-    pub(crate) fn to_args(&self) -> [String; 3] {
+    /// Returns the policy as command-line arguments of the helper: program, operations, interfaces,
+    /// files.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the name of a file is not text.
+    pub(crate) fn to_args(&self) -> io::Result<Vec<String>> {
         let operations = self.operations.iter().map(|one| *one as u32);
-        [self.program.to_string(), list(operations), list(self.interfaces.iter().copied())]
+        let interfaces = self.interfaces.iter().copied();
+        let files = self.run_files.as_ref().map_or(Some(Vec::new()), RunFiles::to_args);
+        let mut args = vec![self.program.to_string(), list(operations), list(interfaces)];
+        args.extend(files.ok_or(io::ErrorKind::InvalidInput)?);
+        Ok(args)
     }
 
     pub(crate) fn from_args(args: &[String]) -> Option<Self> {
-        let [program, operations, interfaces] = args else { return None };
+        let [program, operations, interfaces, files @ ..] = args else { return None };
+        let run_files = match files.is_empty() {
+            true => None,
+            false => Some(RunFiles::from_args(files)?),
+        };
         let operation =
             |number: u32| HelperOperation::ALL.into_iter().find(|known| *known as u32 == number);
         Some(Self {
             program: program.parse().ok()?,
             operations: numbers(operations)?.into_iter().map(operation).collect::<Option<_>>()?,
             interfaces: numbers(interfaces)?,
+            run_files,
         })
     }
 }
@@ -100,6 +134,8 @@ fn numbers(list: &str) -> Option<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
@@ -108,11 +144,19 @@ mod tests {
             program: 7,
             operations: vec![HelperOperation::SetFeature, HelperOperation::AttachXdp],
             interfaces: vec![3, 4],
+            run_files: None,
         };
-        assert_eq!(policy.to_args(), ["7", "1,7", "3,4"]);
-        assert_eq!(HelperPolicy::from_args(&policy.to_args()), Some(policy.clone()));
+        assert_eq!(policy.to_args().unwrap(), ["7", "1,7", "3,4"]);
+        let read_again = |policy: &HelperPolicy| HelperPolicy::from_args(&policy.to_args().unwrap());
+        assert_eq!(read_again(&policy), Some(policy.clone()));
+        let dir = "/run/slipring".into();
+        for (name, others) in [(None, vec![]), (Some("edge".to_owned()), vec!["/run/fwd.pid".into()])] {
+            let files = RunFiles { dir: PathBuf::clone(&dir), name, others };
+            let with_files = HelperPolicy { run_files: Some(files), ..policy.clone() };
+            assert_eq!(read_again(&with_files), Some(with_files));
+        }
         let none = HelperPolicy { interfaces: Vec::new(), ..policy };
-        assert_eq!(HelperPolicy::from_args(&none.to_args()), Some(none));
+        assert_eq!(read_again(&none), Some(none));
         let args = |words: [&str; 3]| HelperPolicy::from_args(&words.map(str::to_owned));
         assert_eq!(args(["7", "99", "3"]), None);
         assert_eq!(args(["7", "1", "x"]), None);
@@ -124,10 +168,15 @@ mod tests {
             program: 7,
             operations: vec![HelperOperation::SetUp],
             interfaces: vec![3],
+            run_files: None,
         };
         assert!(policy.allows(&HelperRequest::SetUp { ifindex: 3 }));
         assert!(!policy.allows(&HelperRequest::SetUp { ifindex: 4 }));
         assert!(!policy.allows(&HelperRequest::OpenPacketSocket { ifindex: 3 }));
+        assert!(!policy.allows(&HelperRequest::TakeName));
+        let operations = vec![HelperOperation::TakeName];
+        let without_files = HelperPolicy { operations, ..policy.clone() };
+        assert!(!without_files.allows(&HelperRequest::TakeName));
         assert_eq!(policy.capabilities(), CapabilitySet::NET_ADMIN);
         assert!(policy.forbidden_calls().contains(&libc::SYS_bpf));
     }

@@ -63,7 +63,11 @@ fn run(policy: &HelperPolicy) -> io::Result<()> {
     }
     let socket = io::stdin();
     answer(socket.as_fd(), 0, None)?;
-    serve(socket.as_fd(), policy)
+    let mut policy = policy.clone();
+    let served = serve(socket.as_fd(), &mut policy);
+    // If the program was killed, it has not asked for this.
+    policy.run_files.iter().for_each(|files| files.remove(policy.program));
+    served
 }
 
 /// Makes the helper ignore the signals with which a service manager stops both processes. The
@@ -77,7 +81,7 @@ fn ignore_stop_signals() -> io::Result<()> {
 }
 
 /// Answers requests until the program ends or violates the protocol.
-fn serve(socket: BorrowedFd<'_>, policy: &HelperPolicy) -> io::Result<()> {
+fn serve(socket: BorrowedFd<'_>, policy: &mut HelperPolicy) -> io::Result<()> {
     let broken = || io::Error::from(io::ErrorKind::InvalidData);
     let mut counted = 0;
     while counted < MAX_REQUESTS {
@@ -122,7 +126,7 @@ fn errno_of(error: &io::Error) -> i32 {
 fn perform(
     request: HelperRequest,
     descriptor: Option<OwnedFd>,
-    policy: &HelperPolicy,
+    policy: &mut HelperPolicy,
 ) -> io::Result<Option<OwnedFd>> {
     let netlink = Netlink::open()?;
     match request {
@@ -150,6 +154,12 @@ fn perform(
         }
         HelperRequest::RemoveNeighbour { ifindex, address } => {
             netlink.remove_neighbour(ifindex, address)?;
+        }
+        HelperRequest::TakeName => {
+            policy.run_files.as_ref().map_or(Ok(()), |files| files.take_name(policy.program))?;
+        }
+        HelperRequest::RemoveRunFiles => {
+            policy.run_files.take().iter().for_each(|files| files.remove(policy.program));
         }
         HelperRequest::OpenPacketSocket { ifindex } => {
             return Ok(Some(open_bound_socket(ifindex)?));

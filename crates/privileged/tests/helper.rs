@@ -15,7 +15,7 @@ use slipring_port::netlink::Netlink;
 use slipring_port::netns::Netns;
 use slipring_privileged::{
     HelperOperation, HelperPolicy, HelperRequest, MAX_REQUESTS, PrivilegedHelper, REQUEST_LEN,
-    serve_if_started_as_helper,
+    RunFiles, serve_if_started_as_helper,
 };
 
 const ALL: [HelperOperation; 7] = [
@@ -30,7 +30,7 @@ const ALL: [HelperOperation; 7] = [
 
 type Test = (&'static str, fn(&Lab));
 
-const TESTS: [Test; 11] = [
+const TESTS: [Test; 12] = [
     ("settings_change_on_allowed_interfaces_only", settings_change_on_allowed_interfaces_only),
     ("operations_that_were_not_allowed_are_refused", operations_that_were_not_allowed_are_refused),
     ("descriptors_are_passed", descriptors_are_passed),
@@ -39,6 +39,7 @@ const TESTS: [Test; 11] = [
     ("the_helper_has_no_more_capabilities_than_it_needs", the_helper_has_few_capabilities),
     ("hidden_links_of_other_programs_stay", hidden_links_of_other_programs_stay),
     ("the_helper_closes_descriptors_that_it_inherited", the_helper_closes_inherited_descriptors),
+    ("the_files_of_a_run_are_moved_and_removed", the_files_of_a_run_are_moved_and_removed),
     ("a_helper_that_is_dropped_ends_and_is_reaped", a_helper_that_is_dropped_is_reaped),
     ("a_helper_that_is_killed_ends_its_program", a_helper_that_is_killed_ends_its_program),
     // This must be the last test, because from then on this process has a helper that restores
@@ -99,9 +100,55 @@ impl Lab {
             program: 1234,
             operations: operations.to_vec(),
             interfaces: vec![self.allowed.index],
+            run_files: None,
         })
         .unwrap()
     }
+}
+
+/// A program that has become another user cannot do this itself.
+fn the_files_of_a_run_are_moved_and_removed(_: &Lab) {
+    let dir = std::env::temp_dir().join(format!("slipring-helper-{}", std::process::id()));
+    let names = || {
+        let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name());
+        files.collect::<std::collections::BTreeSet<_>>()
+    };
+    let start = |operations: &[HelperOperation]| {
+        for name in ["1234.sock", "1234.stats", "a.pid", "77.sock"] {
+            std::fs::write(dir.join(name), "").unwrap();
+        }
+        let run_files = RunFiles {
+            dir: dir.clone(),
+            name: Some("edge".to_owned()),
+            others: vec![dir.join("a.pid")],
+        };
+        PrivilegedHelper::start(&HelperPolicy {
+            program: 1234,
+            operations: operations.to_vec(),
+            interfaces: Vec::new(),
+            run_files: Some(run_files),
+        })
+        .unwrap()
+    };
+    std::fs::create_dir(&dir).unwrap();
+    let left = ["77.sock".into()].into();
+    // The program asks for it at its end, or has been killed.
+    for asks in [true, false] {
+        let helper = start(&[HelperOperation::TakeName, HelperOperation::RemoveRunFiles]);
+        helper.request(&HelperRequest::TakeName, None).unwrap();
+        assert_eq!(std::fs::read_link(dir.join("edge.sock")).unwrap().to_str(), Some("1234.sock"));
+        if asks {
+            helper.request(&HelperRequest::RemoveRunFiles, None).unwrap();
+            assert_eq!(names(), left);
+            assert!(helper.request(&HelperRequest::TakeName, None).is_err(), "the run has ended");
+        }
+        drop(helper);
+        assert_eq!(names(), left, "{asks}");
+    }
+    let helper = start(&[HelperOperation::TakeName]);
+    assert_eq!(errno(helper.request(&HelperRequest::RemoveRunFiles, None)), Some(1));
+    drop(helper);
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 /// The error number of a request that must fail.

@@ -17,6 +17,7 @@ use crate::live::LiveSettings;
 use crate::lookup_tables::MAX_VRFS;
 use crate::named_vrfs::{self, NamedVrf};
 use crate::policers::InterfacePolicer;
+use crate::sandbox::SandboxUser;
 use crate::source_checks::{self, SourceCheck};
 
 pub(crate) use print::print;
@@ -34,6 +35,8 @@ pub(crate) struct RouterConfig {
     pub(crate) priorities: Option<[u8; 8]>,
     pub(crate) name: Option<String>,
     pub(crate) metrics: Option<String>,
+    /// The user that the router becomes.
+    pub(crate) user: Option<SandboxUser>,
     pub(crate) policers: Vec<InterfacePolicer>,
     pub(crate) source_checks: Vec<SourceCheck>,
     pub(crate) vrfs: Vec<NamedVrf>,
@@ -119,6 +122,7 @@ impl RouterConfig {
             priorities: root.section("vlan", priorities)?,
             name: root.section("control", |control| control.parsed("name", run_name))?,
             metrics: root.section("metrics", |it| it.parsed("listen", metrics::address))?,
+            user: root.section("sandbox", |it| it.parsed("user", SandboxUser::find))?,
             policers: root.sections("policer", InterfacePolicer::read)?,
             source_checks: root.section(source_checks::SECTION, |section| {
                 SourceCheck::read(section, interfaces.as_deref())

@@ -9,6 +9,7 @@ use slipring_cli::{flags, metrics};
 use crate::ctl;
 use crate::io_choice::IoChoice;
 use crate::plan::{CONFIG_FLAG, PRINT_FLAG};
+use crate::sandbox::SandboxUser;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,6 +84,11 @@ pub(crate) fn command() -> Command {
                 .value_name("PCP,…")
                 .value_parser(priorities)
                 .help("Priorities of VLAN frames for DSCP class selectors 0 to 7 [default: all 0]"),
+            Arg::new("user")
+                .long("user")
+                .value_name("USER")
+                .value_parser(SandboxUser::find)
+                .help("Become this user, by name or number, before packets are forwarded"),
             flags::run_name(),
             flags::period(),
             flags::duration(),

@@ -44,6 +44,7 @@ mod routing;
 mod routing_thread;
 mod rules;
 mod run;
+mod sandbox;
 mod service;
 mod shell;
 mod show;

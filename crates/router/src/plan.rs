@@ -17,6 +17,7 @@ use crate::live::LiveSettings;
 use crate::named_vrfs::NamedVrf;
 use crate::planned_ports::check_interfaces;
 use crate::policers::{InterfacePolicer, for_policers};
+use crate::sandbox::SandboxUser;
 use crate::source_checks::SourceCheck;
 
 /// The flag for the file with sections. Its id is not `config`: other commands use a flag with that
@@ -51,6 +52,8 @@ pub(crate) struct RoutePlan {
     pub(crate) duration: Option<Duration>,
     /// The address at which metrics are served.
     pub(crate) metrics: Option<String>,
+    /// The user that the router becomes before it forwards; `None` to stay the user that it is.
+    pub(crate) user: Option<SandboxUser>,
     /// Whether a running router is to be taken over.
     pub(crate) takes_over: bool,
     /// The settings of netmap-fwd's interface; `None` if it is not requested.
@@ -96,6 +99,9 @@ impl RoutePlan {
             check_name(name).map_err(|error| Diagnostic::of(&error))?;
         }
         refuse_threads_in_kernel(io, threads)?;
+        let metrics: Option<String> = typed(matches, "metrics").or(file.metrics);
+        let user: Option<SandboxUser> = typed(matches, "user").or(file.user);
+        user.as_ref().map_or(Ok(()), |user| user.check_metrics(metrics.as_deref()))?;
         Ok(Self {
             interfaces,
             io,
@@ -108,7 +114,8 @@ impl RoutePlan {
             name,
             period: flags::period_of(matches).filter(|_| reports),
             duration: matches.get_one::<TimeSpan>("duration").map(|span| span.duration()),
-            metrics: typed(matches, "metrics").or(file.metrics),
+            metrics,
+            user,
             takes_over: takes_over(matches, compat.is_some())?,
             compat,
             policers: file.policers,
@@ -156,6 +163,7 @@ impl RoutePlan {
             ("vlan.priorities", self.priorities != new.priorities),
             ("control.name", self.name != new.name),
             ("metrics.listen", self.metrics != new.metrics),
+            ("sandbox.user", self.user != new.user),
             ("the settings of netmap-fwd", self.compat != new.compat),
         ];
         let changed = engines.into_iter().chain(others).filter(|(_, is_changed)| *is_changed);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use slipring_cli::{Failure, Session};
 use slipring_datapath::meter::PortMeter;
-use slipring_datapath::publish::{self, ObjectMetrics, PublishGuard};
+use slipring_datapath::publish::{self, ObjectMetrics, OpenPublication};
 use slipring_port::{DropCause, Nanos, now};
 use slipring_route::{PuntClass, PuntReason, RouteDropCause};
 use slipring_route_bpf::PassReason;
@@ -25,20 +25,20 @@ use crate::routing::RoutingHandle;
 /// The name of the counter for all other causes or reasons.
 const OTHER: &str = "other";
 
-/// Publishes the figures until the guard is dropped.
+/// Creates the file of the figures, while the process may create files in the run directory. `first`
+/// are the figures before any packet.
 ///
 /// # Errors
 /// If the output is closed. A failure to publish is only printed there.
-pub(crate) fn start(
+pub(crate) fn open(
     name: Option<String>,
     routing: &RoutingHandle,
+    first: RouterFigures,
     session: &mut Session<'_>,
-) -> Result<Option<PublishGuard>, Failure> {
-    // If the router has already ended, there is nothing to publish.
-    let Some(first) = RouterFigures::ask(routing) else { return Ok(None) };
+) -> Result<Option<OpenPublication>, Failure> {
     let publisher =
         RouterPublisher { name, names: CounterNames::new(), routing: routing.clone(), last: first };
-    publish::start(PortMeter::new(&[]), Some(Box::new(publisher)), session)
+    publish::open(PortMeter::new(&[]), Some(Box::new(publisher)), session)
 }
 
 /// Samples the figures of a router.

@@ -55,7 +55,9 @@ impl RouterReload {
         if plan.files().is_empty() {
             return Err(nothing_to_read().into());
         }
+        plan.check_readable()?;
         let new = plan.read_again()?;
+        new.check_readable()?;
         let fixed = plan.fixed_changes(&new);
         if !fixed.is_empty() {
             return Err(needs_restart(&new, &fixed).into());
@@ -85,6 +87,15 @@ impl RouterReload {
 }
 
 impl RoutePlan {
+    /// Checks that the user that the router has become may read the files.
+    ///
+    /// # Errors
+    /// The first file that it may not read.
+    fn check_readable(&self) -> Result<(), Diagnostic> {
+        let Some(user) = &self.user else { return Ok(()) };
+        self.files().iter().try_for_each(|path| user.check_readable(path))
+    }
+
     /// The files that a reload reads.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         self.config.iter().chain(&self.rules).cloned().collect()

@@ -2,26 +2,30 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use slipring_cli::codes::SR0499;
+use slipring_cli::codes::{SR0199, SR0499};
 use slipring_cli::report::ReportSample;
-use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals, metrics};
+use slipring_cli::{Diagnose, Diagnostic, Exit, Failure, Session, Signals, metrics};
 use slipring_control::metrics::MetricsEndpoint;
 use slipring_control::{ControlError, ControlServer, Reservation, take_name};
 use slipring_datapath::confine::Confinement;
+use slipring_datapath::publish::OpenPublication;
 use slipring_datapath::workers::{WorkerTask, Workers};
 use slipring_fib::ReversePathMode::Off;
 use slipring_fib::{FibLimits, Mirror, MirrorConfig, PortConfig, VlanTags, VrfConfig, VrfIndex};
 use slipring_port::iface::{Iface, set_settings_keeper};
-use slipring_privileged::{HelperOperation, HelperPolicy, PrivilegedHelper};
+use slipring_privileged::{
+    HelperOperation, HelperPolicy, HelperRequest, PrivilegedHelper, RunFiles,
+};
 use slipring_ring::Doorbell;
 
 use crate::checks::{Obstacle, ObstacleKind};
 use crate::compat::{CompatAnswers, CompatServer, CompatSocket, write_pidfile};
 use crate::feed::KernelFeed;
-use crate::figures::RouterFigures;
+use crate::figures::{RouterFigures, RouterShape};
 use crate::neighbours::NeighbourRequests;
 use crate::plan::RoutePlan;
 use crate::publication;
@@ -30,6 +34,7 @@ use crate::resident::{ResidentEngine, UserSpaceIo};
 use crate::routing::{Routing, RoutingHandle};
 use crate::routing_thread::RoutingThread;
 use crate::rules::{InitialRules, RunningRules};
+use crate::sandbox::{RunFilesGuard, SandboxUser, for_helper};
 use crate::service::RouterService;
 use crate::start::{self, PlannedInterfaces};
 use crate::subinterface::{
@@ -59,6 +64,7 @@ impl RoutePlan {
         rules: Option<InitialRules>,
         session: &mut Session<'_>,
     ) -> Result<Exit, Failure> {
+        self.user.as_ref().map_or(Ok(()), SandboxUser::check_permitted)?;
         let PlannedInterfaces { kernel: ifaces, own } = start::interfaces(&self)?;
         let TakeoverStart { found, handed, offered } = self.begin_takeover(&ifaces, session)?;
         let (successor, offer) = offered.unzip();
@@ -78,7 +84,8 @@ impl RoutePlan {
         let mirror = self.mirror(&mut engine, &ifaces, handle_of_own.as_ref())?;
         let feed = KernelFeed::open()?;
         let changed = Arc::new(Doorbell::new()?);
-        let watch = BypassWatch::start(engine.checked(), found.clone(), changed.clone())?;
+        let ids = self.user.as_ref().map(|user| user.ids);
+        let watch = BypassWatch::start(engine.checked(), found.clone(), changed.clone(), ids)?;
         let watch = Arc::new(watch);
         session.reporter.start(None, "monotonic", &[])?;
         if let Some(successor) = &successor {
@@ -86,13 +93,21 @@ impl RoutePlan {
         }
         self.announce(session, &engine, user_space.as_ref().map(|(ports, _)| ports), &found)?;
         announce_own(session, &own)?;
-        let helper = start_helper(&ifaces, compat.is_some(), session)?;
+        let helper = self.start_helper(&ifaces, session)?;
+        let _files = self.user.as_ref().and(helper.clone()).map(RunFilesGuard);
         let handle = RoutingHandle::new()?;
+        let publication = {
+            let own = own.iter().map(|it| it.name.clone()).collect();
+            let shape = RouterShape { own, workers, has_rules: rules.is_some() };
+            publication::open(self.name.clone(), &handle, shape.figures(&engine), session)?
+        };
         let answers = compat.is_some().then(|| CompatAnswers::new(handle.clone(), helper.clone()));
         self.confinement().begin(session)?;
+        self.tell_of_unreadable_files(session)?;
         if let Some(helper) = &helper {
             helper.end_with_it()?;
         }
+        let namer = helper.clone();
         let neighbours =
             NeighbourRequests::new(helper, ifaces.iter().map(|it| it.index).collect())?;
         let (tasks, links) = self.workers(user_space, &handle, rules.as_ref(), of_workers)?;
@@ -128,7 +143,7 @@ impl RoutePlan {
         }
         let take_over = |session: &mut Session<'_>| -> Result<(), Failure> {
             let Some(it) = successor.take() else { return Ok(()) };
-            self.take_over(it, (&handle, rules.as_deref()), session)?;
+            self.take_over(it, (&handle, rules.as_deref()), namer.as_deref(), session)?;
             match serve_metrics(session, handle.clone()) {
                 Ok(endpoint) => metrics.replace(endpoint),
                 Err(_) => {
@@ -137,7 +152,7 @@ impl RoutePlan {
             };
             Ok(())
         };
-        let _publishing = publication::start(self.name.clone(), &handle, session)?;
+        let _publishing = publication.map(OpenPublication::start).transpose()?;
         let supervision = Supervision {
             plan: &self,
             handle: &handle,
@@ -171,10 +186,68 @@ impl RoutePlan {
         Ok(Exit::Done)
     }
 
+    /// Starts the helper process, so that this process needs no capability. It asks the kernel to
+    /// resolve neighbours, and restores the interfaces' settings at the end. For a router that
+    /// becomes another user, it also keeps the files of the run.
+    fn start_helper(
+        &self,
+        ifaces: &[Iface],
+        session: &mut Session<'_>,
+    ) -> Result<Option<Arc<PrivilegedHelper>>, Failure> {
+        let mut operations = vec![HelperOperation::SetFeature, HelperOperation::UseNeighbour];
+        if self.compat.is_some() {
+            operations.extend(CHANGES_BY_COMMAND);
+        }
+        if self.user.is_some() {
+            operations.extend([HelperOperation::TakeName, HelperOperation::RemoveRunFiles]);
+        }
+        let helper = PrivilegedHelper::start(&HelperPolicy {
+            program: std::process::id(),
+            operations,
+            interfaces: ifaces.iter().map(|iface| iface.index).collect(),
+            run_files: self.user.as_ref().map(|_| self.run_files(&session.run_dir)),
+        });
+        match helper.map(Arc::new) {
+            Ok(helper) => {
+                set_settings_keeper(Box::new(helper.clone()));
+                Ok(Some(helper))
+            }
+            Err(error) if self.user.is_some() => Err(no_helper(&error)),
+            Err(error) => {
+                let message =
+                    format!("neighbours are not refreshed, because there is no helper: {error}");
+                session.reporter.warn(message)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The files that the router could not change as another user.
+    fn run_files(&self, run_dir: &Path) -> RunFiles {
+        let compat = self.compat.iter();
+        let others = compat.flat_map(|of| [Some(&of.socket), of.pidfile.as_ref()]);
+        RunFiles {
+            dir: for_helper(run_dir),
+            name: self.name.clone(),
+            others: others.flatten().map(|path| for_helper(path)).collect(),
+        }
+    }
+
+    /// Warns of files that a reload could not read.
+    fn tell_of_unreadable_files(&self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let Some(user) = &self.user else { return Ok(()) };
+        for mistake in self.files().iter().filter_map(|path| user.check_readable(path).err()) {
+            let (what, command) = (mistake.summary(), mistake.help().unwrap_or_default());
+            session.reporter.warn(format_args!("{what}, so it cannot be reloaded: {command}"))?;
+        }
+        Ok(())
+    }
+
     /// Returns the privileges that the threads keep. Files that are read again may belong to other
-    /// users.
+    /// users, unless the router becomes one itself.
     fn confinement(&self) -> Confinement {
-        let confinement = Confinement::drop_all().updating_maps();
+        let user = self.user.as_ref().map(|user| user.ids);
+        let confinement = Confinement::drop_all().updating_maps().as_user(user);
         match self.files().is_empty() {
             true => confinement,
             false => confinement.opening_files(),
@@ -358,11 +431,20 @@ impl RoutePlan {
         &self,
         mut successor: Successor,
         (handle, rules): (&RoutingHandle, Option<&RunningRules>),
+        helper: Option<&PrivilegedHelper>,
         session: &mut Session<'_>,
     ) -> Result<(), Failure> {
         let warnings = successor.commit(handle, rules)?;
         // From here on, this router forwards. No error below may end it.
-        if let Some(Err(error)) = self.name.as_ref().map(|name| take_name(&session.run_dir, name)) {
+        let named = match (&self.user, helper) {
+            (Some(_), Some(helper)) if self.name.is_some() => {
+                helper.request(&HelperRequest::TakeName, None).map(drop).map_err(|it| it.to_string())
+            }
+            _ => self.name.as_ref().map_or(Ok(()), |name| {
+                take_name(&session.run_dir, name).map_err(|error| error.to_string())
+            }),
+        };
+        if let Err(error) = named {
             session.reporter.warn(format_args!("the name stays the previous router's: {error}"))?;
         }
         warnings.iter().try_for_each(|warning| session.reporter.warn(warning))?;
@@ -438,36 +520,6 @@ fn serve_metrics(
     })
 }
 
-/// Starts the helper process, so that this process needs no capability. It asks the kernel to
-/// resolve neighbours, and restores the interfaces' settings at the end.
-fn start_helper(
-    ifaces: &[Iface],
-    changes_routes: bool,
-    session: &mut Session<'_>,
-) -> Result<Option<Arc<PrivilegedHelper>>, Failure> {
-    let mut operations = vec![HelperOperation::SetFeature, HelperOperation::UseNeighbour];
-    if changes_routes {
-        operations.extend(CHANGES_BY_COMMAND);
-    }
-    let helper = PrivilegedHelper::start(&HelperPolicy {
-        program: std::process::id(),
-        operations,
-        interfaces: ifaces.iter().map(|iface| iface.index).collect(),
-    });
-    match helper.map(Arc::new) {
-        Ok(helper) => {
-            set_settings_keeper(Box::new(helper.clone()));
-            Ok(Some(helper))
-        }
-        Err(error) => {
-            let message =
-                format!("neighbours are not refreshed, because there is no helper: {error}");
-            session.reporter.warn(message)?;
-            Ok(None)
-        }
-    }
-}
-
 /// Prints which subinterfaces the router creates, and the consequences for the user.
 fn announce_own(session: &mut Session<'_>, own: &[OwnSubinterface]) -> Result<(), Failure> {
     for it in own {
@@ -484,6 +536,13 @@ fn announce_own(session: &mut Session<'_>, own: &[OwnSubinterface]) -> Result<()
 /// Returns the report for the present figures.
 pub(crate) fn sample(figures: &RouterFigures, elapsed: Duration) -> ReportSample<&RouterFigures> {
     ReportSample { elapsed, ports: Vec::new(), in_flight: 0, copies: 0, extra: figures }
+}
+
+fn no_helper(error: &io::Error) -> Failure {
+    Diagnostic::new(SR0199, "the router cannot become another user: there is no helper process")
+        .with_cause(error.to_string())
+        .with_help("run as root, or leave out --user, and user in [sandbox]")
+        .into()
 }
 
 fn lost(error: &io::Error) -> Failure {

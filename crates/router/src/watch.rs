@@ -22,7 +22,9 @@ use netlink_sys::Socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use slipring_confine::{BPF_CALL, CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
+use slipring_confine::{
+    BPF_CALL, CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, UserIds, confine, confine_as,
+};
 use slipring_ring::Doorbell;
 
 use crate::checks::{self, CheckedInterface, HookLister, Obstacle};
@@ -57,7 +59,7 @@ struct WatchShared {
 
 impl BypassWatch {
     /// Starts a watch in the network namespace of the calling thread. `known` contains the
-    /// obstacles that were found before. `changed` rings when they change.
+    /// obstacles that were found before. `changed` rings when they change. The thread becomes `user`.
     ///
     /// # Errors
     /// If the system refuses a socket.
@@ -65,6 +67,7 @@ impl BypassWatch {
         interfaces: Vec<CheckedInterface>,
         known: Vec<Obstacle>,
         changed: Arc<Doorbell>,
+        user: Option<UserIds>,
     ) -> io::Result<Self> {
         let sockets = ANNOUNCEMENTS.into_iter().filter_map(|(family, group)| {
             // A kernel that does not support the family announces nothing.
@@ -87,7 +90,12 @@ impl BypassWatch {
             // program would need CAP_BPF.
             let calls = SETUP_ONLY_CALLS.iter().copied().filter(|call| *call != BPF_CALL);
             let calls: Vec<_> = calls.collect();
-            let _ = confine(CapabilitySet::NET_ADMIN, &[FORBIDDEN_CALLS, &calls]);
+            let (kept, calls) = (CapabilitySet::NET_ADMIN, [FORBIDDEN_CALLS, &calls]);
+            match user {
+                None => drop(confine(kept, &calls)),
+                // If this fails, it fails in the main thread, too, and the run ends.
+                Some(user) => drop(confine_as(user, kept, &calls)),
+            }
             drop(confined);
             watching.watch(&sockets);
         });
@@ -220,7 +228,7 @@ mod tests {
         let Some(namespace) = Namespace::new() else { return };
         let changed = Arc::new(Doorbell::new().unwrap());
         let bell = changed.clone();
-        let watch = namespace.run(|| BypassWatch::start(Vec::new(), Vec::new(), bell).unwrap());
+        let watch = namespace.run(|| BypassWatch::start(Vec::new(), Vec::new(), bell, None).unwrap());
         namespace.command("nft", "add table inet t");
         namespace.command("nft", "add chain inet t c { type filter hook forward priority 0 ; }");
         namespace.command("nft", "add rule inet t c counter drop");
@@ -239,7 +247,7 @@ mod tests {
             let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
             let r0 = CheckedInterface { ifindex, name: "r0".into(), own_programs: 0 };
             let known = checks::obstacles(std::slice::from_ref(&r0)).unwrap();
-            (BypassWatch::start(vec![r0], known, bell).unwrap(), ifindex)
+            (BypassWatch::start(vec![r0], known, bell, None).unwrap(), ifindex)
         });
         let before = watch.latest();
         let link = namespace.run(move || {
@@ -265,7 +273,7 @@ mod tests {
         let watch = namespace.run(|| {
             let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
             let r0 = CheckedInterface { ifindex, name: "r0".into(), own_programs: 0 };
-            BypassWatch::start(vec![r0], Vec::new(), bell).unwrap()
+            BypassWatch::start(vec![r0], Vec::new(), bell, None).unwrap()
         });
         for path in ["ipv4/conf/r0/forwarding", "ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
             set(path, "0");
@@ -291,7 +299,7 @@ mod tests {
         let watch = namespace.run(|| {
             let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
             let r0 = CheckedInterface { ifindex, name: "r0".into(), own_programs: 0 };
-            BypassWatch::start(vec![r0], Vec::new(), bell).unwrap()
+            BypassWatch::start(vec![r0], Vec::new(), bell, None).unwrap()
         });
         namespace.command("tc", "qdisc add dev r0 clsact");
         namespace.command("tc", "filter add dev r0 egress u32 match u32 0 0");

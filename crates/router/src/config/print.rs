@@ -64,6 +64,7 @@ pub(crate) fn print(plan: &RoutePlan) -> String {
         section("vlan", [key("priorities", format!("{:?}", plan.priorities))]),
         section("control", [optional("name", plan.name.as_deref().map(quoted))]),
         section("metrics", [optional("listen", plan.metrics.as_deref().map(quoted))]),
+        section("sandbox", [optional("user", plan.user.as_ref().map(|user| quoted(&user.name)))]),
     ];
     let checks = plan.source_checks.iter().map(SourceCheck::print);
     let checks = section(

@@ -27,7 +27,8 @@ fn every_key_is_read() {
                 [icmp]\nerrors_per_s = 100\nper_source_per_s = 5\nredirects = false\n\
                 [punt]\narp = 1\nnd = 2\nbgp = 3\nigp = 4\nbfd = 5\nicmp = 6\nother = 7\n\
                 [vlan]\npriorities = [0, 1, 2, 3, 4, 5, 6, 7]\n\
-                [control]\nname = 'edge'\n[metrics]\nlisten = '127.0.0.1:9477'\n";
+                [control]\nname = 'edge'\n[metrics]\nlisten = '127.0.0.1:9477'\n\
+                [sandbox]\nuser = '4711'\n";
     let icmp_limits = slipring_neighbour::icmp::IcmpLimits {
         per_second: 100,
         burst: 5,
@@ -45,6 +46,7 @@ fn every_key_is_read() {
         priorities: Some([0, 1, 2, 3, 4, 5, 6, 7]),
         name: Some("edge".into()),
         metrics: Some("127.0.0.1:9477".into()),
+        user: Some(SandboxUser::find("4711").unwrap()),
         policers: Vec::new(),
         source_checks: vec![
             SourceCheck { interface: "eth0".into(), mode: ReversePathMode::Loose },
@@ -97,6 +99,8 @@ fn a_mistake_is_told_with_its_line_and_a_suggestion() {
             "interfaces = ['e0', 'e1']\n[[vrf]]\nname = 'red'\ntable = 9\ninterfaces = ['x9']",
             ["vrf: x9 is not among the interfaces", "line 5", "allowed: e0, e1"],
         ),
+        ("[sandbox]\nuser = 'nobdoy'", ["sandbox.user cannot be 'nobdoy'", "line 2", "`nobody`?"]),
+        ("[sandbox]\nuesr = '1'", ["sandbox has no key `uesr`", "line 2", "`user`?"]),
         ("[metrics]\nlisten = '9477'", ["metrics.listen", "line 2", "127.0.0.1:9100"]),
     ] {
         let error = read(text).unwrap_err();

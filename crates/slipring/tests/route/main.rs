@@ -40,6 +40,7 @@
 //! | `control` | what `slipring route ctl` answers |
 //! | `lifecycle` | start, end, death and counters of the program |
 //! | `takeover` | a router that takes over from the running router |
+//! | `sandbox` | a router that becomes another user |
 //! | `slow_egress` | a takeover, or the end, while frames wait for an interface |
 //! | `continuity` | a stream of packets while the program ends, starts, stops or dies |
 //! | `daemons` | BGP, OSPF and BFD by FRR and BIRD |
@@ -123,6 +124,7 @@ mod reload;
 mod reverse_path;
 mod routes;
 mod rules;
+mod sandbox;
 mod settings;
 mod shell;
 mod slow_egress;
