@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use slipring_cli::metrics::{MetricsText, NO_LABELS};
 use slipring_fib::{DumpKind, FibPortIndex};
 use slipring_route::{PuntClass, PuntReason, RouteDropCause};
@@ -67,7 +67,7 @@ pub(crate) struct WorkerSummary {
 
 /// Counters of a thread's rules as a whole. `slipring ipfw -a list` shows the counters of each
 /// rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RuleFigures {
     /// Packets that rules and pipes have dropped.
     pub(crate) dropped: u64,
@@ -82,7 +82,7 @@ pub(crate) struct RuleFigures {
 }
 
 /// The sizes and events of the tables.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FibFigures {
     pub(crate) v4: u64,
     pub(crate) v6: u64,
@@ -223,7 +223,9 @@ impl RouterFigures {
             dropped_requests: routing.dropped_requests(),
         };
         let workers = workers.iter().map(WorkerSummary::of).collect();
-        Self { state: state(routing), fib, interfaces, workers }
+        let mut figures = Self { state: state(routing), fib, interfaces, workers };
+        routing.inherited.add_to(&mut figures);
+        figures
     }
 
     /// Returns one line of text for users.

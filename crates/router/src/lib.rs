@@ -15,6 +15,7 @@ mod events;
 mod feed;
 mod figures;
 mod flags;
+mod inherited_figures;
 mod io_choice;
 mod kernel_events;
 mod kernel_words;

@@ -225,6 +225,14 @@ impl ResidentEngine {
         Ok(Some(generation))
     }
 
+    /// Waits until programs that were replaced have ended, so that their counters are final.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn wait_for_programs(&mut self) -> io::Result<()> {
+        self.router.quiesce()
+    }
+
     /// Makes the next [`Self::settle`] wait for this snapshot again, because another reader still
     /// uses it.
     pub(crate) fn unsettle(&mut self, generation: u64) {

@@ -39,6 +39,7 @@ use slipring_route_bpf::ResidentHeartbeat;
 use crate::backoff::ProbeBackoff;
 use crate::drop_counts::DropBaseline;
 use crate::feed::{FeedProgress, KernelFeed};
+use crate::inherited_figures::InheritedFigures;
 use crate::live::LiveSettings;
 use crate::neighbours::NeighbourRequests;
 use crate::pace::BeatPace;
@@ -125,6 +126,8 @@ pub(crate) struct Routing {
     pub(crate) events: RouterEvents,
     /// The counts of drops at the last reset.
     pub(crate) drops: DropBaseline,
+    /// The counters of routers that this router has taken over from.
+    pub(crate) inherited: InheritedFigures,
 }
 
 /// The counters of the thread.
@@ -219,6 +222,7 @@ impl Routing {
             counters: RoutingCounters::default(),
             events: RouterEvents::default(),
             drops: DropBaseline::default(),
+            inherited: InheritedFigures::default(),
         }
     }
 

@@ -117,6 +117,7 @@ impl RoutePlan {
         let own_count = own.len();
         let (ready, own) = (changed.clone(), handle_of_own);
         let mut routing = Routing::new(mirror, engine, feed, neighbours, links.clone(), ready, own);
+        routing.inherited = handed.counters.clone();
         routing.configure(self.live);
         routing.set_ports(self.port_settings(routing.port_names()));
         let thread = RoutingThread::start(routing, handle.clone())?;

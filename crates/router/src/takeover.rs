@@ -13,8 +13,8 @@
 //! | by threads behind packet sockets | frames wait in the sockets' rings, which the new router goes on to read where the old one has stopped |
 //! | by threads behind AF_XDP sockets | the old router ends first, and the kernel forwards: a queue has one socket |
 //!
-//! The steps, and what undoes them, are in [`protocol`]. Counters begin again at 0; the last report of the old
-//! router has its own. States of rules move; neighbours and routes are the kernel's anyway.
+//! The steps, and what undoes them, are in [`protocol`]. Counters go on from those of the old router
+//! ([`crate::inherited_figures`]). States of rules move; neighbours and routes are the kernel's anyway.
 
 mod channel;
 mod protocol;

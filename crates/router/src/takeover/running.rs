@@ -12,6 +12,7 @@ use slipring_port::{SocketRing, now, packet};
 use super::channel::Channel;
 use super::protocol::{HandedOver, OfferMessage, Predecessor, hand_over, turn_away};
 use super::{TAKEOVER_VERSION, queues_of, settings_of};
+use crate::figures::RouterFigures;
 use crate::plan::RoutePlan;
 use crate::routing::RoutingHandle;
 use crate::rules::RunningRules;
@@ -297,7 +298,10 @@ impl Predecessor for HandingOverRouter<'_> {
             self.run_programs(Some(programs))?;
         }
         let states = self.service.rules.as_ref().map(|rules| rules.states(now())).transpose()?;
-        Ok(json!({ "positions": positions, "states": states }))
+        // If the kernel does not answer, the counters may lack a few packets.
+        self.service.routing.ask(|routing| drop(routing.engine.wait_for_programs()));
+        let counters = RouterFigures::ask(&self.service.routing);
+        Ok(json!({ "positions": positions, "states": states, "counters": counters }))
     }
 
     fn resume(&mut self) {

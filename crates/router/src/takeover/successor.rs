@@ -9,6 +9,7 @@ use super::channel::Channel;
 use super::protocol::{receive_offer, take_over};
 use super::{TAKEOVER_VERSION, queues_of, settings_of};
 use crate::checks::{self, Obstacle};
+use crate::inherited_figures::InheritedFigures;
 use crate::plan::RoutePlan;
 use crate::resident::{self, EngineOffer};
 use crate::routing::RoutingHandle;
@@ -56,6 +57,8 @@ pub(crate) struct HandedState {
     positions: Vec<(usize, usize, u32)>,
     /// The states of its rules, as commands; `None` without rules.
     states: Option<String>,
+    /// Its counters, with those of its own predecessors.
+    pub(crate) counters: InheritedFigures,
 }
 
 impl HandedState {
@@ -66,7 +69,11 @@ impl HandedState {
         };
         let positions =
             state["positions"].as_array()?.iter().map(position).collect::<Option<_>>()?;
-        Some(Self { positions, states: state["states"].as_str().map(str::to_owned) })
+        Some(Self {
+            positions,
+            states: state["states"].as_str().map(str::to_owned),
+            counters: InheritedFigures::read(&state["counters"]).unwrap_or_default(),
+        })
     }
 
     /// Gives the rules the states that the previous router had for them. Returns warnings about
@@ -192,7 +199,11 @@ impl Successor {
         let mut warnings = Vec::new();
         let handed = self.take(&programs, |handed| {
             warnings = handed.restore_states(rules)?;
-            handle.ask(|routing| routing.engine.begin_counting());
+            let counters = handed.counters.clone();
+            handle.ask(move |routing| {
+                routing.engine.begin_counting();
+                routing.inherited = counters;
+            });
             Ok(())
         })?;
         handle.ask(|routing| routing.engine.inherit_settings());

@@ -127,7 +127,15 @@ fn dropped_while_running(rig: &Rig) -> u64 {
     dropped.map(|count| count.as_u64().unwrap()).sum()
 }
 
-/// Returns the number of packets that both routers have counted as dropped.
+/// Number of packets that a router has counted after it was taken over.
+fn unsent_at_the_end(program: Program) -> u64 {
+    let output = program.finish().well().stdout;
+    let count = |line: &str| line.strip_suffix(" tx_unsent")?.rsplit(' ').next()?.parse::<u64>().ok();
+    output.lines().filter_map(count).sum()
+}
+
+/// Returns the number of packets that both routers have counted as dropped: the counters of the
+/// second one go on from those of the first one.
 fn take_over(slow: &mut SlowEgress<'_>) -> u64 {
     let running = slow.rig.take_program();
     let next = slow.rig.launch_program("--takeover");
@@ -135,7 +143,7 @@ fn take_over(slow: &mut SlowEgress<'_>) -> u64 {
         assert!(!next.has_ended(), "{:#?}", next.so_far());
         is_forwarding(&next) && running.has_ended()
     });
-    let dropped = dropped_at_the_end(running) + dropped_while_running(slow.rig);
+    let dropped = unsent_at_the_end(running) + dropped_while_running(slow.rig);
     next.signal(Signal::INT);
     next.finish().well();
     dropped
