@@ -199,7 +199,10 @@ mod tests {
         for status in statuses {
             assert!(missing.is_empty() && status.contains("\nGroups:\t \n"), "{status}");
             for (key, id) in [("Uid", user.uid), ("Gid", user.gid)] {
-                assert!(status.contains(&format!("\n{key}:\t{id}\t{id}\t{id}\t{id}\n")), "{status}");
+                assert!(
+                    status.contains(&format!("\n{key}:\t{id}\t{id}\t{id}\t{id}\n")),
+                    "{status}"
+                );
             }
             for set in ["CapPrm", "CapEff"] {
                 assert!(status.contains(&format!("\n{set}:\t{:016x}\n", kept.bits())), "{status}");

@@ -147,12 +147,7 @@ fn accept_all(socket: &ControlSocket, woken: &UnixStream, service: &Arc<dyn Cont
 }
 
 /// Starts a thread for a client, if the client is trusted.
-fn serve(
-    stream: UnixStream,
-    own: u32,
-    open: &OpenConnections,
-    service: Arc<dyn ControlService>,
-) {
+fn serve(stream: UnixStream, own: u32, open: &OpenConnections, service: Arc<dyn ControlService>) {
     let trusted = socket_peercred(&stream).is_ok_and(|peer| is_allowed(peer.uid.as_raw(), own));
     if !trusted {
         refuse(&stream, own);

@@ -24,7 +24,8 @@ use slipring_cli::codes::SR0104;
 use slipring_cli::metrics::{self, FIRST_FREE_PORT};
 use slipring_cli::{Diagnostic, Failure, Session};
 use slipring_confine::{
-    BPF_CALL, CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, UserIds, confine, confine_as, effective,
+    BPF_CALL, CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, UserIds, confine, confine_as,
+    effective,
 };
 use slipring_core::kinds;
 use slipring_port::Port;

@@ -93,7 +93,7 @@ pub fn start(
     session: &mut Session<'_>,
 ) -> Result<Option<PublishGuard>, Failure> {
     let publishing = open(meter, objects, session)?.map(OpenPublication::start);
-    publishing.map_or(Ok(None), |started| told(started, session))
+    publishing.map_or(Ok(None), |started| or_report(started, session))
 }
 
 /// A file for counters, to which nothing is written yet. A program opens it while it may create
@@ -114,7 +114,7 @@ pub fn open(
 ) -> Result<Option<OpenPublication>, Failure> {
     let source = MetricsSource::new(meter, objects);
     let publisher = source.open(&session.run_dir);
-    told(publisher.map(|publisher| OpenPublication { source, publisher }), session)
+    or_report(publisher.map(|publisher| OpenPublication { source, publisher }), session)
 }
 
 impl OpenPublication {
@@ -127,8 +127,8 @@ impl OpenPublication {
     }
 }
 
-/// Reports an error to users who want to know.
-fn told<T>(done: io::Result<T>, session: &mut Session<'_>) -> Result<Option<T>, Failure> {
+/// Returns the result; reports an error to users who ask for details.
+fn or_report<T>(done: io::Result<T>, session: &mut Session<'_>) -> Result<Option<T>, Failure> {
     match done {
         Ok(done) => Ok(Some(done)),
         Err(error) => {
@@ -295,8 +295,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let looks = Arc::new(AtomicU64::new(0));
         let links: Box<dyn ObjectMetrics> = Box::new(SampleCount(looks.clone()));
-        let publishing =
-            publish(MetricsSource::new(PortMeter::new(&[]), Some(links)), dir.path());
+        let publishing = publish(MetricsSource::new(PortMeter::new(&[]), Some(links)), dir.path());
         let count = || looks.load(Ordering::Relaxed);
         let eventually = |what: &dyn Fn() -> bool| {
             let until = now() + 10_000_000_000;

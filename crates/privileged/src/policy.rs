@@ -147,10 +147,13 @@ mod tests {
             run_files: None,
         };
         assert_eq!(policy.to_args().unwrap(), ["7", "1,7", "3,4"]);
-        let read_again = |policy: &HelperPolicy| HelperPolicy::from_args(&policy.to_args().unwrap());
+        let read_again =
+            |policy: &HelperPolicy| HelperPolicy::from_args(&policy.to_args().unwrap());
         assert_eq!(read_again(&policy), Some(policy.clone()));
         let dir = "/run/slipring".into();
-        for (name, others) in [(None, vec![]), (Some("edge".to_owned()), vec!["/run/fwd.pid".into()])] {
+        for (name, others) in
+            [(None, vec![]), (Some("edge".to_owned()), vec!["/run/fwd.pid".into()])]
+        {
             let files = RunFiles { dir: PathBuf::clone(&dir), name, others };
             let with_files = HelperPolicy { run_files: Some(files), ..policy.clone() };
             assert_eq!(read_again(&with_files), Some(with_files));

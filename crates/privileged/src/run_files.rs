@@ -46,7 +46,8 @@ impl RunFiles {
     pub(crate) fn to_args(&self) -> Option<Vec<String>> {
         let name = self.name.clone().unwrap_or_default();
         let paths = [&self.dir].into_iter().chain(&self.others);
-        let mut args = paths.map(|path| path.to_str().map(str::to_owned)).collect::<Option<Vec<_>>>()?;
+        let mut args =
+            paths.map(|path| path.to_str().map(str::to_owned)).collect::<Option<Vec<_>>>()?;
         args.insert(1, name);
         Some(args)
     }

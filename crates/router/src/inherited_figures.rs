@@ -141,8 +141,14 @@ mod tests {
             failed: 1,
             rules: Some(RuleFigures { dropped: 1, delayed: 1, waiting: 1, made: 1, unsent: 1 }),
         };
-        let fib = FibFigures { v4: 10, neighbours: 3, generation: 5, resyncs: 1, ..Default::default() };
-        RouterFigures { state: "forwarding", fib, interfaces: vec![interface], workers: vec![worker] }
+        let fib =
+            FibFigures { v4: 10, neighbours: 3, generation: 5, resyncs: 1, ..Default::default() };
+        RouterFigures {
+            state: "forwarding",
+            fib,
+            interfaces: vec![interface],
+            workers: vec![worker],
+        }
     }
 
     /// Sizes of tables, and packets that wait, are those of the present router.
@@ -154,15 +160,21 @@ mod tests {
         let sums = serde_json::to_value(&sums).unwrap();
         let interface = &sums["interfaces"][0];
         assert_eq!(interface["forwarded"], serde_json::json!({ "packets": 14, "bytes": 1400 }));
-        for (group, name) in [("passed", "unresolved"), ("dropped", "tx_unsent"), ("punted", "arp")] {
+        for (group, name) in [("passed", "unresolved"), ("dropped", "tx_unsent"), ("punted", "arp")]
+        {
             assert_eq!(interface[group], serde_json::json!({ name: 4 }));
         }
         assert_eq!(interface["marked"], 6);
         let worker = &sums["workers"][0];
-        for (key, sum) in [("frames", 18), ("handed", 2), ("busy_ns", 10), ("held", 4), ("failed", 2)] {
+        for (key, sum) in
+            [("frames", 18), ("handed", 2), ("busy_ns", 10), ("held", 4), ("failed", 2)]
+        {
             assert_eq!(worker[key], sum, "{key}");
         }
-        assert_eq!((&worker["limited"]["bgp"], &worker["rules"]["waiting"]), (&4.into(), &1.into()));
+        assert_eq!(
+            (&worker["limited"]["bgp"], &worker["rules"]["waiting"]),
+            (&4.into(), &1.into())
+        );
         assert_eq!(worker["rules"]["dropped"], 2);
         let fib = &sums["fib"];
         for (key, sum) in [("v4", 10), ("neighbours", 3), ("generation", 10), ("resyncs", 2)] {

@@ -48,6 +48,7 @@ use crate::resident::ResidentEngine;
 use crate::router_events::RouterEvents;
 use crate::subinterface::SubinterfaceHandle;
 use crate::worker::{RouteWorker, WorkerLink};
+use hosts::host_addresses;
 use reader::MirrorReader;
 
 /// A heartbeat is late this long after the previous one; the programs' limit is 100 ms.
@@ -494,10 +495,4 @@ impl Routing {
     pub(crate) fn is_left(&self, at: usize) -> bool {
         self.left.get(at) == Some(&true) || self.ruled[at] || self.waits[at]
     }
-}
-
-/// Returns the addresses of these prefixes.
-fn host_addresses(prefixes: &[(IpAddr, u8)]) -> Vec<IpAddr> {
-    let is_host = |(address, len): &&(IpAddr, u8)| *len == if address.is_ipv4() { 32 } else { 128 };
-    prefixes.iter().filter(is_host).map(|(address, _)| *address).collect()
 }

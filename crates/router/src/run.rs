@@ -2,13 +2,12 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use slipring_cli::codes::{SR0199, SR0499};
+use slipring_cli::codes::SR0499;
 use slipring_cli::report::ReportSample;
-use slipring_cli::{Diagnose, Diagnostic, Exit, Failure, Session, Signals, metrics};
+use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals, metrics};
 use slipring_control::metrics::MetricsEndpoint;
 use slipring_control::{ControlError, ControlServer, Reservation, take_name};
 use slipring_datapath::confine::Confinement;
@@ -16,25 +15,25 @@ use slipring_datapath::publish::OpenPublication;
 use slipring_datapath::workers::{WorkerTask, Workers};
 use slipring_fib::ReversePathMode::Off;
 use slipring_fib::{FibLimits, Mirror, MirrorConfig, PortConfig, VlanTags, VrfConfig, VrfIndex};
-use slipring_port::iface::{Iface, set_settings_keeper};
-use slipring_privileged::{
-    HelperOperation, HelperPolicy, HelperRequest, PrivilegedHelper, RunFiles,
-};
+use slipring_port::iface::Iface;
+use slipring_privileged::{HelperRequest, PrivilegedHelper};
 use slipring_ring::Doorbell;
 
 use crate::checks::{Obstacle, ObstacleKind};
 use crate::compat::{CompatAnswers, CompatServer, CompatSocket, write_pidfile};
 use crate::feed::KernelFeed;
-use crate::figures::{RouterFigures, RouterShape};
+use crate::figures::RouterFigures;
+use crate::helper::RunFilesGuard;
 use crate::neighbours::NeighbourRequests;
 use crate::plan::RoutePlan;
 use crate::publication;
 use crate::reload::RouterReload;
 use crate::resident::{ResidentEngine, UserSpaceIo};
+use crate::router_shape::RouterShape;
 use crate::routing::{Routing, RoutingHandle};
 use crate::routing_thread::RoutingThread;
 use crate::rules::{InitialRules, RunningRules};
-use crate::sandbox::{RunFilesGuard, SandboxUser, for_helper};
+use crate::sandbox::SandboxUser;
 use crate::service::RouterService;
 use crate::start::{self, PlannedInterfaces};
 use crate::subinterface::{
@@ -46,10 +45,6 @@ use crate::takeover::{Successor, TakeoverService, TakeoverStart};
 use crate::trace::PacketTraces;
 use crate::watch::BypassWatch;
 use crate::worker::{UserSpacePorts, WorkerLink};
-
-/// The operations of the helper that netmap-fwd's commands need.
-const CHANGES_BY_COMMAND: [HelperOperation; 3] =
-    [HelperOperation::AddRoute, HelperOperation::RemoveRoute, HelperOperation::RemoveNeighbour];
 
 impl RoutePlan {
     /// Reads and checks the rules, if there are any.
@@ -185,63 +180,6 @@ impl RoutePlan {
         ended.map_err(|error| lost(&error))?;
         workers?;
         Ok(Exit::Done)
-    }
-
-    /// Starts the helper process, so that this process needs no capability. It asks the kernel to
-    /// resolve neighbours, and restores the interfaces' settings at the end. For a router that
-    /// becomes another user, it also keeps the files of the run.
-    fn start_helper(
-        &self,
-        ifaces: &[Iface],
-        session: &mut Session<'_>,
-    ) -> Result<Option<Arc<PrivilegedHelper>>, Failure> {
-        let mut operations = vec![HelperOperation::SetFeature, HelperOperation::UseNeighbour];
-        if self.compat.is_some() {
-            operations.extend(CHANGES_BY_COMMAND);
-        }
-        if self.user.is_some() {
-            operations.extend([HelperOperation::TakeName, HelperOperation::RemoveRunFiles]);
-        }
-        let helper = PrivilegedHelper::start(&HelperPolicy {
-            program: std::process::id(),
-            operations,
-            interfaces: ifaces.iter().map(|iface| iface.index).collect(),
-            run_files: self.user.as_ref().map(|_| self.run_files(&session.run_dir)),
-        });
-        match helper.map(Arc::new) {
-            Ok(helper) => {
-                set_settings_keeper(Box::new(helper.clone()));
-                Ok(Some(helper))
-            }
-            Err(error) if self.user.is_some() => Err(no_helper(&error)),
-            Err(error) => {
-                let message =
-                    format!("neighbours are not refreshed, because there is no helper: {error}");
-                session.reporter.warn(message)?;
-                Ok(None)
-            }
-        }
-    }
-
-    /// The files that the router could not change as another user.
-    fn run_files(&self, run_dir: &Path) -> RunFiles {
-        let compat = self.compat.iter();
-        let others = compat.flat_map(|of| [Some(&of.socket), of.pidfile.as_ref()]);
-        RunFiles {
-            dir: for_helper(run_dir),
-            name: self.name.clone(),
-            others: others.flatten().map(|path| for_helper(path)).collect(),
-        }
-    }
-
-    /// Warns of files that a reload could not read.
-    fn tell_of_unreadable_files(&self, session: &mut Session<'_>) -> Result<(), Failure> {
-        let Some(user) = &self.user else { return Ok(()) };
-        for mistake in self.files().iter().filter_map(|path| user.check_readable(path).err()) {
-            let (what, command) = (mistake.summary(), mistake.help().unwrap_or_default());
-            session.reporter.warn(format_args!("{what}, so it cannot be reloaded: {command}"))?;
-        }
-        Ok(())
     }
 
     /// Returns the privileges that the threads keep. Files that are read again may belong to other
@@ -438,9 +376,10 @@ impl RoutePlan {
         let warnings = successor.commit(handle, rules)?;
         // From here on, this router forwards. No error below may end it.
         let named = match (&self.user, helper) {
-            (Some(_), Some(helper)) if self.name.is_some() => {
-                helper.request(&HelperRequest::TakeName, None).map(drop).map_err(|it| it.to_string())
-            }
+            (Some(_), Some(helper)) if self.name.is_some() => helper
+                .request(&HelperRequest::TakeName, None)
+                .map(drop)
+                .map_err(|it| it.to_string()),
             _ => self.name.as_ref().map_or(Ok(()), |name| {
                 take_name(&session.run_dir, name).map_err(|error| error.to_string())
             }),
@@ -537,13 +476,6 @@ fn announce_own(session: &mut Session<'_>, own: &[OwnSubinterface]) -> Result<()
 /// Returns the report for the present figures.
 pub(crate) fn sample(figures: &RouterFigures, elapsed: Duration) -> ReportSample<&RouterFigures> {
     ReportSample { elapsed, ports: Vec::new(), in_flight: 0, copies: 0, extra: figures }
-}
-
-fn no_helper(error: &io::Error) -> Failure {
-    Diagnostic::new(SR0199, "the router cannot become another user: there is no helper process")
-        .with_cause(error.to_string())
-        .with_help("run as root, or leave out --user, and user in [sandbox]")
-        .into()
 }
 
 fn lost(error: &io::Error) -> Failure {

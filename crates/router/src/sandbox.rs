@@ -11,14 +11,14 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf, absolute};
-use std::sync::Arc;
+use std::path::{Path, absolute};
 
 use rustix::fs::{Access, access};
 use slipring_cli::codes::{SR0003, SR0104, SR0201};
-use slipring_cli::{Diagnostic, Failure, metrics, nearest};
+use slipring_cli::{Diagnose, Diagnostic, Failure, Session, metrics, nearest};
 use slipring_confine::{CapabilitySet, UserIds, effective};
-use slipring_privileged::{HelperRequest, PrivilegedHelper};
+
+use crate::plan::RoutePlan;
 
 /// The users of this machine.
 const USERS_FILE: &str = "/etc/passwd";
@@ -51,7 +51,7 @@ impl SandboxUser {
             let allowed = format!("a user of {USERS_FILE}, or a user's number");
             let unprivileged = entries().filter(|it| it.ids.uid != 0).map(|it| it.name);
             return Err(match nearest(name, unprivileged) {
-                Some(near) => format!("did you mean `{near}`? {allowed}"),
+                Some(near) => format!("{allowed}; did you mean `{near}`?"),
                 None => allowed,
             });
         };
@@ -139,19 +139,19 @@ impl<'l> UserEntry<'l> {
     }
 }
 
-/// Has the helper remove the files of the run when this value is dropped, because the user may not.
-pub(crate) struct RunFilesGuard(pub(crate) Arc<PrivilegedHelper>);
-
-impl Drop for RunFilesGuard {
-    fn drop(&mut self) {
-        // If the helper has ended, it has removed them.
-        let _ = self.0.request(&HelperRequest::RemoveRunFiles, None);
+impl RoutePlan {
+    /// Warns of files that a reload could not read.
+    pub(crate) fn tell_of_unreadable_files(
+        &self,
+        session: &mut Session<'_>,
+    ) -> Result<(), Failure> {
+        let Some(user) = &self.user else { return Ok(()) };
+        for mistake in self.files().iter().filter_map(|path| user.check_readable(path).err()) {
+            let (what, command) = (mistake.summary(), mistake.help().unwrap_or_default());
+            session.reporter.warn(format_args!("{what}, so it cannot be reloaded: {command}"))?;
+        }
+        Ok(())
     }
-}
-
-/// The absolute path of a file for the helper.
-pub(crate) fn for_helper(path: &Path) -> PathBuf {
-    absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 #[cfg(test)]
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn an_unknown_user_is_refused_with_the_one_that_was_meant() {
-        assert!(find("nobdoy").unwrap_err().starts_with("did you mean `nobody`?"));
+        assert!(find("nobdoy").unwrap_err().ends_with("did you mean `nobody`?"));
         for name in ["", "somebody-else", "-1", "broken line"] {
             assert!(find(name).unwrap_err().starts_with("a user of /etc/passwd"), "{name}");
         }
@@ -187,7 +187,8 @@ mod tests {
     #[test]
     fn metrics_on_a_port_that_only_root_may_have_are_refused() {
         let user = SandboxUser::find_in("nobody", USERS).unwrap();
-        for (address, is_fit) in [("127.0.0.1:80", false), ("127.0.0.1:9477", true), ("./m", true)] {
+        for (address, is_fit) in [("127.0.0.1:80", false), ("127.0.0.1:9477", true), ("./m", true)]
+        {
             assert_eq!(user.check_metrics(Some(address)).is_ok(), is_fit, "{address}");
         }
     }

@@ -93,8 +93,11 @@ impl BypassWatch {
             let (kept, calls) = (CapabilitySet::NET_ADMIN, [FORBIDDEN_CALLS, &calls]);
             match user {
                 None => drop(confine(kept, &calls)),
-                // If this fails, it fails in the main thread, too, and the run ends.
-                Some(user) => drop(confine_as(user, kept, &calls)),
+                // The list of the tables of iptables-legacy is a file that only root may read. If
+                // the thread cannot become the user, neither can the main thread, and the run ends.
+                Some(user) => {
+                    drop(confine_as(user, kept | CapabilitySet::DAC_READ_SEARCH, &calls));
+                }
             }
             drop(confined);
             watching.watch(&sockets);
@@ -228,7 +231,8 @@ mod tests {
         let Some(namespace) = Namespace::new() else { return };
         let changed = Arc::new(Doorbell::new().unwrap());
         let bell = changed.clone();
-        let watch = namespace.run(|| BypassWatch::start(Vec::new(), Vec::new(), bell, None).unwrap());
+        let watch =
+            namespace.run(|| BypassWatch::start(Vec::new(), Vec::new(), bell, None).unwrap());
         namespace.command("nft", "add table inet t");
         namespace.command("nft", "add chain inet t c { type filter hook forward priority 0 ; }");
         namespace.command("nft", "add rule inet t c counter drop");

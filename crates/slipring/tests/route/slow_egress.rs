@@ -116,7 +116,8 @@ fn dropped_by_device(rig: &Rig) -> u64 {
 /// Number of packets that a router has counted as dropped at its end.
 fn dropped_at_the_end(program: Program) -> u64 {
     let output = program.finish().well().stdout;
-    let count = |line: &str| line.split_once(": dropped ")?.1.split(' ').next()?.parse::<u64>().ok();
+    let count =
+        |line: &str| line.split_once(": dropped ")?.1.split(' ').next()?.parse::<u64>().ok();
     output.lines().filter_map(count).sum()
 }
 
@@ -130,7 +131,8 @@ fn dropped_while_running(rig: &Rig) -> u64 {
 /// Number of packets that a router has counted after it was taken over.
 fn unsent_at_the_end(program: Program) -> u64 {
     let output = program.finish().well().stdout;
-    let count = |line: &str| line.strip_suffix(" tx_unsent")?.rsplit(' ').next()?.parse::<u64>().ok();
+    let count =
+        |line: &str| line.strip_suffix(" tx_unsent")?.rsplit(' ').next()?.parse::<u64>().ok();
     output.lines().filter_map(count).sum()
 }
 

@@ -1,0 +1,89 @@
+//! The helper process of a router, which keeps the privileges that the router gives up.
+
+use std::io;
+use std::path::{Path, PathBuf, absolute};
+use std::sync::Arc;
+
+use slipring_cli::codes::SR0199;
+use slipring_cli::{Diagnostic, Failure, Session};
+use slipring_port::iface::{Iface, set_settings_keeper};
+use slipring_privileged::{
+    HelperOperation, HelperPolicy, HelperRequest, PrivilegedHelper, RunFiles,
+};
+
+use crate::plan::RoutePlan;
+
+/// The operations of the helper that netmap-fwd's commands need.
+const CHANGES_BY_COMMAND: [HelperOperation; 3] =
+    [HelperOperation::AddRoute, HelperOperation::RemoveRoute, HelperOperation::RemoveNeighbour];
+
+impl RoutePlan {
+    /// Starts the helper process, so that this process needs no capability. It asks the kernel to
+    /// resolve neighbours, and restores the interfaces' settings at the end. For a router that
+    /// becomes another user, it also keeps the files of the run.
+    pub(crate) fn start_helper(
+        &self,
+        ifaces: &[Iface],
+        session: &mut Session<'_>,
+    ) -> Result<Option<Arc<PrivilegedHelper>>, Failure> {
+        let mut operations = vec![HelperOperation::SetFeature, HelperOperation::UseNeighbour];
+        if self.compat.is_some() {
+            operations.extend(CHANGES_BY_COMMAND);
+        }
+        if self.user.is_some() {
+            operations.extend([HelperOperation::TakeName, HelperOperation::RemoveRunFiles]);
+        }
+        let helper = PrivilegedHelper::start(&HelperPolicy {
+            program: std::process::id(),
+            operations,
+            interfaces: ifaces.iter().map(|iface| iface.index).collect(),
+            run_files: self.user.as_ref().map(|_| self.run_files(&session.run_dir)),
+        });
+        match helper.map(Arc::new) {
+            Ok(helper) => {
+                set_settings_keeper(Box::new(helper.clone()));
+                Ok(Some(helper))
+            }
+            Err(error) if self.user.is_some() => Err(no_helper(&error)),
+            Err(error) => {
+                let message =
+                    format!("neighbours are not refreshed, because there is no helper: {error}");
+                session.reporter.warn(message)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The files that the router could not change as another user.
+    fn run_files(&self, run_dir: &Path) -> RunFiles {
+        let compat = self.compat.iter();
+        let others = compat.flat_map(|of| [Some(&of.socket), of.pidfile.as_ref()]);
+        RunFiles {
+            dir: for_helper(run_dir),
+            name: self.name.clone(),
+            others: others.flatten().map(|path| for_helper(path)).collect(),
+        }
+    }
+}
+
+fn no_helper(error: &io::Error) -> Failure {
+    Diagnostic::new(SR0199, "the router cannot become another user: there is no helper process")
+        .with_cause(error.to_string())
+        .with_help("run as root, or leave out --user, and user in [sandbox]")
+        .into()
+}
+
+/// Has the helper remove the files of the run when this value is dropped, because the user may not.
+pub(crate) struct RunFilesGuard(pub(crate) Arc<PrivilegedHelper>);
+
+impl Drop for RunFilesGuard {
+    fn drop(&mut self) {
+        // If the helper has ended, it has removed them.
+        let _ = self.0.request(&HelperRequest::RemoveRunFiles, None);
+    }
+}
+
+/// The absolute path of a file for the helper.
+fn for_helper(path: &Path) -> PathBuf {
+    absolute(path).unwrap_or_else(|_| path.to_owned())
+}
