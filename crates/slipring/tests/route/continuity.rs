@@ -77,7 +77,7 @@ impl<'r> Stream<'r> {
         seen
     }
 
-    fn on_their_way(&self) -> u32 {
+    pub(crate) fn on_their_way(&self) -> u32 {
         (self.sent - self.given_up).saturating_sub(self.arrived.len() as u32)
     }
 

@@ -38,10 +38,10 @@ with_threads! {
 }
 
 /// More frames than B's device holds, and fewer than also fill the router's ring.
-const FRAMES: u32 = 1152;
+const WAITING: u32 = 768;
 /// Number of frames that are sent before the router's counters are checked: fewer than the rings on
 /// the way to the router hold.
-const BURST: u32 = 64;
+const BURST: u32 = 192;
 /// A router that ends does not wait for this time.
 const LONG_PERIOD: Duration = Duration::from_secs(3);
 const SHORT_PERIOD: Duration = Duration::from_millis(100);
@@ -63,13 +63,15 @@ fn start(setup: Setup) -> Rig {
 }
 
 impl<'r> SlowEgress<'r> {
-    /// Makes the kernel poll B's device once in a `period`, and sends frames until they wait for it
-    /// in the router.
+    /// Makes the kernel poll B's device once in a `period`, and sends frames until many wait for it
+    /// in the router, if it is slow enough for that.
     fn fill(rig: &'r Rig, period: Duration) -> Self {
         let dropped_before = dropped_by_device(rig);
         let mut stream = Stream::new(rig);
         defer_polls(rig, period);
-        for _ in 0..FRAMES / BURST {
+        let mut bursts = 0..WAITING.div_ceil(BURST);
+        while bursts.next().is_some() || (period == LONG_PERIOD && stream.on_their_way() < WAITING)
+        {
             let (before, sent) = (counted(rig), rig.a.sent());
             stream.send(BURST);
             eventually("the router to have all frames", || {
