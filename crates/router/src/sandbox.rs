@@ -160,7 +160,7 @@ mod tests {
 
     const USERS: &str = "root:x:0:0:root:/root:/bin/sh\n\
                          broken line\n\
-                         nobody:x:65534:65533:nobody:/nonexistent:/usr/sbin/nologin\n";
+                         daemon:x:65534:65533:daemon:/nonexistent:/usr/sbin/nologin\n";
 
     fn find(name: &str) -> Result<(u32, u32), String> {
         SandboxUser::find_in(name, USERS).map(|user| (user.ids.uid, user.ids.gid))
@@ -168,14 +168,14 @@ mod tests {
 
     #[test]
     fn a_user_is_found_by_name_and_by_number() {
-        assert_eq!(find("nobody"), Ok((65534, 65533)));
+        assert_eq!(find("daemon"), Ok((65534, 65533)));
         assert_eq!(find("65534"), Ok((65534, 65533)));
         assert_eq!(find("4711"), Ok((4711, 4711)), "a number needs no entry");
     }
 
     #[test]
     fn an_unknown_user_is_refused_with_the_one_that_was_meant() {
-        assert!(find("nobdoy").unwrap_err().ends_with("did you mean `nobody`?"));
+        assert!(find("deamon").unwrap_err().ends_with("did you mean `daemon`?"));
         for name in ["", "somebody-else", "-1", "broken line"] {
             assert!(find(name).unwrap_err().starts_with("a user of /etc/passwd"), "{name}");
         }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn metrics_on_a_port_that_only_root_may_have_are_refused() {
-        let user = SandboxUser::find_in("nobody", USERS).unwrap();
+        let user = SandboxUser::find_in("daemon", USERS).unwrap();
         for (address, is_fit) in [("127.0.0.1:80", false), ("127.0.0.1:9477", true), ("./m", true)]
         {
             assert_eq!(user.check_metrics(Some(address)).is_ok(), is_fit, "{address}");

@@ -99,7 +99,7 @@ fn a_mistake_is_told_with_its_line_and_a_suggestion() {
             "interfaces = ['e0', 'e1']\n[[vrf]]\nname = 'red'\ntable = 9\ninterfaces = ['x9']",
             ["vrf: x9 is not among the interfaces", "line 5", "allowed: e0, e1"],
         ),
-        ("[sandbox]\nuser = 'nobdoy'", ["sandbox.user cannot be 'nobdoy'", "line 2", "`nobody`?"]),
+        ("[sandbox]\nuser = 'deamon'", ["sandbox.user cannot be 'deamon'", "line 2", "`daemon`?"]),
         ("[sandbox]\nuesr = '1'", ["sandbox has no key `uesr`", "line 2", "`user`?"]),
         ("[metrics]\nlisten = '9477'", ["metrics.listen", "line 2", "127.0.0.1:9100"]),
     ] {

@@ -67,7 +67,7 @@ impl WorkerShared {
     /// Records the end of the worker. A second call changes nothing.
     pub(super) fn end(&self, figures: WorkerFigures) {
         self.last_figures.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(figures);
-        // Whoever gets no answer from now on finds the figures.
+        // A caller that gets no answer from now on finds the figures.
         self.tasks.close();
     }
 

@@ -201,7 +201,7 @@ fn a_router_of_another_user_that_is_killed_leaves_no_file_behind(setup: Unprivil
 fn an_unknown_user_is_found_by_a_check(setup: UnprivilegedSetup) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("edge.toml");
-    fs::write(&path, "interfaces = [\"e0\", \"e1\"]\n\n[sandbox]\nuser = \"nobdoy\"\n").unwrap();
+    fs::write(&path, "interfaces = [\"e0\", \"e1\"]\n\n[sandbox]\nuser = \"deamon\"\n").unwrap();
     let check = |words: &str| {
         let mut command = Command::new(crate::topology::SLIPRING);
         command.arg("route").args(words.split(' ')).arg("--check");
@@ -209,12 +209,12 @@ fn an_unknown_user_is_found_by_a_check(setup: UnprivilegedSetup) {
     };
     let found = check(&format!("--config {}", path.display()));
     assert_eq!(found.code(), 2);
-    for part in ["sandbox.user cannot be \"nobdoy\"", "line 4", "did you mean `nobody`?"] {
+    for part in ["sandbox.user cannot be \"deamon\"", "line 4", "did you mean `daemon`?"] {
         assert!(found.stderr.contains(part), "no `{part}` in {}", found.stderr);
     }
-    let found = check("e0 e1 --user nobdoy");
+    let found = check("e0 e1 --user deamon");
     assert_eq!(found.code(), 2);
-    assert!(found.stderr.contains("did you mean `nobody`?"), "{}", found.stderr);
+    assert!(found.stderr.contains("did you mean `daemon`?"), "{}", found.stderr);
     assert_eq!(check(&format!("e0 e1 --user {USER}")).code(), 0);
 }
 
