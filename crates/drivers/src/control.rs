@@ -12,10 +12,11 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::chip::LinkState;
+use crate::listener::SettingsSocket;
 use crate::settings::{CardSettings, SettingRefusal};
 
 /// How long a program may take until its next sync.
@@ -33,6 +34,7 @@ pub struct CardStatus {
 /// Passes requests to the queue of a card.
 #[derive(Debug, Default)]
 pub struct CardControl {
+    /// Whether there is a request, or a socket whose thread must be started.
     has_request: AtomicBool,
     exchange: Mutex<Exchange>,
     answered: Condvar,
@@ -51,6 +53,8 @@ struct Exchange {
     request: Option<CardSettings>,
     answer: Option<Result<CardStatus, SettingRefusal>>,
     is_closed: bool,
+    /// The socket of [`crate::listen`], until its thread is started.
+    socket: Option<SettingsSocket>,
 }
 
 impl CardControl {
@@ -89,16 +93,32 @@ impl CardControl {
         self.lock().wakes.push(event);
     }
 
-    /// Returns whether there may be a request.
+    /// Makes the queue start a thread that serves a socket.
+    pub(crate) fn serve(&self, socket: SettingsSocket) {
+        let mut exchange = self.lock();
+        if !exchange.is_closed {
+            exchange.socket = Some(socket);
+            self.has_request.store(true, Ordering::Release);
+        }
+    }
+
+    /// Returns whether there may be a request, or a socket to serve.
     #[inline(always)]
     pub(crate) fn has_request(&self) -> bool {
         self.has_request.load(Ordering::Acquire)
     }
 
     /// Takes the pending request, if any: its number, which the answer must carry, and the change.
-    pub(crate) fn take(&self) -> Option<(u64, CardSettings)> {
+    ///
+    /// The first call starts the thread of the socket. A program syncs its ports only after it has
+    /// dropped its privileges, so this thread has none either.
+    pub(crate) fn take(self: &Arc<Self>) -> Option<(u64, CardSettings)> {
         let mut exchange = self.lock();
         self.has_request.store(false, Ordering::Relaxed);
+        if let Some(socket) = exchange.socket.take() {
+            // If no thread can be started, the socket is closed, and `ask` fails.
+            let _ = socket.start_thread(self.clone());
+        }
         Some((exchange.number, exchange.request.take()?))
     }
 

@@ -13,7 +13,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
@@ -39,55 +39,76 @@ fn address(pid: u32, card: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("slipring/{pid}/nic/{card}"))
 }
 
-/// Serves requests for the card with this PCI address until its port is closed.
+/// Creates the socket for requests for the card with this PCI address. A thread serves it from the
+/// port's first sync until the port is closed. Until then, clients wait.
 ///
 /// # Errors
-/// The system's error if the name is taken, or no thread can be started.
+/// The system's error if the name is taken, or no descriptor is free.
 pub fn listen(card: &str, control: &Arc<CardControl>) -> io::Result<()> {
     let listener = UnixListener::bind_addr(&address(std::process::id(), card)?)?;
+    listener.set_nonblocking(true)?;
     let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     control.wake_by(wake.try_clone()?);
-    let control = Arc::clone(control);
-    let serve = move || {
-        while wait(&listener, &wake) {
+    control.serve(SettingsSocket { listener, wake });
+    Ok(())
+}
+
+/// A socket on which clients wait, and the event that the control writes.
+#[derive(Debug)]
+pub(crate) struct SettingsSocket {
+    listener: UnixListener,
+    wake: OwnedFd,
+}
+
+impl SettingsSocket {
+    /// Starts the thread that serves the clients until the control is closed.
+    ///
+    /// # Errors
+    /// The system's error if no thread can be started.
+    pub(crate) fn start_thread(self, control: Arc<CardControl>) -> io::Result<()> {
+        let serve = move || self.serve(&control);
+        std::thread::Builder::new().name("card-settings".into()).spawn(serve).map(drop)
+    }
+
+    fn serve(&self, control: &CardControl) {
+        while self.wait() {
             if control.is_closed() {
                 return;
             }
-            let _ = rustix::io::read(&wake, &mut [0; 8]);
-            if let Err(error) = serve_next(&listener, &control)
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+            if let Err(error) = self.serve_next(control)
                 && error.kind() != io::ErrorKind::WouldBlock
             {
                 // The client could not be accepted, for example because no descriptor is free. It
                 // still waits, so a poll of the listener would return at once. Therefore this polls
                 // only `wake`, for a limited time.
-                let mut fds = [PollFd::new(&wake, PollFlags::IN)];
+                let mut fds = [PollFd::new(&self.wake, PollFlags::IN)];
                 let _ = poll(&mut fds, Some(&ACCEPT_RETRY));
             }
         }
-    };
-    std::thread::Builder::new().name("card-settings".into()).spawn(serve).map(drop)
-}
-
-/// Waits for a client, or for the event that the control writes.
-fn wait(listener: &UnixListener, wake: &impl AsFd) -> bool {
-    let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
-    rustix::io::retry_on_intr(|| poll(&mut fds, None)).is_ok()
-}
-
-/// Serves the next client, if there is one. Errors of the connection to the client are ignored.
-///
-/// # Errors
-/// The system's error if no client can be accepted; `WouldBlock` if none waits.
-fn serve_next(listener: &UnixListener, control: &CardControl) -> io::Result<()> {
-    let _ = listener.set_nonblocking(true);
-    let (client, _) = listener.accept()?;
-    let own = geteuid();
-    let is_trusted =
-        socket_peercred(&client).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own);
-    if is_trusted && client.set_nonblocking(false).is_ok() {
-        let _ = answer(client, |change| control.request(change));
     }
-    Ok(())
+
+    /// Waits for a client, or for the event that the control writes.
+    fn wait(&self) -> bool {
+        let [listener, wake] = [self.listener.as_fd(), self.wake.as_fd()];
+        let mut fds = [listener, wake].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        rustix::io::retry_on_intr(|| poll(&mut fds, None)).is_ok()
+    }
+
+    /// Serves the next client, if there is one. Errors of the connection to the client are ignored.
+    ///
+    /// # Errors
+    /// The system's error if no client can be accepted; `WouldBlock` if none waits.
+    fn serve_next(&self, control: &CardControl) -> io::Result<()> {
+        let (client, _) = self.listener.accept()?;
+        let own = geteuid();
+        let is_trusted =
+            socket_peercred(&client).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own);
+        if is_trusted && client.set_nonblocking(false).is_ok() {
+            let _ = answer(client, |change| control.request(change));
+        }
+        Ok(())
+    }
 }
 
 fn answer(

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
 use slipring_drivers::{CardControl, CardStatus, SettingRefusal};
 use slipring_port::{DropCause, Interest, OpenCause};
 use slipring_rtl_model::{Chip, MemoryWire, PhyLink, Speed};
@@ -189,4 +190,41 @@ fn another_process_sets_a_card_by_the_socket_of_the_program_that_has_it() {
     let SetRig { mut rig, control } = rig;
     rig.port.queues.clear();
     assert!(control.request(Default::default()).is_err());
+}
+
+/// Returns the kernel's status of the threads with this name in this process.
+fn threads(name: &str) -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    // A thread may end between the listing and this read.
+    let texts =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok());
+    texts.filter(|status| status.starts_with(&format!("Name:\t{name}\n"))).collect()
+}
+
+/// Other tests have threads of the same name, but only this test confines a thread.
+#[test]
+fn the_thread_that_serves_requests_is_as_confined_as_the_thread_that_syncs() {
+    let card = "0000:bb:00.0";
+    let mut rig = SetRig::new(Chip::Rtl8168h, "");
+    slipring_drivers::listen(card, &rig.control).unwrap();
+    let ask = move || slipring_drivers::ask(std::process::id(), card, &Default::default());
+    let asked = std::thread::spawn(ask);
+    let syncs = std::thread::spawn(move || {
+        let missing = confine(CapabilitySet::empty(), &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
+        if !missing.is_empty() {
+            return slipring_test_support::skip!("{missing:?}");
+        }
+        while !asked.is_finished() {
+            rig.rig.queue().rx_sync().unwrap();
+            std::thread::yield_now();
+        }
+        asked.join().unwrap().unwrap().unwrap();
+        let confined = |status: &String| {
+            let has = |line: &str| status.contains(&format!("\n{line}\n"));
+            has("NoNewPrivs:\t1") && has("Seccomp:\t2") && has("CapEff:\t0000000000000000")
+        };
+        let threads = threads("card-settings");
+        assert!(threads.iter().any(confined), "{threads:#?}");
+    });
+    syncs.join().unwrap();
 }
