@@ -10,9 +10,12 @@
 //! ```
 //! While there is no request, this costs the queue one load per sync.
 
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::chip::LinkState;
@@ -55,6 +58,10 @@ struct Exchange {
     is_closed: bool,
     /// The socket of [`crate::listen`], until its thread is started.
     socket: Option<SettingsSocket>,
+    /// The thread that serves the socket.
+    thread: Option<JoinHandle<()>>,
+    /// The client that the thread serves.
+    client: Option<Arc<UnixStream>>,
 }
 
 impl CardControl {
@@ -117,7 +124,7 @@ impl CardControl {
         self.has_request.store(false, Ordering::Relaxed);
         if let Some(socket) = exchange.socket.take() {
             // If no thread can be started, the socket is closed, and `ask` fails.
-            let _ = socket.start_thread(self.clone());
+            exchange.thread = socket.start_thread(self.clone()).ok();
         }
         Some((exchange.number, exchange.request.take()?))
     }
@@ -130,12 +137,32 @@ impl CardControl {
         }
     }
 
-    /// Makes the current request and all later ones fail, because the queue no longer exists.
+    /// Registers the client that the thread of the socket serves; `None` after it was served.
+    /// Returns false if the queue no longer exists: then the client must not be served.
+    pub(crate) fn set_client(&self, client: Option<Arc<UnixStream>>) -> bool {
+        let mut exchange = self.lock();
+        exchange.client = client;
+        !exchange.is_closed
+    }
+
+    /// Makes the current request and all later ones fail, because the queue no longer exists. Waits
+    /// until the socket is closed, so that its name is free for the next port.
     pub(crate) fn close(&self) {
         let mut exchange = self.lock();
         exchange.is_closed = true;
+        exchange.socket = None;
+        if let Some(client) = exchange.client.take() {
+            // Ends a read of the thread. The thread can still write its answer.
+            let _ = client.shutdown(Shutdown::Read);
+        }
         exchange.wake();
         self.answered.notify_all();
+        let thread = exchange.thread.take();
+        drop(exchange);
+        if let Some(thread) = thread {
+            // Closed even if the thread has panicked.
+            let _ = thread.join();
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {

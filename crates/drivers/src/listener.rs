@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -65,17 +66,18 @@ impl SettingsSocket {
     ///
     /// # Errors
     /// The system's error if no thread can be started.
-    pub(crate) fn start_thread(self, control: Arc<CardControl>) -> io::Result<()> {
+    pub(crate) fn start_thread(self, control: Arc<CardControl>) -> io::Result<JoinHandle<()>> {
         let serve = move || self.serve(&control);
-        std::thread::Builder::new().name("card-settings".into()).spawn(serve).map(drop)
+        std::thread::Builder::new().name("card-settings".into()).spawn(serve)
     }
 
     fn serve(&self, control: &CardControl) {
         while self.wait() {
+            // Reads first: an event that is read here may be that of a control that has closed.
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
             if control.is_closed() {
                 return;
             }
-            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
             if let Err(error) = self.serve_next(control)
                 && error.kind() != io::ErrorKind::WouldBlock
             {
@@ -105,17 +107,21 @@ impl SettingsSocket {
         let is_trusted =
             socket_peercred(&client).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own);
         if is_trusted && client.set_nonblocking(false).is_ok() {
-            let _ = answer(client, |change| control.request(change));
+            let client = Arc::new(client);
+            if control.set_client(Some(client.clone())) {
+                let _ = answer(&client, |change| control.request(change));
+            }
+            control.set_client(None);
         }
         Ok(())
     }
 }
 
 fn answer(
-    mut client: UnixStream,
+    mut client: &UnixStream,
     request: impl FnOnce(CardSettings) -> Result<CardStatus, SettingRefusal>,
 ) -> io::Result<()> {
-    let line = read_line(&client)?;
+    let line = read_line(client)?;
     let result = match line.parse() {
         Ok(change) => request(change),
         Err(malformed) => Err(refusal(&malformed)),
@@ -235,5 +241,20 @@ mod tests {
         drop(listener);
         let error = ask(other, &card, &CardSettings::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_name_is_free_as_soon_as_the_port_is_closed() {
+        let card = format!("closed {}", std::process::id());
+        let name = address(std::process::id(), &card).unwrap();
+        for has_client in [false, true].repeat(20) {
+            let control = Arc::<CardControl>::default();
+            listen(&card, &control).unwrap();
+            // Starts the thread, as a sync does. The thread waits for the line of the client.
+            assert!(control.take().is_none());
+            let client = has_client.then(|| UnixStream::connect_addr(&name).unwrap());
+            control.close();
+            drop(client);
+        }
     }
 }
