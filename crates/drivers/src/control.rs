@@ -2,7 +2,7 @@
 //! queue accesses the registers.
 //!
 //! ```text
-//!   thread of a listener        CardControl             the queue, in its next sync
+//!   thread of a listener        CardControl             the queue, in its next sync or sleep
 //!   request(change) ---------> request, flag ---------> take
 //!        | wakes a sleeping program by the               | NicChip: registers
 //!        v interrupt's event                             v
@@ -66,11 +66,11 @@ struct Exchange {
 
 impl CardControl {
     /// Asks the queue to change settings; an empty change asks for the status alone. Waits until
-    /// the program syncs the port.
+    /// the program syncs the port or sleeps.
     ///
     /// # Errors
-    /// [`SettingRefusal`] if the chip does not have a setting, if the program does not sync its
-    /// port in time, or if the port is closed.
+    /// [`SettingRefusal`] if the chip does not have a setting, if the program does not use its port
+    /// in time, or if the port is closed.
     pub fn request(&self, change: CardSettings) -> Result<CardStatus, SettingRefusal> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut exchange = self.lock();

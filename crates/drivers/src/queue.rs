@@ -155,7 +155,8 @@ impl<C: NicChip> CardQueue<C> {
         Err(RunCause::CardStuck { seconds: STUCK_AFTER / 1_000_000_000 })
     }
 
-    /// Changes the settings as another thread has requested.
+    /// Changes the settings as another thread has requested. The request has raised the interrupt's
+    /// event, so a sleep ends, and this is called before the next sleep at the latest.
     #[cold]
     fn serve_request(&mut self) {
         let Some((number, change)) = self.control.take() else { return };
@@ -266,6 +267,10 @@ impl<C: NicChip> Queue for CardQueue<C> {
     }
 
     fn before_sleep(&mut self, interest: Interest) {
+        // The daemon's thread sleeps for its clients, which may not sync for a long time.
+        if self.control.has_request() {
+            self.serve_request();
+        }
         // To unmask is also to acknowledge. If the device is armed already, that could discard a
         // cause for which it has not yet raised the interrupt.
         if self.armed_for == Some(interest) {

@@ -162,6 +162,29 @@ fn a_request_wakes_a_program_that_sleeps() {
     rig.rig.check();
 }
 
+/// The daemon's thread only sleeps, and wakes its clients, which sync.
+#[test]
+fn a_port_that_no_client_syncs_is_set_by_the_thread_that_sleeps_for_the_clients() {
+    let card = "0000:cc:00.0";
+    let mut rig = SetRig::new(Chip::Rtl8168h, "");
+    slipring_drivers::listen(card, &rig.control).unwrap();
+    let event = rig.rig.queue().wait_fds().rx.unwrap().try_clone_to_owned().unwrap();
+    let change = "speed=100 autoneg=off".parse().unwrap();
+    let asked =
+        std::thread::spawn(move || slipring_drivers::ask(std::process::id(), card, &change));
+    let round = rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+    while !asked.is_finished() {
+        rig.rig.queue().before_sleep(Interest::BOTH);
+        let mut fds = [rustix::event::PollFd::new(&event, rustix::event::PollFlags::IN)];
+        if rustix::event::poll(&mut fds, Some(&round)).unwrap() > 0 {
+            rig.rig.queue().after_sleep();
+        }
+    }
+    assert_eq!(asked.join().unwrap().unwrap().unwrap().link.mbit_per_s, 100);
+    assert_eq!(rig.link(), link(Speed::M100, true, false));
+    rig.check_traffic();
+}
+
 /// This process is also the other process: the socket's name contains the ID of this process.
 #[test]
 fn another_process_sets_a_card_by_the_socket_of_the_program_that_has_it() {
