@@ -48,6 +48,12 @@ pub trait NicChip: Send + 'static {
     /// [`ChipFault`], which ends the port.
     fn probe(&mut self) -> Result<LinkState, ChipFault>;
 
+    /// Whether [`Self::probe`] must be called again soon, although nothing will signal it: the link
+    /// is up, but its settings are not complete.
+    fn is_settling(&self) -> bool {
+        false
+    }
+
     /// Calls `set` with each cause of loss, and the number of frames that the device has lost for
     /// this cause since [`Self::start`].
     fn count_drops(&mut self, set: &mut dyn FnMut(DropCause, u64));

@@ -18,6 +18,8 @@ use crate::settings::{CardSettings, SettingRefusal};
 const PROBE_AFTER_IDLE_SYNCS: u32 = 65_536;
 /// How long a device with a link may take to send a frame before it counts as stuck.
 const STUCK_AFTER: Nanos = 10_000_000_000;
+/// Time between two probes while the link is settling.
+const SETTLE_PROBE_AFTER: Nanos = 100_000_000;
 
 /// A queue on a chip. Fields are dropped in order: the chip is stopped before the two halves free
 /// the buffers that it had.
@@ -44,6 +46,8 @@ pub struct CardQueue<C: NicChip> {
     tx_progress: Option<Nanos>,
     /// When the device is next probed because of frames that are pending.
     tx_probe_at: Nanos,
+    /// When the device is next probed because its link is settling; `None` if it is not.
+    settle_probe_at: Option<Nanos>,
     settings: CardSettings,
     control: Arc<CardControl>,
     counters: Arc<QueueCounters>,
@@ -104,6 +108,7 @@ impl<C: NicChip> CardQueue<C> {
             armed_for: None,
             tx_progress: None,
             tx_probe_at: 0,
+            settle_probe_at: None,
             settings,
             control,
             counters,
@@ -127,7 +132,8 @@ impl<C: NicChip> CardQueue<C> {
         if self.control.has_request() {
             self.serve_request();
         }
-        if self.wants_probe || self.idle_syncs >= PROBE_AFTER_IDLE_SYNCS {
+        let settles = self.settle_probe_at.is_some_and(|at| now() >= at);
+        if self.wants_probe || self.idle_syncs >= PROBE_AFTER_IDLE_SYNCS || settles {
             return self.probe();
         }
         Ok(())
@@ -139,6 +145,8 @@ impl<C: NicChip> CardQueue<C> {
         self.idle_syncs = 0;
         self.wants_probe = false;
         self.link = self.chip.0.probe().map_err(|ChipFault::Gone| RunCause::CardGone)?;
+        let is_settling = self.chip.0.is_settling();
+        self.settle_probe_at = is_settling.then(|| now() + SETTLE_PROBE_AFTER);
         if !self.link.is_up {
             // Without a link, frames wait in the device. It is not stuck.
             self.tx_progress = None;
@@ -257,9 +265,11 @@ impl<C: NicChip> Queue for CardQueue<C> {
         }
     }
 
-    /// A device that completes nothing raises no interrupt, so a wait must end at the next probe.
+    /// A device that completes nothing raises no interrupt, nor does a link that is settling. So a
+    /// wait must end at the next probe.
     fn deadline(&self) -> Option<Nanos> {
-        self.tx_progress.map(|_| self.tx_probe_at)
+        let tx = self.tx_progress.map(|_| self.tx_probe_at);
+        tx.into_iter().chain(self.settle_probe_at).min()
     }
 
     fn is_link_down(&self) -> bool {

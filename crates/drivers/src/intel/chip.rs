@@ -5,7 +5,7 @@ use slipring_port::{DropCause, Interest, OpenCause};
 
 use super::family::IntelFamily;
 use super::mac::{self, MacDrops};
-use super::phy;
+use super::phy::{self, NegotiatedPause};
 use crate::chip::{ChipEvents, ChipFault, LinkState, NicChip};
 use crate::descriptors::{RxDescriptors, TxDescriptors};
 use crate::settings::{LinkAbilities, LinkPlan};
@@ -24,10 +24,7 @@ pub(super) struct IntelChip<F: IntelFamily> {
     pub(super) is_started: bool,
     /// The longest frame in bytes, without CRC.
     pub(super) max_packet: u32,
-    /// The settings of the link that were made last; `None` if the driver has made none.
-    pub(super) plan: Option<LinkPlan>,
-    /// Whether the link was up when it was last read.
-    pub(super) was_up: bool,
+    pub(super) pause: NegotiatedPause,
     pub(super) device: Box<dyn PciDevice>,
     /// The memory that the device accesses. It is dropped after the device.
     pub(super) _memory: DeviceMemory,
@@ -69,12 +66,12 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
 
     fn probe(&mut self) -> Result<LinkState, ChipFault> {
         let link = mac::link(&self.bar)?;
-        let has_come_up = comes_up(&mut self.was_up, link.is_up);
-        let negotiates = self.plan.is_some_and(|plan| plan.pause && plan.is_negotiated());
-        if has_come_up && negotiates {
-            phy::resolve_pause(&self.bar);
-        }
+        self.pause.follow(&self.bar, link);
         Ok(link)
+    }
+
+    fn is_settling(&self) -> bool {
+        self.pause.is_pending()
     }
 
     fn count_drops(&mut self, set: &mut dyn FnMut(DropCause, u64)) {
@@ -93,7 +90,7 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
     }
 
     fn set_link(&mut self, plan: &LinkPlan) -> Result<(), OpenCause> {
-        (self.plan, self.was_up) = (Some(*plan), false);
+        self.pause = NegotiatedPause::new(plan);
         phy::set_link(&self.bar, plan)
     }
 
@@ -106,24 +103,5 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
 
     fn stop(&mut self) {
         mac::stop(&self.bar, self.device.as_ref());
-    }
-}
-
-/// Returns whether the link has come up since the previous call, and stores its state for the next
-/// call.
-fn comes_up(was_up: &mut bool, is_up: bool) -> bool {
-    let was_up = std::mem::replace(was_up, is_up);
-    is_up && !was_up
-}
-
-#[cfg(test)]
-mod tests {
-    use super::comes_up;
-
-    #[test]
-    fn a_link_that_was_down_in_between_comes_up_again() {
-        let mut was_up = false;
-        let seen = [true, true, false, false, true].map(|is_up| comes_up(&mut was_up, is_up));
-        assert_eq!(seen, [true, false, false, false, true]);
     }
 }

@@ -8,6 +8,7 @@ use slipring_port::{OpenCause, Port};
 
 use super::chip::IntelChip;
 use super::mac::{self, MacDrops};
+use super::phy::NegotiatedPause;
 use super::regs::{RDT, TDT};
 use super::rings::{ring_parts, ring_size, rings_len, set_rx_ring, set_tx_ring};
 use crate::descriptors::{RxDescriptors, RxFormat, TxDescriptors, TxFormat};
@@ -140,8 +141,7 @@ fn set_up<F: IntelFamily>(
         abilities,
         is_started: false,
         max_packet: F::MAX_PACKET,
-        plan: None,
-        was_up: false,
+        pause: NegotiatedPause::default(),
         device,
         _memory: memory,
     };

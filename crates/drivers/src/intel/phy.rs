@@ -8,15 +8,17 @@ use slipring_pci::Bar;
 use slipring_port::OpenCause;
 
 use super::regs::*;
-use crate::chip::ChipFault;
+use crate::chip::{ChipFault, LinkState};
 use crate::open::{unresponsive, wait_for};
 use crate::settings::{Duplex, LinkMode, LinkOffers, LinkPlan};
 
 /// The address of the chip's own PHY on its MDIO bus.
 const PHY_ADDRESS: u32 = 1;
-/// Registers of the PHY (IEEE 802.3, 22.2.4): basic control, the modes that this end offers up to
-/// 100 Mbit/s, the modes that the partner offers, and the modes that this end offers for 1 Gbit/s.
+/// Registers of the PHY (IEEE 802.3, 22.2.4): basic control, basic status, the modes that this end
+/// offers up to 100 Mbit/s, the modes that the partner offers, and the modes that this end offers
+/// for 1 Gbit/s.
 const PHY_CONTROL: u32 = 0;
+const PHY_STATUS: u32 = 1;
 const PHY_OFFER: u32 = 4;
 const PHY_PARTNER: u32 = 5;
 const PHY_OFFER_1000: u32 = 9;
@@ -27,6 +29,10 @@ const PHY_100_MBIT: u32 = 1 << 13;
 const PHY_NEGOTIATES: u32 = 1 << 12;
 const PHY_RESTART_NEGOTIATION: u32 = 1 << 9;
 const PHY_FULL_DUPLEX: u32 = 1 << 8;
+/// Bits of the status register: negotiation is complete, so the partner's offer is valid; and the
+/// link was up all the time since the last read.
+const PHY_NEGOTIATED: u32 = 1 << 5;
+const PHY_LINK_STAYED_UP: u32 = 1 << 2;
 /// Bits of the offer registers: the kind of message, and the modes.
 const OFFER_IEEE_802_3: u32 = 1;
 const OFFER_MODES: [(u32, Duplex, u32); 4] = [
@@ -97,12 +103,54 @@ fn set_pause_levels(bar: &Bar) {
     bar.write32(FCRTH, PAUSE_AT);
 }
 
-/// For a link that has just come up: enables pause frames if the partner offers them, too.
-pub(crate) fn resolve_pause(bar: &Bar) {
-    // If the PHY does not answer, pause frames stay off.
+/// Switches pause frames as each new link has negotiated them.
+#[derive(Debug, Default)]
+pub(crate) struct NegotiatedPause {
+    /// Whether this end offers pause frames. If it does not, nothing must be switched.
+    is_offered: bool,
+    is_up: bool,
+    /// Whether pause frames are switched as the present link has negotiated them.
+    is_resolved: bool,
+}
+
+impl NegotiatedPause {
+    /// Starts with a link that has new settings, which both ends may still have to negotiate.
+    pub(crate) fn new(plan: &LinkPlan) -> Self {
+        let is_offered = plan.pause && plan.is_negotiated();
+        Self { is_offered, ..Self::default() }
+    }
+
+    /// Switches pause frames if the link is a new one and its negotiation is complete.
+    pub(crate) fn follow(&mut self, bar: &Bar, link: LinkState) {
+        self.is_up = link.is_up;
+        self.is_resolved &= link.is_up;
+        if !self.is_offered || !link.is_up {
+            return;
+        }
+        // If the PHY does not answer, pause frames stay off.
+        let status = read(bar, PHY_STATUS).unwrap_or(PHY_NEGOTIATED);
+        // The link may have gone down and come up with another partner since the last probe.
+        self.is_resolved &= status & PHY_LINK_STAYED_UP != 0;
+        if !self.is_resolved && status & PHY_NEGOTIATED != 0 {
+            resolve_pause(bar, link.is_full_duplex);
+            self.is_resolved = true;
+        }
+    }
+
+    /// Whether the link is up, but its negotiation was not complete at the last call of
+    /// [`Self::follow`].
+    pub(crate) fn is_pending(&self) -> bool {
+        self.is_offered && self.is_up && !self.is_resolved
+    }
+}
+
+/// Switches pause frames on if the partner offers them, too, and the link is full duplex; otherwise
+/// off.
+fn resolve_pause(bar: &Bar, is_full_duplex: bool) {
     let offered = read(bar, PHY_PARTNER).is_ok_and(|partner| partner & OFFER_PAUSE != 0);
     let control = bar.read32(CTRL) & !(CTRL_RFCE | CTRL_TFCE);
-    bar.write32(CTRL, control | if offered { CTRL_RFCE | CTRL_TFCE } else { 0 });
+    let pauses = offered && is_full_duplex;
+    bar.write32(CTRL, control | if pauses { CTRL_RFCE | CTRL_TFCE } else { 0 });
 }
 
 fn read(bar: &Bar, register: u32) -> Result<u32, OpenCause> {

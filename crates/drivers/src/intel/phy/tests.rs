@@ -1,4 +1,5 @@
 use super::*;
+use crate::intel::mac;
 use slipring_pci::{RegisterAccess, Width};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -44,13 +45,23 @@ impl FakeChip {
     fn phy(&self, register: u32) -> u32 {
         self.0.lock().unwrap().phy.get(&register).copied().unwrap_or(0)
     }
+
+    /// Sets the status of the MAC, that of the PHY, and what the partner offers.
+    fn set(&self, status: u32, phy_status: u32, partner: u32) {
+        let FakeRegisters { mac, phy } = &mut *self.0.lock().unwrap();
+        mac.insert(STATUS, status);
+        phy.extend([(PHY_STATUS, phy_status), (PHY_PARTNER, partner)]);
+    }
 }
 
 const ALL: crate::LinkAbilities = crate::LinkAbilities::copper("82574L", &[10, 100, 1000], 9230);
 
+fn plan(settings: &str) -> LinkPlan {
+    settings.parse::<crate::CardSettings>().unwrap().plan(&ALL).unwrap().unwrap()
+}
+
 fn set(chip: &FakeChip, settings: &str) -> u32 {
-    let plan = settings.parse::<crate::CardSettings>().unwrap().plan(&ALL).unwrap().unwrap();
-    set_link(&chip.bar(), &plan).unwrap();
+    set_link(&chip.bar(), &plan(settings)).unwrap();
     chip.bar().read32(CTRL)
 }
 
@@ -79,16 +90,54 @@ fn with_negotiation_the_phy_offers_and_the_mac_follows() {
     assert_eq!((chip.phy(PHY_OFFER), chip.phy(PHY_OFFER_1000)), (0x501, 0));
 }
 
+/// Reads the status of the link as a probe does; returns whether pause frames are on, and whether a
+/// further probe is needed.
+fn probe(chip: &FakeChip, pause: &mut NegotiatedPause) -> (bool, bool) {
+    let link = mac::link(&chip.bar()).unwrap();
+    pause.follow(&chip.bar(), link);
+    let pauses = chip.bar().read32(CTRL) & (CTRL_RFCE | CTRL_TFCE);
+    assert!([0, CTRL_RFCE | CTRL_TFCE].contains(&pauses));
+    (pauses != 0, pause.is_pending())
+}
+
 #[test]
-fn a_pause_is_taken_only_if_the_partner_offers_it() {
+fn a_pause_is_what_each_link_has_negotiated() {
+    const UP: u32 = STATUS_LU | STATUS_FD;
+    const DONE: u32 = PHY_NEGOTIATED | PHY_LINK_STAYED_UP;
     let chip = FakeChip::default();
-    set(&chip, "pause=on");
-    let pauses = || {
-        resolve_pause(&chip.bar());
-        chip.bar().read32(CTRL) & (CTRL_RFCE | CTRL_TFCE)
-    };
-    assert_eq!(pauses(), 0);
-    chip.0.lock().unwrap().phy.insert(PHY_PARTNER, OFFER_PAUSE);
-    assert_eq!(pauses(), CTRL_RFCE | CTRL_TFCE);
+    let plan = plan("pause=on");
+    let (off, pending, on) = ((false, false), (false, true), (true, false));
+    // The link before the settings were made, whose partner offers nothing.
+    chip.set(UP, PHY_LINK_STAYED_UP, 0);
+    set_link(&chip.bar(), &plan).unwrap();
+    let mut pause = NegotiatedPause::new(&plan);
+    for (status, phy_status, partner, expected) in [
+        // It is still up, or up again, but both ends still negotiate.
+        (UP, PHY_LINK_STAYED_UP, 0, pending),
+        (STATUS_FD, 0, OFFER_PAUSE, off),
+        (UP, 0, OFFER_PAUSE, pending),
+        (UP, PHY_NEGOTIATED, OFFER_PAUSE, on),
+        (UP, DONE, OFFER_PAUSE, on),
+        // Another partner, after the link was seen to be down.
+        (STATUS_FD, 0, 0, on),
+        (UP, DONE, 0, off),
+        // And another, without a probe in between.
+        (UP, PHY_NEGOTIATED, OFFER_PAUSE, on),
+        // At half duplex there are no pause frames.
+        (STATUS_LU, PHY_NEGOTIATED, OFFER_PAUSE, off),
+    ] {
+        chip.set(status, phy_status, partner);
+        let found = probe(&chip, &mut pause);
+        assert_eq!(found, expected, "{status:#x} {phy_status:#x} {partner:#x}");
+    }
     const { assert!(RESUME_AT < PAUSE_AT) };
+}
+
+#[test]
+fn without_an_offer_of_pause_frames_the_phy_is_not_asked() {
+    let chip = FakeChip::default();
+    chip.set(STATUS_LU | STATUS_FD, 0, OFFER_PAUSE);
+    let mut pause = NegotiatedPause::new(&plan("pause=off"));
+    assert_eq!(probe(&chip, &mut pause), (false, false));
+    assert_eq!(chip.bar().read32(MDIC), 0);
 }
