@@ -36,6 +36,12 @@ impl IntelFamily for Igb {
     type Rx = AdvancedRx;
     type Tx = AdvancedTx;
 
+    /// The PHYs of the 82576 and the I350 descend from the 82541's; that of the I210 and I211 is of
+    /// the same kind as older chips have.
+    fn forces_by_reset(chip: &ChipId) -> bool {
+        matches!(chip.name, "I210" | "I211")
+    }
+
     fn reset(bar: &Bar) -> Result<(), OpenCause> {
         init::reset(bar)
     }
@@ -54,5 +60,20 @@ impl IntelFamily for Igb {
 
     fn set_max_packet(bar: &Bar, bytes: u32) {
         init::set_max_packet(bar, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_phys_of_the_i210_and_i211_take_over_a_speed_by_a_reset() {
+        let by_reset: Vec<_> = Igb::CHIPS
+            .iter()
+            .filter(|chip| Igb::forces_by_reset(chip))
+            .map(|chip| chip.id.device)
+            .collect();
+        assert_eq!(by_reset, [0x1533, 0x157b, 0x1539]);
     }
 }

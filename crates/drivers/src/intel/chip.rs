@@ -25,6 +25,8 @@ pub(super) struct IntelChip<F: IntelFamily> {
     /// The longest frame in bytes, without CRC.
     pub(super) max_packet: u32,
     pub(super) pause: NegotiatedPause,
+    /// Whether the PHY takes over a speed without negotiation by a reset.
+    pub(super) forces_by_reset: bool,
     pub(super) device: Box<dyn PciDevice>,
     /// The memory that the device accesses. It is dropped after the device.
     pub(super) _memory: DeviceMemory,
@@ -91,7 +93,7 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
 
     fn set_link(&mut self, plan: &LinkPlan) -> Result<(), OpenCause> {
         self.pause = NegotiatedPause::new(plan);
-        phy::set_link(&self.bar, plan)
+        phy::set_link(&self.bar, plan, self.forces_by_reset)
     }
 
     fn set_max_packet(&mut self, bytes: u32) {

@@ -40,6 +40,12 @@ pub(crate) trait IntelFamily: Send + Sync + 'static {
     /// The format of transmit descriptors.
     type Tx: TxFormat;
 
+    /// Whether the PHY of a chip takes over a speed and a duplex mode without negotiation only when
+    /// it is reset. A reset gives other PHYs their defaults instead.
+    fn forces_by_reset(_chip: &ChipId) -> bool {
+        true
+    }
+
     /// Sets the configuration space, before the first access to a register.
     fn configure(_device: &dyn PciDevice) -> Result<(), OpenCause> {
         Ok(())
@@ -95,7 +101,8 @@ impl<F: IntelFamily> NicDriver for IntelDriver<F> {
         setup: &NicSetup<'_>,
     ) -> Result<Port, OpenCause> {
         let slots = setup.slots(MAX_SLOTS);
-        let (running, mac) = set_up::<F>(device, self.abilities(chip), setup, slots)?;
+        let (mut running, mac) = set_up::<F>(device, self.abilities(chip), setup, slots)?;
+        running.forces_by_reset = F::forces_by_reset(chip);
         let facts = NicFacts {
             driver: F::NAME,
             chip: chip.name,
@@ -142,6 +149,7 @@ fn set_up<F: IntelFamily>(
         is_started: false,
         max_packet: F::MAX_PACKET,
         pause: NegotiatedPause::default(),
+        forces_by_reset: true,
         device,
         _memory: memory,
     };

@@ -22,13 +22,20 @@ const PHY_STATUS: u32 = 1;
 const PHY_OFFER: u32 = 4;
 const PHY_PARTNER: u32 = 5;
 const PHY_OFFER_1000: u32 = 9;
-/// Bits of the control register. `PHY_RESET` makes the PHY take over speed and duplex, and start
-/// again.
+/// Bits of the control register. `PHY_RESET` makes the PHYs of most chips take over speed and duplex,
+/// and start again. `PHY_RESET` and `PHY_RESTART_NEGOTIATION` clear themselves.
 const PHY_RESET: u32 = 1 << 15;
+const PHY_LOOPBACK: u32 = 1 << 14;
 const PHY_100_MBIT: u32 = 1 << 13;
 const PHY_NEGOTIATES: u32 = 1 << 12;
+const PHY_POWERED_DOWN: u32 = 1 << 11;
+const PHY_ISOLATED: u32 = 1 << 10;
 const PHY_RESTART_NEGOTIATION: u32 = 1 << 9;
 const PHY_FULL_DUPLEX: u32 = 1 << 8;
+const PHY_1000_MBIT: u32 = 1 << 6;
+/// The bits that a PHY must keep, and those that it must keep in addition if it does not negotiate.
+const PHY_KEPT: u32 = PHY_LOOPBACK | PHY_NEGOTIATES | PHY_POWERED_DOWN | PHY_ISOLATED;
+const PHY_KEPT_WHEN_FORCED: u32 = PHY_100_MBIT | PHY_1000_MBIT | PHY_FULL_DUPLEX;
 /// Bits of the status register: negotiation is complete, so the partner's offer is valid; and the
 /// link was up all the time since the last read.
 const PHY_NEGOTIATED: u32 = 1 << 5;
@@ -58,8 +65,8 @@ const PAUSE_ADDRESS: [u32; 2] = [0x00c2_8001, 0x0100];
 const PAUSE_TIME: u32 = 0xffff;
 
 /// Sets PHY and MAC. Also wakes the PHY, which the kernel's driver powers down when it leaves the
-/// device.
-pub(crate) fn set_link(bar: &Bar, plan: &LinkPlan) -> Result<(), OpenCause> {
+/// device. `forces_by_reset`: see [`super::IntelFamily::forces_by_reset`].
+pub(crate) fn set_link(bar: &Bar, plan: &LinkPlan, forces_by_reset: bool) -> Result<(), OpenCause> {
     set_pause_levels(bar);
     let control = bar.read32(CTRL) & !(CTRL_LINK_MODE | CTRL_RFCE | CTRL_TFCE);
     match plan.mode {
@@ -76,7 +83,8 @@ pub(crate) fn set_link(bar: &Bar, plan: &LinkPlan) -> Result<(), OpenCause> {
                 if is_full { (CTRL_FD, PHY_FULL_DUPLEX) } else { (0, 0) };
             let pause = if plan.pause { CTRL_RFCE | CTRL_TFCE } else { 0 };
             bar.write32(CTRL, control | forced | mac_speed | mac_duplex | pause);
-            write(bar, PHY_CONTROL, PHY_RESET | phy_speed | phy_duplex)
+            let reset = if forces_by_reset { PHY_RESET } else { 0 };
+            write_control(bar, reset | phy_speed | phy_duplex)
         }
     }
 }
@@ -89,7 +97,19 @@ fn negotiate(bar: &Bar, offers: LinkOffers, pause: bool) -> Result<(), OpenCause
     let gigabit = read(bar, PHY_OFFER_1000)? & !(OFFER_1000_HALF | OFFER_1000_FULL);
     let full = if offers.has(1000, Duplex::Full) { OFFER_1000_FULL } else { 0 };
     write(bar, PHY_OFFER_1000, gigabit | full)?;
-    write(bar, PHY_CONTROL, PHY_NEGOTIATES | PHY_RESTART_NEGOTIATION)
+    write_control(bar, PHY_NEGOTIATES | PHY_RESTART_NEGOTIATION)
+}
+
+/// Writes the control register. Returns an error if the PHY does not keep the value.
+fn write_control(bar: &Bar, value: u32) -> Result<(), OpenCause> {
+    write(bar, PHY_CONTROL, value)?;
+    let read_back = || read(bar, PHY_CONTROL);
+    wait_for("end the reset of its PHY", || read_back().is_ok_and(|now| now & PHY_RESET == 0))?;
+    let forced = if value & PHY_NEGOTIATES == 0 { PHY_KEPT_WHEN_FORCED } else { 0 };
+    if (read_back()? ^ value) & (PHY_KEPT | forced) != 0 {
+        return Err(unresponsive("keep the settings of its PHY"));
+    }
+    Ok(())
 }
 
 /// Sets the registers that are the same for all links with pause frames. They have no effect before

@@ -12,6 +12,10 @@ struct FakeChip(Arc<Mutex<FakeRegisters>>);
 struct FakeRegisters {
     mac: HashMap<u64, u32>,
     phy: HashMap<u32, u32>,
+    /// Whether the PHY was reset by the last write to its control register.
+    was_reset: bool,
+    /// What the PHY's control register contains after a reset; `None` if it keeps what was written.
+    after_reset: Option<u32>,
 }
 
 impl RegisterAccess for FakeChip {
@@ -20,7 +24,7 @@ impl RegisterAccess for FakeChip {
     }
 
     fn write(&self, at: u64, _width: Width, value: u32) {
-        let FakeRegisters { mac, phy } = &mut *self.0.lock().unwrap();
+        let FakeRegisters { mac, phy, was_reset, after_reset } = &mut *self.0.lock().unwrap();
         mac.insert(at, value);
         if at != MDIC {
             return;
@@ -31,7 +35,13 @@ impl RegisterAccess for FakeChip {
             let answer = phy.get(&register).copied().unwrap_or(0);
             mac.insert(MDIC, value & !0xffff | answer | MDIC_READY);
         } else {
-            phy.insert(register, value & 0xffff);
+            let mut stored = value & 0xffff;
+            if register == PHY_CONTROL {
+                *was_reset = stored & PHY_RESET != 0;
+                stored &= !(PHY_RESET | PHY_RESTART_NEGOTIATION);
+                stored = after_reset.filter(|_| *was_reset).unwrap_or(stored);
+            }
+            phy.insert(register, stored);
             mac.insert(MDIC, value | MDIC_READY);
         }
     }
@@ -48,7 +58,7 @@ impl FakeChip {
 
     /// Sets the status of the MAC, that of the PHY, and what the partner offers.
     fn set(&self, status: u32, phy_status: u32, partner: u32) {
-        let FakeRegisters { mac, phy } = &mut *self.0.lock().unwrap();
+        let FakeRegisters { mac, phy, .. } = &mut *self.0.lock().unwrap();
         mac.insert(STATUS, status);
         phy.extend([(PHY_STATUS, phy_status), (PHY_PARTNER, partner)]);
     }
@@ -61,7 +71,7 @@ fn plan(settings: &str) -> LinkPlan {
 }
 
 fn set(chip: &FakeChip, settings: &str) -> u32 {
-    set_link(&chip.bar(), &plan(settings)).unwrap();
+    set_link(&chip.bar(), &plan(settings), true).unwrap();
     chip.bar().read32(CTRL)
 }
 
@@ -71,12 +81,12 @@ fn without_negotiation_the_mac_is_told_what_the_phy_does() {
     let control = set(&chip, "speed=100 autoneg=off pause=on");
     let forced = CTRL_SLU | CTRL_FRCSPD | CTRL_FRCDPX | CTRL_SPEED_100 | CTRL_FD;
     assert_eq!(control, forced | CTRL_RFCE | CTRL_TFCE);
-    assert_eq!(chip.phy(PHY_CONTROL), PHY_RESET | PHY_100_MBIT | PHY_FULL_DUPLEX);
+    assert_eq!(chip.phy(PHY_CONTROL), PHY_100_MBIT | PHY_FULL_DUPLEX);
     assert_eq!(
         set(&chip, "speed=10 duplex=half autoneg=off"),
         CTRL_SLU | CTRL_FRCSPD | CTRL_FRCDPX
     );
-    assert_eq!(chip.phy(PHY_CONTROL), PHY_RESET);
+    assert_eq!(chip.phy(PHY_CONTROL), 0);
 }
 
 #[test]
@@ -84,10 +94,33 @@ fn with_negotiation_the_phy_offers_and_the_mac_follows() {
     let chip = FakeChip::default();
     set(&chip, "speed=10 autoneg=off");
     assert_eq!(set(&chip, ""), CTRL_SLU | CTRL_ASDE);
-    assert_eq!(chip.phy(PHY_CONTROL), PHY_NEGOTIATES | PHY_RESTART_NEGOTIATION);
+    assert_eq!(chip.phy(PHY_CONTROL), PHY_NEGOTIATES);
     assert_eq!((chip.phy(PHY_OFFER), chip.phy(PHY_OFFER_1000)), (0x1e1, OFFER_1000_FULL));
     set(&chip, "speed=100 duplex=full pause=on");
     assert_eq!((chip.phy(PHY_OFFER), chip.phy(PHY_OFFER_1000)), (0x501, 0));
+}
+
+#[test]
+fn a_speed_is_forced_by_a_reset_only_where_the_phy_needs_one() {
+    let forced = plan("speed=100 autoneg=off");
+    for forces_by_reset in [true, false] {
+        let chip = FakeChip::default();
+        set_link(&chip.bar(), &forced, forces_by_reset).unwrap();
+        assert_eq!(chip.0.lock().unwrap().was_reset, forces_by_reset);
+        assert_eq!(chip.phy(PHY_CONTROL), PHY_100_MBIT | PHY_FULL_DUPLEX);
+    }
+}
+
+#[test]
+fn a_phy_that_does_not_keep_what_it_is_set_to_is_an_error() {
+    let chip = FakeChip::default();
+    let default = PHY_NEGOTIATES | PHY_1000_MBIT | PHY_FULL_DUPLEX;
+    chip.0.lock().unwrap().after_reset = Some(default);
+    let error = set_link(&chip.bar(), &plan("speed=100 autoneg=off"), true).unwrap_err();
+    assert!(error.to_string().contains("keep the settings of its PHY"), "{error}");
+    // With negotiation, speed and duplex mode are the PHY's.
+    chip.0.lock().unwrap().after_reset = None;
+    set_link(&chip.bar(), &plan(""), true).unwrap();
 }
 
 /// Reads the status of the link as a probe does; returns whether pause frames are on, and whether a
@@ -109,7 +142,7 @@ fn a_pause_is_what_each_link_has_negotiated() {
     let (off, pending, on) = ((false, false), (false, true), (true, false));
     // The link before the settings were made, whose partner offers nothing.
     chip.set(UP, PHY_LINK_STAYED_UP, 0);
-    set_link(&chip.bar(), &plan).unwrap();
+    set_link(&chip.bar(), &plan, true).unwrap();
     let mut pause = NegotiatedPause::new(&plan);
     for (status, phy_status, partner, expected) in [
         // It is still up, or up again, but both ends still negotiate.
