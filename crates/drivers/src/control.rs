@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   thread of a listener        CardControl             the queue, in its next sync or sleep
-//!   request(change) ---------> request, flag ---------> take
+//!   request() ---------------> request, flag ---------> take
 //!        | wakes a sleeping program by the               | NicChip: registers
 //!        v interrupt's event                             v
 //!   status, or a refusal <----- answer <--------------- answer
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::chip::LinkState;
 use crate::listener::SettingsSocket;
-use crate::settings::{CardSettings, SettingRefusal};
+use crate::settings::{CardSettings, SettingRefusal, SettingsRequest};
 
 /// How long a program may take until its next sync.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
@@ -53,7 +53,7 @@ struct Exchange {
     /// Number of the current request. An answer with another number belongs to an earlier request,
     /// and comes too late.
     number: u64,
-    request: Option<CardSettings>,
+    request: Option<SettingsRequest>,
     answer: Option<Result<CardStatus, SettingRefusal>>,
     is_closed: bool,
     /// The socket of [`crate::listen`], until its thread is started.
@@ -65,17 +65,17 @@ struct Exchange {
 }
 
 impl CardControl {
-    /// Asks the queue to change settings; an empty change asks for the status alone. Waits until
+    /// Asks the queue to change settings; an empty request asks for the status alone. Waits until
     /// the program syncs the port or sleeps.
     ///
     /// # Errors
     /// [`SettingRefusal`] if the chip does not have a setting, if the program does not use its port
     /// in time, or if the port is closed.
-    pub fn request(&self, change: CardSettings) -> Result<CardStatus, SettingRefusal> {
+    pub fn request(&self, request: SettingsRequest) -> Result<CardStatus, SettingRefusal> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut exchange = self.lock();
         exchange.number += 1;
-        (exchange.request, exchange.answer) = (Some(change), None);
+        (exchange.request, exchange.answer) = (Some(request), None);
         // Release: pairs with the load in `has_request`. The lock orders the accesses to the
         // request itself.
         self.has_request.store(true, Ordering::Release);
@@ -115,11 +115,12 @@ impl CardControl {
         self.has_request.load(Ordering::Acquire)
     }
 
-    /// Takes the pending request, if any: its number, which the answer must carry, and the change.
+    /// Takes the pending request, if any: its number, which the answer must carry, and its
+    /// contents.
     ///
     /// The first call starts the thread of the socket. A program syncs its ports only after it has
     /// dropped its privileges, so this thread has none either.
-    pub(crate) fn take(self: &Arc<Self>) -> Option<(u64, CardSettings)> {
+    pub(crate) fn take(self: &Arc<Self>) -> Option<(u64, SettingsRequest)> {
         let mut exchange = self.lock();
         self.has_request.store(false, Ordering::Relaxed);
         if let Some(socket) = exchange.socket.take() {
@@ -203,7 +204,7 @@ mod tests {
     fn a_request_to_a_closed_port_ends_at_once() {
         let control = Arc::new(CardControl::default());
         let asked = control.clone();
-        let client = std::thread::spawn(move || asked.request(CardSettings::default()));
+        let client = std::thread::spawn(move || asked.request(SettingsRequest::default()));
         control.close();
         assert!(client.join().unwrap().unwrap_err().reason.contains("closed"));
     }

@@ -55,7 +55,7 @@ pub use open::{NicFacts, NicSetup, assemble, memory_cause};
 pub use queue::CardQueue;
 pub use settings::{
     CardSettings, Duplex, LinkAbilities, LinkMode, LinkOffers, LinkPlan, MalformedSettings,
-    SettingRefusal,
+    SettingRefusal, SettingsRequest,
 };
 pub use slipring_pci::config::PciId;
 pub use table::{driver_of, drivers, open_port, supported_chips, unknown_chip};

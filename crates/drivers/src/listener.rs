@@ -26,7 +26,7 @@ use rustix::process::geteuid;
 
 use crate::chip::LinkState;
 use crate::control::{CardControl, CardStatus};
-use crate::settings::{CardSettings, MalformedSettings, SettingRefusal};
+use crate::settings::{MalformedSettings, SettingRefusal, SettingsRequest};
 
 /// How long the other end may take for a line. Longer than a program may take for its next sync.
 const LINE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -109,7 +109,7 @@ impl SettingsSocket {
         if is_trusted && client.set_nonblocking(false).is_ok() {
             let client = Arc::new(client);
             if control.set_client(Some(client.clone())) {
-                let _ = answer(&client, |change| control.request(change));
+                let _ = answer(&client, |request| control.request(request));
             }
             control.set_client(None);
         }
@@ -119,11 +119,11 @@ impl SettingsSocket {
 
 fn answer(
     mut client: &UnixStream,
-    request: impl FnOnce(CardSettings) -> Result<CardStatus, SettingRefusal>,
+    request: impl FnOnce(SettingsRequest) -> Result<CardStatus, SettingRefusal>,
 ) -> io::Result<()> {
     let line = read_line(client)?;
     let result = match line.parse() {
-        Ok(change) => request(change),
+        Ok(parsed) => request(parsed),
         Err(malformed) => Err(refusal(&malformed)),
     };
     client.write_all(written(&result).as_bytes())
@@ -181,7 +181,7 @@ fn read_link(text: &str) -> Option<LinkState> {
     Some(LinkState { is_up: true, mbit_per_s: speed.parse().ok()?, is_full_duplex })
 }
 
-/// Asks process `pid` to change the settings of a card that it has open; an empty change asks for
+/// Asks process `pid` to change the settings of a card that it has open; an empty request asks for
 /// the status alone.
 ///
 /// # Errors
@@ -191,7 +191,7 @@ fn read_link(text: &str) -> Option<LinkState> {
 pub fn ask(
     pid: u32,
     card: &str,
-    change: &CardSettings,
+    request: &SettingsRequest,
 ) -> io::Result<Result<CardStatus, SettingRefusal>> {
     let mut stream = UnixStream::connect_addr(&address(pid, card)?)?;
     let peer = socket_peercred(&stream)?;
@@ -199,13 +199,14 @@ pub fn ask(
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     stream.set_write_timeout(Some(LINE_TIMEOUT))?;
-    stream.write_all(format!("{change}\n").as_bytes())?;
+    stream.write_all(format!("{request}\n").as_bytes())?;
     read(&read_line(&stream)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::CardSettings;
 
     #[test]
     fn answers_are_read_as_they_were_written() {
@@ -236,10 +237,10 @@ mod tests {
         // Names of sockets belong to a whole network namespace, in which the same test may run twice.
         let (other, card) = (u32::MAX, format!("of {}", std::process::id()));
         let listener = UnixListener::bind_addr(&address(other, &card).unwrap()).unwrap();
-        let error = ask(other, &card, &CardSettings::default()).unwrap_err();
+        let error = ask(other, &card, &SettingsRequest::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         drop(listener);
-        let error = ask(other, &card, &CardSettings::default()).unwrap_err();
+        let error = ask(other, &card, &SettingsRequest::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }
 

@@ -14,7 +14,7 @@ use slipring_ring::{Region, RingHalves};
 
 use crate::chip::{ChipFault, NicChip};
 use crate::control::CardControl;
-use crate::queue::{CardQueue, CardQueueParts, StoppedAtDrop};
+use crate::queue::{CardDefaults, CardQueue, CardQueueParts, StoppedAtDrop};
 use crate::settings::{CardSettings, SettingRefusal};
 
 /// How long a device may take for a reset, or for an access to its PHY.
@@ -103,11 +103,12 @@ pub fn assemble<C: NicChip>(
     let options = OpenOptions { slots: facts.slots, ..setup.options.clone() };
     let settings = setup.settings;
     let plan = settings.plan(&chip.0.abilities()).map_err(unset)?;
+    let defaults = CardDefaults { promiscuous: options.promiscuous, max_packet: facts.max_packet };
     let facts =
         &NicFacts { max_packet: settings.max_packet().unwrap_or(facts.max_packet), ..*facts };
     let tx = options.ring(setup.region, 0, 0)?;
     let rx = options.ring(setup.region, 0, 0)?;
-    chip.0.set_promiscuous(settings.promiscuous.unwrap_or(options.promiscuous));
+    chip.0.set_promiscuous(settings.promiscuous.unwrap_or(defaults.promiscuous));
     if settings.mtu.is_some() {
         chip.0.set_max_packet(facts.max_packet);
     }
@@ -138,6 +139,7 @@ pub fn assemble<C: NicChip>(
         link_event,
         link,
         settings,
+        defaults,
         control,
         ends_when_down: options.exit_on_link_down,
         counters,

@@ -12,7 +12,7 @@ use slipring_ring::{RxRing, TxRing};
 
 use crate::chip::{ChipEvents, ChipFault, LinkState, NicChip, set_drops};
 use crate::control::{CardControl, CardStatus};
-use crate::settings::{CardSettings, SettingRefusal};
+use crate::settings::{CardSettings, SettingRefusal, SettingsRequest};
 
 /// Number of idle syncs between two probes of the device.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 65_536;
@@ -49,8 +49,18 @@ pub struct CardQueue<C: NicChip> {
     /// When the device is next probed because its link is settling; `None` if it is not.
     settle_probe_at: Option<Nanos>,
     settings: CardSettings,
+    defaults: CardDefaults,
     control: Arc<CardControl>,
     counters: Arc<QueueCounters>,
+}
+
+/// What a card has where the user has set nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CardDefaults {
+    /// Whether the program has asked for frames for other hosts when it opened the port.
+    pub(crate) promiscuous: bool,
+    /// The longest frame of the chip in bytes, without CRC.
+    pub(crate) max_packet: u32,
 }
 
 /// The parts of a queue besides its chip.
@@ -63,6 +73,7 @@ pub(crate) struct CardQueueParts {
     pub(crate) link_event: OwnedFd,
     pub(crate) link: LinkState,
     pub(crate) settings: CardSettings,
+    pub(crate) defaults: CardDefaults,
     pub(crate) control: Arc<CardControl>,
     pub(crate) ends_when_down: bool,
     pub(crate) counters: Arc<QueueCounters>,
@@ -88,6 +99,7 @@ impl<C: NicChip> CardQueue<C> {
             link_event,
             link,
             settings,
+            defaults,
             control,
             ends_when_down,
             counters,
@@ -110,6 +122,7 @@ impl<C: NicChip> CardQueue<C> {
             tx_probe_at: 0,
             settle_probe_at: None,
             settings,
+            defaults,
             control,
             counters,
         }
@@ -167,25 +180,27 @@ impl<C: NicChip> CardQueue<C> {
     /// event, so a sleep ends, and this is called before the next sleep at the latest.
     #[cold]
     fn serve_request(&mut self) {
-        let Some((number, change)) = self.control.take() else { return };
-        let answer = self.change(change);
+        let Some((number, request)) = self.control.take() else { return };
+        let answer = self.change(&request);
         // Requests a probe, because the link may have changed, or the device may be gone.
         self.wants_probe = true;
         self.control.answer(number, answer);
     }
 
-    fn change(&mut self, change: CardSettings) -> Result<CardStatus, SettingRefusal> {
-        let settings = self.settings.merged(change);
+    fn change(&mut self, request: &SettingsRequest) -> Result<CardStatus, SettingRefusal> {
+        let SettingsRequest { reset, change } = *request;
+        let settings = request.applied_to(self.settings);
         let chip = &mut self.chip.0;
         let plan = settings.plan(&chip.abilities())?;
-        if let Some(all) = change.promiscuous {
-            chip.set_promiscuous(all);
+        if reset || change.promiscuous.is_some() {
+            chip.set_promiscuous(settings.promiscuous.unwrap_or(self.defaults.promiscuous));
         }
-        if let (Some(_), Some(bytes)) = (change.mtu, settings.max_packet()) {
+        if reset || change.mtu.is_some() {
+            let bytes = settings.max_packet().unwrap_or(self.defaults.max_packet);
             chip.set_max_packet(bytes);
             self.tx_side.set_max_packet(bytes);
         }
-        if let Some(plan) = plan.filter(|_| change.has_link()) {
+        if let Some(plan) = plan.filter(|_| reset || change.has_link()) {
             chip.set_link(&plan).map_err(|cause| {
                 let help = "take the card out of the program and open it again".to_owned();
                 SettingRefusal { reason: cause.to_string(), help }

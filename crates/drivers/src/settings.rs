@@ -275,6 +275,61 @@ impl CardSettings {
     }
 }
 
+/// A request to change the settings of a card. An empty request changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SettingsRequest {
+    /// Whether all settings that were made before are discarded.
+    pub reset: bool,
+    /// The settings to make. `None`: the setting is left as it is, or as the reset has made it.
+    pub change: CardSettings,
+}
+
+impl SettingsRequest {
+    /// Returns whether nothing is requested.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the settings after this request.
+    #[must_use]
+    pub fn applied_to(&self, settings: CardSettings) -> CardSettings {
+        let before = if self.reset { CardSettings::default() } else { settings };
+        before.merged(self.change)
+    }
+}
+
+impl From<CardSettings> for SettingsRequest {
+    fn from(change: CardSettings) -> Self {
+        Self { reset: false, change }
+    }
+}
+
+/// The word of a request that discards all settings.
+const RESET: &str = "reset";
+
+impl fmt::Display for SettingsRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.reset, self.change.is_empty()) {
+            (true, true) => f.write_str(RESET),
+            (true, false) => write!(f, "{RESET} {}", self.change),
+            (false, _) => self.change.fmt(f),
+        }
+    }
+}
+
+impl FromStr for SettingsRequest {
+    type Err = MalformedSettings;
+
+    fn from_str(text: &str) -> Result<Self, MalformedSettings> {
+        let (reset, change) = match text.strip_prefix(RESET) {
+            Some(change) if change.is_empty() || change.starts_with(' ') => (true, change),
+            _ => (false, text),
+        };
+        Ok(Self { reset, change: change.parse()? })
+    }
+}
+
 impl fmt::Display for CardSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let on = |is_on| if is_on { "on" } else { "off" }.to_owned();

@@ -6,9 +6,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use slipring_cli::codes::SR0002;
 use slipring_cli::units::{TimeSpan, UnitError};
 use slipring_cli::{Diagnostic, Failure, flags};
-use slipring_drivers::{CardSettings, Duplex};
+use slipring_drivers::{CardSettings, Duplex, SettingsRequest};
 
-use crate::set::SetRequest;
 use crate::timer;
 
 const EXAMPLES: &str = "\
@@ -31,7 +30,7 @@ pub(crate) enum NicRequest {
     Bind(BindFlags),
     Confirm { nics: Vec<String> },
     Restore { nics: Vec<String>, all: bool, force: bool },
-    Set { nic: String, request: SetRequest },
+    Set { nic: String, request: SettingsRequest },
     Report { nic: String },
     Expire { bdf: String },
 }
@@ -209,7 +208,7 @@ impl NicRequest {
             },
             "set" => Self::Set {
                 nic: nic(),
-                request: SetRequest { change: settings(args), reset: args.get_flag("reset") },
+                request: SettingsRequest { change: settings(args), reset: args.get_flag("reset") },
             },
             "report" => Self::Report { nic: nic() },
             _ => Self::Expire { bdf: nic() },

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use slipring_drivers::{CardSettings, CardStatus, SettingRefusal};
+use slipring_drivers::{CardStatus, SettingRefusal, SettingsRequest};
 use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
 
 /// A machine: its files, its links, its clock.
@@ -55,7 +55,7 @@ pub(crate) trait NicHost {
         &self,
         pid: u32,
         bdf: &str,
-        change: &CardSettings,
+        request: &SettingsRequest,
     ) -> io::Result<Result<CardStatus, SettingRefusal>>;
 
     /// The time since the machine was started.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use rustix::thread::{CapabilitySet, capabilities};
 use rustix::time::{ClockId, clock_gettime};
-use slipring_drivers::{CardSettings, CardStatus, SettingRefusal};
+use slipring_drivers::{CardStatus, SettingRefusal, SettingsRequest};
 use slipring_port::iface::Iface;
 use slipring_port::netlink::{LinkSnapshot, Netlink, NetlinkLink, xdp_features};
 use slipring_port::tap;
@@ -124,9 +124,9 @@ impl NicHost for LinuxHost {
         &self,
         pid: u32,
         bdf: &str,
-        change: &CardSettings,
+        request: &SettingsRequest,
     ) -> io::Result<Result<CardStatus, SettingRefusal>> {
-        slipring_drivers::ask(pid, bdf, change)
+        slipring_drivers::ask(pid, bdf, request)
     }
 
     fn uptime(&self) -> Duration {

@@ -14,27 +14,21 @@ use std::io;
 use serde_json::json;
 use slipring_cli::codes::{SR0002, SR0305, SR0306, SR0307};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
-use slipring_drivers::{CardSettings, CardStatus, LinkAbilities, PciId, SettingRefusal, driver_of};
+use slipring_drivers::{
+    CardSettings, CardStatus, LinkAbilities, PciId, SettingRefusal, SettingsRequest, driver_of,
+};
 
 use crate::holders::{GroupHolder, group_holders};
 use crate::host::{LinkChange, NicHost};
 use crate::state::{SavedNic, StateDir};
 use crate::sysfs::{PciNic, VFIO_DRIVER};
 
-/// The arguments of `slipring nic set`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SetRequest {
-    pub(crate) change: CardSettings,
-    /// Whether to discard the settings that were saved before.
-    pub(crate) reset: bool,
-}
-
 /// Changes settings of a card, or shows them if nothing is to be changed.
 pub(crate) fn set(
     host: &dyn NicHost,
     state: &StateDir,
     nic: &PciNic,
-    request: &SetRequest,
+    request: &SettingsRequest,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     let outcome = apply(host, state, nic, request)?;
@@ -90,42 +84,28 @@ pub(crate) fn apply(
     host: &dyn NicHost,
     state: &StateDir,
     nic: &PciNic,
-    request: &SetRequest,
+    request: &SettingsRequest,
 ) -> Result<SetOutcome, Failure> {
     if nic.driver.as_deref() != Some(VFIO_DRIVER) {
         return Err(not_taken(nic).into());
     }
     let kept = state.settings(&nic.bdf).map_err(|error| unkept(nic, &error))?;
-    let before = if request.reset { CardSettings::default() } else { kept };
-    let settings = before.merged(request.change);
-    let can = abilities(nic)?;
-    settings.check(&can).map_err(|refusal| refused(nic, refusal))?;
-    let is_question = request.change.is_empty() && !request.reset;
+    let settings = request.applied_to(kept);
+    settings.check(&abilities(nic)?).map_err(|refusal| refused(nic, refusal))?;
     let holder = nic.group.and_then(|group| group_holders(host.root(), group).into_iter().next());
     let status = match holder {
         None => None,
         Some(holder) => {
-            // With `--reset`, the program must also go back to the driver's defaults, since the
-            // port is in use.
-            let change =
-                if request.reset { defaults(&can).merged(request.change) } else { request.change };
-            let status = ask(host, nic, &holder, &change)?;
+            let status = ask(host, nic, &holder, request)?;
             Some((holder, status))
         }
     };
-    if !is_question {
+    if !request.is_empty() {
         let _lock = state.lock(host).map_err(|error| unkept(nic, &error))?;
         state.keep_settings(&nic.bdf, &settings).map_err(|error| unkept(nic, &error))?;
-        follow_mtu(host, state, nic, request.change.mtu).map_err(|error| unkept(nic, &error))?;
+        follow_mtu(host, state, nic, request).map_err(|error| unkept(nic, &error))?;
     }
     Ok(SetOutcome { settings, status })
-}
-
-/// Returns the default settings of a driver, for a port that is in use. The MTU is left out, because
-/// the program may have frames of the present length.
-fn defaults(can: &LinkAbilities) -> CardSettings {
-    let on = |is_on| (!can.speeds.is_empty()).then_some(is_on);
-    CardSettings { autonegotiation: on(true), pause: on(false), ..CardSettings::default() }
 }
 
 /// Returns what the chip of a card can be set to.
@@ -147,26 +127,27 @@ fn ask(
     host: &dyn NicHost,
     nic: &PciNic,
     holder: &GroupHolder,
-    change: &CardSettings,
+    request: &SettingsRequest,
 ) -> Result<CardStatus, Failure> {
-    match host.ask_card(holder.pid, &nic.bdf, change) {
+    match host.ask_card(holder.pid, &nic.bdf, request) {
         Ok(Ok(status)) => Ok(status),
         Ok(Err(refusal)) => Err(refused(nic, refusal).into()),
         Err(error) => Err(unreachable(nic, holder, &error).into()),
     }
 }
 
-/// If a TAP device has the card's name, sets its MTU to that of the card.
+/// If a TAP device has the card's name, sets its MTU to that of the card; after a reset, to the MTU
+/// that the interface had before the card was taken.
 fn follow_mtu(
     host: &dyn NicHost,
     state: &StateDir,
     nic: &PciNic,
-    mtu: Option<u32>,
+    request: &SettingsRequest,
 ) -> io::Result<()> {
     let saved = state.read(&nic.bdf)?.filter(|saved| saved.tap);
-    let (Some(mtu), Some(SavedNic { interface: Some(interface), .. })) = (mtu, saved) else {
-        return Ok(());
-    };
+    let Some(SavedNic { interface: Some(interface), .. }) = saved else { return Ok(()) };
+    let former = request.reset.then_some(interface.mtu);
+    let Some(mtu) = request.change.mtu.or(former) else { return Ok(()) };
     let links = host.links()?;
     let is_tap = |link: &&slipring_port::netlink::NetlinkLink| {
         link.name == interface.name && link.kind == "tun"

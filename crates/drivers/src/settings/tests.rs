@@ -25,6 +25,24 @@ fn settings_are_written_as_they_are_read() {
 }
 
 #[test]
+fn a_request_is_written_as_it_is_read_and_discards_settings_only_by_its_reset() {
+    let before = settings("speed=100 promisc=on");
+    for (text, after) in [
+        ("", "speed=100 promisc=on"),
+        ("mtu=1500", "speed=100 mtu=1500 promisc=on"),
+        ("reset", ""),
+        ("reset mtu=1500", "mtu=1500"),
+    ] {
+        let request: SettingsRequest = text.parse().unwrap();
+        assert_eq!((request.to_string(), request.is_empty()), (text.to_owned(), text.is_empty()));
+        assert_eq!(request.applied_to(before).to_string(), after);
+    }
+    for text in ["resets", "mtu=1500 reset", "reset=on"] {
+        assert!(text.parse::<SettingsRequest>().is_err(), "{text}");
+    }
+}
+
+#[test]
 fn a_change_leaves_the_other_settings_and_negotiation_offers_all_again() {
     let forced = settings("speed=100 duplex=full autoneg=off mtu=1500");
     assert_eq!(

@@ -146,6 +146,33 @@ fn a_port_in_use_becomes_promiscuous_and_is_it_no_longer() {
     }
 }
 
+/// The program has opened the port without promiscuous mode; the other settings were saved.
+#[test]
+fn a_reset_discards_all_settings_of_a_port_in_use() {
+    let mut foreign = frame(1600, 3);
+    foreign[..6].copy_from_slice(&[2, 9, 9, 9, 9, 9]);
+    for chip in Chip::ALL {
+        let mut fresh = SetRig::new(chip, "");
+        let promiscuous = {
+            fresh.rig.deliver(&foreign);
+            fresh.rig.received().is_some()
+        };
+        let saved = "speed=100 duplex=half autoneg=off mtu=1000";
+        let opposite = if promiscuous { "promisc=off" } else { "promisc=on" };
+        let mut rig = SetRig::new(chip, saved);
+        rig.set(opposite).unwrap();
+        let status = rig.set("reset").unwrap();
+        assert!(status.settings.is_empty());
+        assert_eq!(rig.link(), fresh.link());
+        rig.rig.deliver(&foreign);
+        assert_eq!(rig.rig.received().is_some(), promiscuous);
+        rig.rig.send(&frame(1600, 4));
+        assert_eq!(rig.rig.sent(), Some(frame(1600, 4)));
+        assert_eq!(rig.set("reset mtu=1500").unwrap().settings.to_string(), "mtu=1500");
+        rig.check_traffic();
+    }
+}
+
 #[test]
 fn a_request_wakes_a_program_that_sleeps() {
     let mut rig = SetRig::new(Chip::Rtl8168h, "");

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use slipring_drivers::{CardSettings, CardStatus, LinkState, SettingRefusal};
+use slipring_drivers::{CardStatus, LinkState, SettingRefusal, SettingsRequest};
 use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
 
 use crate::host::{LinkChange, NicHost};
@@ -338,10 +338,10 @@ impl NicHost for MadeUpHost {
         &self,
         pid: u32,
         bdf: &str,
-        change: &CardSettings,
+        request: &SettingsRequest,
     ) -> io::Result<Result<CardStatus, SettingRefusal>> {
-        self.asked.borrow_mut().push((pid, bdf.to_owned(), change.to_string()));
-        let done = CardStatus { settings: *change, link: LinkState::DOWN };
+        self.asked.borrow_mut().push((pid, bdf.to_owned(), request.to_string()));
+        let done = CardStatus { settings: request.change, link: LinkState::DOWN };
         self.answer.borrow_mut().take().unwrap_or(Ok(Ok(done)))
     }
 

@@ -3,14 +3,14 @@
 use std::fs;
 use std::io;
 
-use slipring_drivers::{CardSettings, CardStatus, LinkState, SettingRefusal};
+use slipring_drivers::{SettingRefusal, SettingsRequest};
 
 use super::machine::MadeUpHost;
 use crate::bind::BindPlan;
 use crate::host::NicHost;
 use crate::request::BindRequest;
 use crate::restore;
-use crate::set::{SetOutcome, SetRequest, apply};
+use crate::set::{SetOutcome, apply};
 use crate::sysfs::PciNic;
 
 const BDF: &str = "0000:03:00.0";
@@ -38,7 +38,7 @@ fn set(host: &MadeUpHost, change: &str) -> Result<SetOutcome, String> {
 }
 
 fn set_or_reset(host: &MadeUpHost, change: &str, reset: bool) -> Result<SetOutcome, String> {
-    let request = SetRequest { change: change.parse().unwrap(), reset };
+    let request = SettingsRequest { change: change.parse().unwrap(), reset };
     let nic = PciNic::read(host.root(), BDF).unwrap();
     apply(host, &host.state(), &nic, &request).map_err(|failure| format!("{failure:?}"))
 }
@@ -58,6 +58,7 @@ fn settings_of_a_card_that_no_program_has_are_kept_for_the_next_one() {
     assert_eq!(set(&host, "").unwrap().settings.to_string(), kept(&host));
     set_or_reset(&host, "pause=on", true).unwrap();
     assert_eq!(kept(&host), "pause=on");
+    assert_eq!(host.link("eth1").unwrap().link.mtu, 1500, "as before the card was taken");
     set_or_reset(&host, "", true).unwrap();
     assert!(!host.path("run/nic").join(format!("{BDF}.link")).exists());
 }
@@ -95,15 +96,13 @@ fn what_the_chip_or_the_program_refuses_is_not_kept() {
 }
 
 #[test]
-fn a_reset_of_a_card_in_use_negotiates_everything_again() {
+fn a_program_that_has_the_card_is_told_of_a_reset() {
     let host = taken();
     hold(&host, "/dev/vfio/7");
-    *host.answer.borrow_mut() = Some(Ok(Ok(CardStatus {
-        settings: CardSettings::default(),
-        link: LinkState { is_up: true, mbit_per_s: 1000, is_full_duplex: true },
-    })));
     set_or_reset(&host, "", true).unwrap();
-    assert_eq!(host.asked.borrow()[0].2, "autoneg=on pause=off");
+    set_or_reset(&host, "pause=on", true).unwrap();
+    let asked = host.asked.borrow();
+    assert_eq!([&*asked[0].2, &*asked[1].2], ["reset", "reset pause=on"]);
 }
 
 #[test]
