@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod change;
 mod chip;
 mod control;
 pub mod descriptors;

@@ -12,9 +12,10 @@ use slipring_port::{
 };
 use slipring_ring::{Region, RingHalves};
 
+use crate::change::CardDefaults;
 use crate::chip::{ChipFault, NicChip};
 use crate::control::CardControl;
-use crate::queue::{CardDefaults, CardQueue, CardQueueParts, StoppedAtDrop};
+use crate::queue::{CardQueue, CardQueueParts, StoppedAtDrop};
 use crate::settings::{CardSettings, SettingRefusal};
 
 /// How long a device may take for a reset, or for an access to its PHY.

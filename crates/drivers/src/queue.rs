@@ -10,6 +10,7 @@ use slipring_port::{
 };
 use slipring_ring::{RxRing, TxRing};
 
+use crate::change::{CardDefaults, execute};
 use crate::chip::{ChipEvents, ChipFault, LinkState, NicChip, set_drops};
 use crate::control::{CardControl, CardStatus};
 use crate::settings::{CardSettings, SettingRefusal, SettingsRequest};
@@ -52,15 +53,6 @@ pub struct CardQueue<C: NicChip> {
     defaults: CardDefaults,
     control: Arc<CardControl>,
     counters: Arc<QueueCounters>,
-}
-
-/// What a card has where the user has set nothing.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CardDefaults {
-    /// Whether the program has asked for frames for other hosts when it opened the port.
-    pub(crate) promiscuous: bool,
-    /// The longest frame of the chip in bytes, without CRC.
-    pub(crate) max_packet: u32,
 }
 
 /// The parts of a queue besides its chip.
@@ -188,24 +180,10 @@ impl<C: NicChip> CardQueue<C> {
     }
 
     fn change(&mut self, request: &SettingsRequest) -> Result<CardStatus, SettingRefusal> {
-        let SettingsRequest { reset, change } = *request;
-        let settings = request.applied_to(self.settings);
+        let tx_side = &mut self.tx_side;
+        let limit_tx = |bytes| tx_side.set_max_packet(bytes);
         let chip = &mut self.chip.0;
-        let plan = settings.plan(&chip.abilities())?;
-        if reset || change.promiscuous.is_some() {
-            chip.set_promiscuous(settings.promiscuous.unwrap_or(self.defaults.promiscuous));
-        }
-        if reset || change.mtu.is_some() {
-            let bytes = settings.max_packet().unwrap_or(self.defaults.max_packet);
-            chip.set_max_packet(bytes);
-            self.tx_side.set_max_packet(bytes);
-        }
-        if let Some(plan) = plan.filter(|_| reset || change.has_link()) {
-            chip.set_link(&plan).map_err(|cause| {
-                let help = "take the card out of the program and open it again".to_owned();
-                SettingRefusal { reason: cause.to_string(), help }
-            })?;
-        }
+        let settings = execute(chip, &self.defaults, self.settings, request, limit_tx)?;
         self.settings = settings;
         self.link = chip.probe().unwrap_or(LinkState::DOWN);
         Ok(CardStatus { settings, link: self.link })

@@ -159,7 +159,7 @@ fn follow_mtu(
 }
 
 fn refused(nic: &PciNic, SettingRefusal { reason, help }: SettingRefusal) -> Diagnostic {
-    Diagnostic::new(SR0002, format!("{} cannot be set so; nothing was changed", nic.bdf))
+    Diagnostic::new(SR0002, format!("{} cannot be set so; nothing was saved", nic.bdf))
         .with_cause(reason)
         .with_help(help)
 }
@@ -185,6 +185,10 @@ fn unreachable(nic: &PciNic, holder: &GroupHolder, error: &io::Error) -> Diagnos
         io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof => (
             "it answers only root and its own user".to_owned(),
             format!("sudo slipring nic set {} ...", nic.bdf),
+        ),
+        io::ErrorKind::PermissionDenied => (
+            "another program has taken the name of its socket".to_owned(),
+            format!("see which, and end it: ss -xlp | grep slipring/{pid}/nic/{}", nic.bdf),
         ),
         _ => {
             (error.to_string(), format!("end it: kill {pid}; then the next port has the settings"))

@@ -91,8 +91,12 @@ fn what_the_chip_or_the_program_refuses_is_not_kept() {
     *host.answer.borrow_mut() = Some(Err(io::ErrorKind::ConnectionRefused.into()));
     let refusal = set(&host, "speed=100").unwrap_err();
     assert!(refusal.contains("suricata (process 41)") && refusal.contains("nsenter -n -t 41"));
+    *host.answer.borrow_mut() = Some(Err(io::ErrorKind::PermissionDenied.into()));
+    let refusal = set(&host, "speed=100").unwrap_err();
+    assert!(refusal.contains("another program has taken the name of its socket"), "{refusal}");
+    assert!(refusal.contains("ss -xlp | grep slipring/41/nic/0000:03:00.0"), "{refusal}");
     assert_eq!(kept(&host), "");
-    assert!(host.asked.borrow().len() == 2, "the chip's refusal comes first");
+    assert!(host.asked.borrow().len() == 3, "the chip's refusal comes first");
 }
 
 #[test]
