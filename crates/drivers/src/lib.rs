@@ -38,6 +38,7 @@ mod driver;
 mod listener;
 mod open;
 mod queue;
+mod saved;
 mod settings;
 mod table;
 

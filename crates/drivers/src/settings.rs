@@ -9,7 +9,6 @@
 //! never made has the driver's default.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Bytes of a frame besides its payload: the header, and a VLAN tag.
@@ -140,12 +139,6 @@ impl CardSettings {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
-    }
-
-    /// Returns the path of the file with the saved settings of a card, in a directory of such files.
-    #[must_use]
-    pub fn file_in(dir: &Path, card: &str) -> PathBuf {
-        dir.join(format!("{card}.link"))
     }
 
     /// Returns whether speed, duplex mode, negotiation or pause is set.

@@ -89,7 +89,17 @@ pub(crate) fn apply(
     if nic.driver.as_deref() != Some(VFIO_DRIVER) {
         return Err(not_taken(nic).into());
     }
-    let kept = state.settings(&nic.bdf).map_err(|error| unkept(nic, &error))?;
+    let unkept = |error: io::Error| unkept(nic, &error);
+    // Held until the settings are written, so that no other command changes them meanwhile.
+    let _lock = match request.is_empty() {
+        true => None,
+        false => Some(state.lock(host).map_err(unkept)?),
+    };
+    // A reset also mends a file that cannot be read.
+    let kept = match request.reset {
+        true => CardSettings::default(),
+        false => state.settings(host, &nic.bdf).map_err(unkept)?,
+    };
     let settings = request.applied_to(kept);
     settings.check(&abilities(nic)?).map_err(|refusal| refused(nic, refusal))?;
     let holder = nic.group.and_then(|group| group_holders(host.root(), group).into_iter().next());
@@ -101,9 +111,8 @@ pub(crate) fn apply(
         }
     };
     if !request.is_empty() {
-        let _lock = state.lock(host).map_err(|error| unkept(nic, &error))?;
-        state.keep_settings(&nic.bdf, &settings).map_err(|error| unkept(nic, &error))?;
-        follow_mtu(host, state, nic, request).map_err(|error| unkept(nic, &error))?;
+        state.keep_settings(host, &nic.bdf, &settings).map_err(unkept)?;
+        follow_mtu(host, state, nic, request).map_err(unkept)?;
     }
     Ok(SetOutcome { settings, status })
 }
@@ -198,7 +207,12 @@ fn unreachable(nic: &PciNic, holder: &GroupHolder, error: &io::Error) -> Diagnos
 }
 
 fn unkept(nic: &PciNic, error: &io::Error) -> Diagnostic {
+    let help = match error.kind() {
+        // The directory, or who may write to it.
+        io::ErrorKind::PermissionDenied => format!("sudo slipring nic set {} ...", nic.bdf),
+        _ => format!("discard what was saved: sudo slipring nic set {} --reset", nic.bdf),
+    };
     Diagnostic::new(SR0307, format!("the settings of {} cannot be kept", nic.bdf))
         .with_cause(error.to_string())
-        .with_help(format!("sudo slipring nic set {} ...", nic.bdf))
+        .with_help(help)
 }

@@ -1,15 +1,19 @@
 //! Two files in the run directory for each card that is bound to vfio-pci: `nic/BDF.json` has the
 //! state from before it was bound, `nic/BDF.link` has the settings that a user has made.
 //!
+//! All users can read them, because a user who has no other rights may open the card.
+//!
 //! A file is replaced as a whole, so that a process that is killed leaves the old state or the new
 //! one. The state is valid only until the machine restarts, because every card then has its kernel
 //! driver again.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use slipring_drivers::CardSettings;
 use slipring_native_proto::trust::{self, FileLock};
@@ -20,6 +24,8 @@ use crate::sysfs;
 
 /// The version of the file format.
 const VERSION: u32 = 1;
+/// The permission bits of all files.
+const FILE_MODE: u32 = 0o644;
 /// How long to wait for another running `slipring nic`.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two attempts to get the lock.
@@ -153,8 +159,15 @@ impl StateDir {
     /// # Errors
     /// An untrusted run directory, or a time-out.
     pub(crate) fn lock(&self, host: &dyn NicHost) -> io::Result<FileLock> {
-        trust::make_dir(self.dir.parent().unwrap_or(Path::new("")), 0o755)?;
+        let run_dir = self.dir.parent().unwrap_or(Path::new(""));
+        trust::make_dir(run_dir, 0o755)?;
         trust::make_dir(&self.dir, 0o755)?;
+        // The directories may have been made with a strict umask, or by a program without cards. A
+        // run directory of root is not listed to others.
+        if geteuid().is_root() {
+            permit(run_dir, 0o011)?;
+        }
+        permit(&self.dir, 0o055)?;
         let until = host.uptime() + LOCK_TIMEOUT;
         loop {
             if let Some(lock) = FileLock::try_lock(&self.dir.join("lock"))? {
@@ -214,25 +227,31 @@ impl StateDir {
     }
 
     /// Returns the settings that are saved for a card.
-    pub(crate) fn settings(&self, bdf: &str) -> io::Result<CardSettings> {
-        let path = self.settings_path(bdf);
-        match fs::read_to_string(&path) {
-            Ok(text) => text.parse().map_err(|malformed| {
-                let text = format!("{}: {malformed}", path.display());
-                io::Error::new(io::ErrorKind::InvalidData, text)
-            }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(CardSettings::default()),
-            Err(error) => Err(error),
+    ///
+    /// # Errors
+    /// The errors of [`CardSettings::read_saved`], or an untrusted directory.
+    pub(crate) fn settings(&self, host: &dyn NicHost, bdf: &str) -> io::Result<CardSettings> {
+        match trust::check_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
+            checked => checked?,
         }
+        let saved = CardSettings::read_saved(&self.dir, bdf, &boot_id(host.root()))?;
+        Ok(saved.unwrap_or_default())
     }
 
     /// Saves settings for the next port of a card. If there are no settings, deletes the file.
-    pub(crate) fn keep_settings(&self, bdf: &str, settings: &CardSettings) -> io::Result<()> {
+    pub(crate) fn keep_settings(
+        &self,
+        host: &dyn NicHost,
+        bdf: &str,
+        settings: &CardSettings,
+    ) -> io::Result<()> {
         let path = self.settings_path(bdf);
         if settings.is_empty() {
             return remove(&path);
         }
-        replace(&path, "link-partial", format!("{settings}\n").as_bytes())
+        let text = settings.saved_text(&boot_id(host.root()));
+        replace(&path, "link-partial", text.as_bytes())
     }
 
     /// Returns the path of a card's settings file, which `vfio:` ports read.
@@ -251,9 +270,21 @@ impl StateDir {
 fn replace(path: &Path, partial: &str, bytes: &[u8]) -> io::Result<()> {
     let partial = path.with_extension(partial);
     let mut file = File::create(&partial)?;
+    file.set_permissions(Permissions::from_mode(FILE_MODE))?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&partial, path)
+}
+
+/// Adds permission bits to a directory that belongs to this user. Those of a directory of another
+/// user are that user's business.
+fn permit(dir: &Path, bits: u32) -> io::Result<()> {
+    let found = fs::metadata(dir)?;
+    let mode = found.mode() & 0o7777;
+    if found.uid() != geteuid().as_raw() || mode & bits == bits {
+        return Ok(());
+    }
+    fs::set_permissions(dir, Permissions::from_mode(mode | bits))
 }
 
 /// Removes a file, if it is there.

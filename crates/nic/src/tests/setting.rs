@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use slipring_drivers::{SettingRefusal, SettingsRequest};
 
@@ -44,7 +46,7 @@ fn set_or_reset(host: &MadeUpHost, change: &str, reset: bool) -> Result<SetOutco
 }
 
 fn kept(host: &MadeUpHost) -> String {
-    host.state().settings(BDF).unwrap().to_string()
+    host.state().settings(host, BDF).unwrap().to_string()
 }
 
 #[test]
@@ -107,6 +109,54 @@ fn a_program_that_has_the_card_is_told_of_a_reset() {
     set_or_reset(&host, "pause=on", true).unwrap();
     let asked = host.asked.borrow();
     assert_eq!([&*asked[0].2, &*asked[1].2], ["reset", "reset pause=on"]);
+}
+
+#[test]
+fn saved_settings_can_be_read_by_all_users_and_count_until_the_machine_restarts() {
+    let host = taken();
+    let file = host.path(&format!("run/nic/{BDF}.link"));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let set_mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    // As with a strict umask: a file that a killed process has left, and the directories.
+    let partial = file.with_extension("link-partial");
+    fs::write(&partial, "").unwrap();
+    set_mode(&partial, 0o600);
+    let [run, nic] = [host.path("run"), host.path("run/nic")];
+    set_mode(&run, 0o700);
+    set_mode(&nic, 0o700);
+    set(&host, "speed=100").unwrap();
+    assert_eq!((mode(&nic), mode(&file)), (0o755, 0o644));
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(mode(&run), if is_root { 0o711 } else { 0o700 });
+    host.put("proc/sys/kernel/random/boot_id", "boot-2\n");
+    assert_eq!(kept(&host), "");
+    set(&host, "mtu=1500").unwrap();
+    assert_eq!(kept(&host), "mtu=1500");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_not_replaced_except_by_a_reset() {
+    let host = taken();
+    let file = host.path(&format!("run/nic/{BDF}.link"));
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "boot=boot-1\ncolour=red\n").unwrap();
+    let refusal = set(&host, "mtu=1500").unwrap_err();
+    assert!(refusal.contains("colour=red") && refusal.contains("--reset"), "{refusal}");
+    set_or_reset(&host, "mtu=1500", true).unwrap();
+    assert_eq!(kept(&host), "mtu=1500");
+}
+
+#[test]
+fn a_change_waits_for_other_commands_before_it_reads_or_asks() {
+    let host = taken();
+    set(&host, "speed=100").unwrap();
+    let _other = host.state().lock(&host).unwrap();
+    let refusal = set(&host, "mtu=1500").unwrap_err();
+    assert!(refusal.contains("another slipring nic is at work"), "{refusal}");
+    assert!(host.asked.borrow().is_empty());
+    set(&host, "").unwrap();
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `vfio:PCI`, a network card that a driver of ours drives: [`slipring_drivers`].
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use slipring_drivers::{
     CardControl, CardSettings, ChipId, NicDriver, NicSetup, driver_of, listen, open_port, refused,
     unknown_chip,
 };
-use slipring_native_proto::trust;
+use slipring_native_proto::trust::{self, TrustError};
 use slipring_pci::vfio::{VfioDevice, VfioGroup, VfioPaths, full_address, id_of};
 use slipring_port::{OpenCause, OpenError, OpenOptions, Port, RegionNeeds};
 use slipring_ring::Region;
@@ -49,7 +50,7 @@ impl PortDriver for VfioDriver {
         let name = request.display_name();
         let address = full_address(request.bare_name());
         let opened = || -> Result<Port, OpenCause> {
-            let settings = kept_settings(&settings_dirs(request.options()), &address)?;
+            let settings = kept_settings(&settings_dirs(request.options()), &address, &boot_id())?;
             let device = VfioDevice::open(&address).map_err(refused)?;
             let control = Arc::<CardControl>::default();
             let setup = NicSetup::new(name, region, request.options());
@@ -76,22 +77,58 @@ fn settings_dirs(options: &OpenOptions) -> Vec<PathBuf> {
     own.into_iter().chain([PathBuf::from(SYSTEM_RUN_DIR)]).collect()
 }
 
-/// Returns the settings that were kept for a card: those in the first directory that has any for
-/// this card, otherwise the defaults.
-fn kept_settings(run_dirs: &[PathBuf], address: &str) -> Result<CardSettings, OpenCause> {
+/// Returns the settings that were saved for a card since the machine was started, with the
+/// identifier `boot_id`: those in the first directory that has any for this card, otherwise the
+/// defaults. Directories that are not trusted are ignored.
+///
+/// # Errors
+/// If a trusted directory or the file cannot be read: the settings may be what makes the link work.
+fn kept_settings(
+    run_dirs: &[PathBuf],
+    address: &str,
+    boot_id: &str,
+) -> Result<CardSettings, OpenCause> {
     for dir in run_dirs.iter().map(|dir| dir.join("nic")) {
-        let path = CardSettings::file_in(&dir, address);
-        let Ok(text) = fs::read_to_string(&path) else { continue };
-        // Settings in a directory that is not trusted are ignored.
-        if trust::check_dir(&dir).is_err() {
-            continue;
+        match trust::check_dir(&dir) {
+            Ok(()) => {}
+            Err(error) if is_without_settings(&error) => continue,
+            Err(error) => return Err(closed_dir(&dir, &error)),
         }
-        return text.parse().map_err(|malformed| OpenCause::Card {
-            reason: format!("{}: {malformed}", path.display()),
-            help: Some(format!("forget the settings: slipring nic set {address} --reset")),
-        });
+        let saved = CardSettings::read_saved(&dir, address, boot_id);
+        let saved = saved.map_err(|error| OpenCause::Card {
+            reason: error.to_string(),
+            help: Some(format!("forget the settings: sudo slipring nic set {address} --reset")),
+        })?;
+        if let Some(settings) = saved {
+            return Ok(settings);
+        }
     }
     Ok(CardSettings::default())
+}
+
+/// Returns whether an error of [`trust::check_dir`] means that a directory contains no settings:
+/// it does not exist, or it is not trusted.
+fn is_without_settings(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || TrustError::of(error).is_some()
+}
+
+/// Returns the error for a directory of settings that cannot be read.
+fn closed_dir(dir: &Path, error: &io::Error) -> OpenCause {
+    let run_dir = dir.parent().unwrap_or(dir).display();
+    let help = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!("sudo chmod a+x {run_dir} && sudo chmod a+rx {}", dir.display())
+        }
+        _ => format!("see what it is: ls -ld {}", dir.display()),
+    };
+    let reason = format!("{}, with the settings of cards: {error}", dir.display());
+    OpenCause::Card { reason, help: Some(help) }
+}
+
+/// Returns the identifier of the machine's present start; empty if the kernel does not tell it.
+fn boot_id() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
 }
 
 /// A card that can be opened, as far as can be seen without opening it.
@@ -148,20 +185,36 @@ mod tests {
     fn the_next_port_has_the_settings_that_were_kept_and_only_from_a_trusted_directory() {
         let root = tempfile::tempdir().unwrap();
         let dirs = [root.path().join("own"), root.path().join("system")];
-        let kept = || kept_settings(&dirs, "0000:03:00.0");
+        let kept = || kept_settings(&dirs, "0000:03:00.0", "this start");
         assert!(kept().unwrap().is_empty());
         for (dir, text) in [(&dirs[1], "speed=100 autoneg=off"), (&dirs[0], "mtu=1500")] {
             fs::create_dir_all(dir.join("nic")).unwrap();
-            fs::write(dir.join("nic/0000:03:00.0.link"), text).unwrap();
+            let file = dir.join("nic/0000:03:00.0.link");
+            fs::write(file, format!("boot=this start\n{text}\n")).unwrap();
             assert_eq!(kept().unwrap().to_string(), text);
         }
+        let before = kept_settings(&dirs, "0000:03:00.0", "the next start").unwrap();
+        assert!(before.is_empty());
         let everyone = fs::Permissions::from_mode(0o777);
         fs::set_permissions(dirs[0].join("nic"), everyone).unwrap();
         assert_eq!(kept().unwrap().to_string(), "speed=100 autoneg=off");
-        fs::write(dirs[1].join("nic/0000:03:00.0.link"), "colour=red").unwrap();
+        fs::write(dirs[1].join("nic/0000:03:00.0.link"), "boot=this start\ncolour=red").unwrap();
         let OpenCause::Card { reason, help } = kept().unwrap_err() else { panic!("another cause") };
         assert!(reason.contains("`colour=red` is no setting"), "{reason}");
         assert!(help.unwrap().ends_with("slipring nic set 0000:03:00.0 --reset"));
+    }
+
+    #[test]
+    fn a_directory_of_settings_that_cannot_be_read_is_no_directory_without_settings() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("nic"), "no directory").unwrap();
+        let kept = kept_settings(&[root.path().to_owned()], "0000:03:00.0", "");
+        let OpenCause::Card { reason, help } = kept.unwrap_err() else { panic!("another cause") };
+        assert!(reason.contains("nic, with the settings of cards: "), "{reason}");
+        assert!(help.unwrap().contains("ls -ld "));
+        let closed = closed_dir(Path::new("/r/nic"), &io::ErrorKind::PermissionDenied.into());
+        let OpenCause::Card { help, .. } = closed else { panic!("another cause") };
+        assert_eq!(help.unwrap(), "sudo chmod a+x /r && sudo chmod a+rx /r/nic");
     }
 
     #[test]
