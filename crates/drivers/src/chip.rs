@@ -30,8 +30,9 @@ pub trait NicChip: Send + 'static {
     /// Returns the interrupt. Its causes are masked while the queue is polled.
     fn interrupt(&self) -> &Interrupt;
 
-    /// Lets the device receive and send. Its rings are still empty.
-    fn start(&mut self);
+    /// Lets the device receive and send. Its rings are still empty. `accepts_all`: see
+    /// [`Self::set_promiscuous`].
+    fn start(&mut self, accepts_all: bool);
 
     /// Unmasks the causes of `interest`, and changes of the link, in this order: acknowledge all
     /// causes, then unmask. The caller checks the rings again afterwards, so no event is lost.
@@ -59,7 +60,7 @@ pub trait NicChip: Send + 'static {
     fn count_drops(&mut self, set: &mut dyn FnMut(DropCause, u64));
 
     /// Sets whether the device receives all frames, or only frames to its own address, multicasts
-    /// and broadcasts. Called before [`Self::start`], and while the chip runs.
+    /// and broadcasts. Called while the chip runs.
     fn set_promiscuous(&mut self, all: bool);
 
     /// What the chip can be set to.
@@ -73,8 +74,8 @@ pub trait NicChip: Send + 'static {
     fn set_link(&mut self, plan: &LinkPlan) -> Result<(), OpenCause>;
 
     /// Sets the length of the longest frame to receive, in bytes without CRC. A chip with few
-    /// possible limits uses the closest one. Called before [`Self::start`], and while the chip
-    /// runs.
+    /// possible limits uses the closest one. Called while the chip runs. Without a call, the limit is
+    /// the longest frame of the chip.
     fn set_max_packet(&mut self, bytes: u32);
 
     /// How long frames to send may wait without any completion, in ns, before [`Self::probe`] is

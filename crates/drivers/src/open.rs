@@ -109,14 +109,13 @@ pub fn assemble<C: NicChip>(
         &NicFacts { max_packet: settings.max_packet().unwrap_or(facts.max_packet), ..*facts };
     let tx = options.ring(setup.region, 0, 0)?;
     let rx = options.ring(setup.region, 0, 0)?;
-    chip.0.set_promiscuous(settings.promiscuous.unwrap_or(defaults.promiscuous));
-    if settings.mtu.is_some() {
-        chip.0.set_max_packet(facts.max_packet);
-    }
     if let Some(plan) = &plan {
         chip.0.set_link(plan)?;
     }
-    chip.0.start();
+    chip.0.start(settings.promiscuous.unwrap_or(defaults.promiscuous));
+    if settings.mtu.is_some() {
+        chip.0.set_max_packet(facts.max_packet);
+    }
     let link = chip.0.probe()?;
     let event = || {
         let event = chip.0.interrupt().event().try_clone_to_owned();

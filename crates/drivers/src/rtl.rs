@@ -164,8 +164,6 @@ fn set_up(
         tx: RtlTx::new(registers.clone(), tx_ring, addresses, zeros, 2 * slots),
         tally: TallyReader::new(page),
         interrupt: Interrupt::open(device.as_ref()).map_err(refused)?,
-        rx_mode: 0,
-        is_started: false,
         registers,
         memory: Some(memory),
         device,

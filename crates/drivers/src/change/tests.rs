@@ -36,7 +36,7 @@ impl NicChip for FakeChip {
         unreachable!("settings only")
     }
 
-    fn start(&mut self) {}
+    fn start(&mut self, _accepts_all: bool) {}
 
     fn unmask(&mut self, _interest: Interest) -> ChipEvents {
         ChipEvents::default()

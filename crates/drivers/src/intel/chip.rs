@@ -17,13 +17,8 @@ pub(super) struct IntelChip<F: IntelFamily> {
     pub(super) tx: TxDescriptors<F::Tx>,
     pub(super) interrupt: Interrupt,
     pub(super) drops: MacDrops,
-    pub(super) accepts_all: bool,
     /// What the chip can be set to.
     pub(super) abilities: LinkAbilities,
-    /// Whether both directions run.
-    pub(super) is_started: bool,
-    /// The longest frame in bytes, without CRC.
-    pub(super) max_packet: u32,
     pub(super) pause: NegotiatedPause,
     /// Whether the PHY takes over a speed without negotiation by a reset.
     pub(super) forces_by_reset: bool,
@@ -52,10 +47,8 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
         &self.interrupt
     }
 
-    fn start(&mut self) {
-        F::start(&self.bar, self.accepts_all);
-        F::set_max_packet(&self.bar, self.max_packet);
-        self.is_started = true;
+    fn start(&mut self, accepts_all: bool) {
+        F::start(&self.bar, accepts_all);
     }
 
     fn unmask(&mut self, interest: Interest) -> ChipEvents {
@@ -81,10 +74,7 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
     }
 
     fn set_promiscuous(&mut self, all: bool) {
-        self.accepts_all = all;
-        if self.is_started {
-            mac::set_accepted(&self.bar, all);
-        }
+        mac::set_accepted(&self.bar, all);
     }
 
     fn abilities(&self) -> LinkAbilities {
@@ -97,10 +87,7 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
     }
 
     fn set_max_packet(&mut self, bytes: u32) {
-        self.max_packet = bytes;
-        if self.is_started {
-            F::set_max_packet(&self.bar, bytes);
-        }
+        F::set_max_packet(&self.bar, bytes);
     }
 
     fn stop(&mut self) {

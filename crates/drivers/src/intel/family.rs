@@ -61,7 +61,7 @@ pub(crate) trait IntelFamily: Send + Sync + 'static {
     /// settings that do not change while the device runs.
     fn set_control(bar: &Bar);
 
-    /// Starts both directions.
+    /// Starts both directions, for frames up to [`Self::MAX_PACKET`].
     fn start(bar: &Bar, accepts_all: bool);
 
     /// Sets the longest frame that is received, in bytes without CRC, while the device runs. Most
@@ -144,10 +144,7 @@ fn set_up<F: IntelFamily>(
         tx: TxDescriptors::new(parts.tx),
         interrupt,
         drops: MacDrops::default(),
-        accepts_all: false,
         abilities,
-        is_started: false,
-        max_packet: F::MAX_PACKET,
         pause: NegotiatedPause::default(),
         forces_by_reset: true,
         device,

@@ -23,6 +23,11 @@ const TX_EVENTS: u32 = event::TX_OK | event::TX_ERROR;
 /// again.
 const TX_PROBE_AFTER: Nanos = 5_000_000;
 
+/// The bits of the receiver's mode for the frames that a port accepts.
+fn accepted(all: bool) -> u32 {
+    if all { ACCEPT_ALL } else { ACCEPT_OURS }
+}
+
 /// A running chip.
 pub(super) struct RtlChip {
     pub(super) registers: Registers,
@@ -30,9 +35,6 @@ pub(super) struct RtlChip {
     pub(super) tx: RtlTx,
     pub(super) tally: TallyReader,
     pub(super) interrupt: Interrupt,
-    pub(super) rx_mode: u32,
-    /// Whether both engines run. Before that, the chip ignores the mode of its receiver.
-    pub(super) is_started: bool,
     /// The memory that the device can access; `None` once the device is stopped.
     pub(super) memory: Option<DeviceMemory>,
     pub(super) device: Box<dyn PciDevice>,
@@ -68,10 +70,9 @@ impl NicChip for RtlChip {
         &self.interrupt
     }
 
-    fn start(&mut self) {
+    fn start(&mut self, accepts_all: bool) {
         self.tally.reset(&self.registers);
-        init::start(&self.registers, self.rx_mode);
-        self.is_started = true;
+        init::start(&self.registers, accepted(accepts_all));
     }
 
     fn unmask(&mut self, interest: Interest) -> ChipEvents {
@@ -107,10 +108,7 @@ impl NicChip for RtlChip {
     }
 
     fn set_promiscuous(&mut self, all: bool) {
-        self.rx_mode = if all { ACCEPT_ALL } else { ACCEPT_OURS };
-        if self.is_started {
-            self.registers.modify32(at::RX_CONFIG, ACCEPT_ALL, self.rx_mode);
-        }
+        self.registers.modify32(at::RX_CONFIG, ACCEPT_ALL, accepted(all));
     }
 
     fn abilities(&self) -> LinkAbilities {

@@ -17,8 +17,6 @@ pub(super) struct VirtioChip {
     pub(super) rx: VirtioRx,
     pub(super) tx: VirtioTx,
     pub(super) control: Option<VirtioControl>,
-    pub(super) accepts_all: bool,
-    pub(super) is_started: bool,
     /// The largest MTU in bytes.
     pub(super) max_mtu: u32,
     /// Whether the device reports the state of its link.
@@ -49,11 +47,10 @@ impl NicChip for VirtioChip {
         &self.interrupt
     }
 
-    fn start(&mut self) {
+    fn start(&mut self, accepts_all: bool) {
         init::start(&self.registers);
-        self.is_started = true;
         if let Some(control) = &mut self.control {
-            control.set_rx(RX_PROMISCUOUS, self.accepts_all);
+            control.set_rx(RX_PROMISCUOUS, accepts_all);
             control.set_rx(RX_ALL_MULTICAST, true);
         }
     }
@@ -90,10 +87,7 @@ impl NicChip for VirtioChip {
     }
 
     fn set_promiscuous(&mut self, all: bool) {
-        self.accepts_all = all;
-        if self.is_started
-            && let Some(control) = &mut self.control
-        {
+        if let Some(control) = &mut self.control {
             control.set_rx(RX_PROMISCUOUS, all);
         }
     }

@@ -53,12 +53,10 @@ pub(super) fn set_up(
     let chip = VirtioChip {
         has_status: features & FEATURE_STATUS != 0,
         max_mtu: max_mtu(&registers, features),
-        is_started: false,
         rx: VirtioRx::new(rx, headers, addresses, merges),
         tx: VirtioTx::new(tx, header, addresses),
         registers,
         control,
-        accepts_all: true,
         interrupt,
         device,
         _memory: memory,
