@@ -181,6 +181,15 @@ impl SlotTable {
         }
     }
 
+    /// Number of slots that the device has.
+    fn taken(&self) -> u32 {
+        (self.bufs.len() - self.free.len()) as u32
+    }
+
+    fn are_all_free(&self) -> bool {
+        self.free.len() == self.bufs.len()
+    }
+
     fn take(&mut self, buf: BufIdx) -> u16 {
         let slot = self.free.pop().expect("the caller has asked whether there is room");
         self.bufs[usize::from(slot)] = buf;

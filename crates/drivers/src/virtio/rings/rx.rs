@@ -41,6 +41,8 @@ pub(in crate::virtio) struct VirtioRx {
     /// memory. They are copied here, because the slot may get another buffer before the frame is
     /// taken.
     stray_heads: Box<[[u8; HEADER_BYTES as usize]]>,
+    /// The most slots that the device has ever had at a time: no frame can have more parts.
+    most_posted: u32,
     /// Number of slots that have not arrived yet, of the frame whose first part has arrived.
     missing: u32,
     /// Number of entries at the end of `ready` that belong to the unfinished frame.
@@ -72,6 +74,7 @@ impl VirtioRx {
             addresses,
             merges,
             stray_heads: vec![[0; HEADER_BYTES as usize]; bufs].into(),
+            most_posted: 0,
             missing: 0,
             unfinished: 0,
             is_damaged: false,
@@ -97,13 +100,37 @@ impl VirtioRx {
         }
     }
 
+    /// Takes an element of the used ring that names no slot of the device. In the middle of a frame
+    /// it stands for a part.
+    #[cold]
+    fn take_invalid(&mut self) {
+        self.bad_frames += 1;
+        if self.missing > 0 {
+            self.is_damaged = true;
+            self.missing -= 1;
+            if self.missing == 0 {
+                self.finish();
+            }
+        }
+    }
+
+    /// Drops the unfinished frame if the device has no slots left for the missing parts.
+    #[inline(always)]
+    fn drop_without_end(&mut self) {
+        if self.missing > 0 && self.slots.are_all_free() {
+            self.missing = 0;
+            self.is_damaged = true;
+            self.finish();
+        }
+    }
+
     fn take_first(&mut self, slot: usize, buf: BufIdx, written: u32) {
         let len = written.saturating_sub(HEADER_BYTES);
-        // A number of slots that is larger than the queue is a fault of the device. Then the frame
-        // counts as damaged and ends here.
-        let parts = if self.merges { self.num_slots(slot) } else { 1 };
-        let has_parts = (1..=self.queue.size / 2).contains(&parts);
-        self.missing = if has_parts { u32::from(parts) - 1 } else { 0 };
+        // A number of slots that the device has never had is its fault. Then the frame counts as
+        // damaged and ends here.
+        let parts = if self.merges { u32::from(self.num_slots(slot)) } else { 1 };
+        let has_parts = (1..=self.most_posted).contains(&parts);
+        self.missing = if has_parts { parts - 1 } else { 0 };
         self.is_damaged = !has_parts || !(1..=self.data_len()).contains(&len);
         let len = len.min(self.data_len());
         self.ready.push_back(RxDescriptor { buf, offset: 0, len, more: self.missing > 0 });
@@ -174,6 +201,7 @@ impl RxDescriptorRings for VirtioRx {
     }
 
     fn publish(&mut self) {
+        self.most_posted = self.most_posted.max(self.slots.taken());
         self.queue.publish();
     }
 
@@ -184,9 +212,12 @@ impl RxDescriptorRings for VirtioRx {
             let mut buffer = None;
             match self.slots.give_back(id, |buf| buffer = Some(buf)).and(buffer) {
                 Some(buf) => self.take(id as usize / 2, buf, written),
-                None => self.bad_frames += 1,
+                None => self.take_invalid(),
             }
         }
+        self.drop_without_end();
+        // The buffers of dropped frames may be the only ones that the device gets.
+        self.queue.publish();
         // This also counts the parts of an unfinished frame. The caller waits until the frame is
         // complete.
         self.ready.len() as u32
@@ -209,3 +240,6 @@ impl RxDescriptorRings for VirtioRx {
         self.ready.drain(..count as usize);
     }
 }
+
+#[cfg(test)]
+mod tests;
