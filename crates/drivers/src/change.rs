@@ -56,7 +56,7 @@ fn set(
         chip.set_link(&plan)?;
     }
     if *reset || change.promiscuous.is_some() {
-        chip.set_promiscuous(settings.promiscuous.unwrap_or(defaults.promiscuous));
+        chip.set_promiscuous(settings.promiscuous.unwrap_or(defaults.promiscuous))?;
     }
     if !*reset && change.mtu.is_none() {
         return Ok(None);
@@ -70,7 +70,7 @@ fn set(
 fn failed(cause: &OpenCause, is_as_before: bool) -> SettingRefusal {
     let state = match is_as_before {
         true => "its settings are as before",
-        false => "its link may have changed; all else is as before",
+        false => "its link, or what it receives, may have changed; the MTU is as before",
     };
     let help = "end the program and open the card again, which resets it";
     SettingRefusal::new(format!("{cause}; {state}"), help)

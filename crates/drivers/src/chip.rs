@@ -32,7 +32,10 @@ pub trait NicChip: Send + 'static {
 
     /// Lets the device receive and send. Its rings are still empty. `accepts_all`: see
     /// [`Self::set_promiscuous`].
-    fn start(&mut self, accepts_all: bool);
+    ///
+    /// # Errors
+    /// [`OpenCause`] for a device that refuses to receive these frames.
+    fn start(&mut self, accepts_all: bool) -> Result<(), OpenCause>;
 
     /// Unmasks the causes of `interest`, and changes of the link, in this order: acknowledge all
     /// causes, then unmask. The caller checks the rings again afterwards, so no event is lost.
@@ -61,7 +64,10 @@ pub trait NicChip: Send + 'static {
 
     /// Sets whether the device receives all frames, or only frames to its own address, multicasts
     /// and broadcasts. Called while the chip runs.
-    fn set_promiscuous(&mut self, all: bool);
+    ///
+    /// # Errors
+    /// [`OpenCause`] for a device that refuses it.
+    fn set_promiscuous(&mut self, all: bool) -> Result<(), OpenCause>;
 
     /// What the chip can be set to.
     fn abilities(&self) -> LinkAbilities;

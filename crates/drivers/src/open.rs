@@ -112,7 +112,7 @@ pub fn assemble<C: NicChip>(
     if let Some(plan) = &plan {
         chip.0.set_link(plan)?;
     }
-    chip.0.start(settings.promiscuous.unwrap_or(defaults.promiscuous));
+    chip.0.start(settings.promiscuous.unwrap_or(defaults.promiscuous))?;
     if settings.mtu.is_some() {
         chip.0.set_max_packet(facts.max_packet);
     }

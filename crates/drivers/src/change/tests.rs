@@ -36,7 +36,9 @@ impl NicChip for FakeChip {
         unreachable!("settings only")
     }
 
-    fn start(&mut self, _accepts_all: bool) {}
+    fn start(&mut self, _accepts_all: bool) -> Result<(), OpenCause> {
+        Ok(())
+    }
 
     fn unmask(&mut self, _interest: Interest) -> ChipEvents {
         ChipEvents::default()
@@ -52,8 +54,9 @@ impl NicChip for FakeChip {
 
     fn count_drops(&mut self, _set: &mut dyn FnMut(DropCause, u64)) {}
 
-    fn set_promiscuous(&mut self, all: bool) {
+    fn set_promiscuous(&mut self, all: bool) -> Result<(), OpenCause> {
         self.accepts_all = all;
+        Ok(())
     }
 
     fn abilities(&self) -> LinkAbilities {
@@ -93,7 +96,10 @@ fn a_change_whose_link_fails_changes_nothing_else_and_says_what_became_of_the_li
     let mut tx_limit = 1518;
     for (answers, state) in [
         (vec![true, false], "its settings are as before"),
-        (vec![false, false], "its link may have changed; all else is as before"),
+        (
+            vec![false, false],
+            "its link, or what it receives, may have changed; the MTU is as before",
+        ),
     ] {
         chip.answers = answers;
         let refusal = execute(&mut chip, &defaults, before, &request, |bytes| tx_limit = bytes);

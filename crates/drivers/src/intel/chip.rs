@@ -47,8 +47,9 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
         &self.interrupt
     }
 
-    fn start(&mut self, accepts_all: bool) {
+    fn start(&mut self, accepts_all: bool) -> Result<(), OpenCause> {
         F::start(&self.bar, accepts_all);
+        Ok(())
     }
 
     fn unmask(&mut self, interest: Interest) -> ChipEvents {
@@ -73,8 +74,9 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
         self.drops.read(&self.bar, self.rx.bad_frames(), set);
     }
 
-    fn set_promiscuous(&mut self, all: bool) {
+    fn set_promiscuous(&mut self, all: bool) -> Result<(), OpenCause> {
         mac::set_accepted(&self.bar, all);
+        Ok(())
     }
 
     fn abilities(&self) -> LinkAbilities {

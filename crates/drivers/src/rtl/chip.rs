@@ -70,9 +70,10 @@ impl NicChip for RtlChip {
         &self.interrupt
     }
 
-    fn start(&mut self, accepts_all: bool) {
+    fn start(&mut self, accepts_all: bool) -> Result<(), OpenCause> {
         self.tally.reset(&self.registers);
         init::start(&self.registers, accepted(accepts_all));
+        Ok(())
     }
 
     fn unmask(&mut self, interest: Interest) -> ChipEvents {
@@ -107,8 +108,9 @@ impl NicChip for RtlChip {
         set(DropCause::TxRefused, losses.tx_errors);
     }
 
-    fn set_promiscuous(&mut self, all: bool) {
+    fn set_promiscuous(&mut self, all: bool) -> Result<(), OpenCause> {
         self.registers.modify32(at::RX_CONFIG, ACCEPT_ALL, accepted(all));
+        Ok(())
     }
 
     fn abilities(&self) -> LinkAbilities {

@@ -47,12 +47,13 @@ impl NicChip for VirtioChip {
         &self.interrupt
     }
 
-    fn start(&mut self, accepts_all: bool) {
+    fn start(&mut self, accepts_all: bool) -> Result<(), OpenCause> {
         init::start(&self.registers);
         if let Some(control) = &mut self.control {
-            control.set_rx(RX_PROMISCUOUS, accepts_all);
-            control.set_rx(RX_ALL_MULTICAST, true);
+            control.set_rx(RX_PROMISCUOUS, accepts_all)?;
+            control.set_rx(RX_ALL_MULTICAST, true)?;
         }
+        Ok(())
     }
 
     /// Enables interrupts by a word in memory, without a write to a register.
@@ -86,9 +87,11 @@ impl NicChip for VirtioChip {
         set(DropCause::RxMalformed, self.rx.bad_frames);
     }
 
-    fn set_promiscuous(&mut self, all: bool) {
-        if let Some(control) = &mut self.control {
-            control.set_rx(RX_PROMISCUOUS, all);
+    /// Does nothing for a device without a control queue, which receives what its host decides.
+    fn set_promiscuous(&mut self, all: bool) -> Result<(), OpenCause> {
+        match &mut self.control {
+            Some(control) => control.set_rx(RX_PROMISCUOUS, all),
+            None => Ok(()),
         }
     }
 
