@@ -51,8 +51,8 @@ pub struct LinkAbilities {
     pub chip: &'static str,
     /// Supported speeds in Mbit/s; empty if the chip has no PHY that can be set.
     pub speeds: &'static [u32],
-    /// Whether pause frames can be on without negotiation.
-    pub pauses_unasked: bool,
+    /// Whether pause frames are on only if both ends have negotiated them.
+    pub negotiates_pause: bool,
     /// The largest MTU in bytes.
     pub max_mtu: u32,
     /// Whether the driver can set which frames the chip receives.
@@ -67,7 +67,7 @@ impl LinkAbilities {
         max_packet: u32,
     ) -> Self {
         let max_mtu = max_packet - FRAME_OVERHEAD;
-        Self { chip, speeds, pauses_unasked: true, max_mtu, has_filter: true }
+        Self { chip, speeds, negotiates_pause: false, max_mtu, has_filter: true }
     }
 }
 
@@ -202,7 +202,7 @@ impl CardSettings {
             return Ok(Some(LinkPlan { mode: LinkMode::Negotiated(offers), pause }));
         }
         let mode = self.forced(can)?;
-        if pause && !can.pauses_unasked {
+        if pause && can.negotiates_pause {
             let reason = format!("{} pauses only if both ends have negotiated it", can.chip);
             return Err(SettingRefusal::new(reason, "--pause off, or --autoneg on"));
         }

@@ -36,7 +36,7 @@ const ABILITIES: LinkAbilities = LinkAbilities {
     chip: "virtio-net",
     // There are no speeds, because the host controls the link.
     speeds: &[],
-    pauses_unasked: false,
+    negotiates_pause: true,
     max_mtu: MTU_OF_SEVERAL_BUFFERS,
     has_filter: true,
 };

@@ -106,7 +106,7 @@ impl RtlChipId {
         let speeds: &'static [u32] =
             if self.is_8125() { &[10, 100, 1000, 2500] } else { &[10, 100, 1000] };
         let all = LinkAbilities::copper(self.name(), speeds, self.max_frame());
-        LinkAbilities { pauses_unasked: false, ..all }
+        LinkAbilities { negotiates_pause: true, ..all }
     }
 
     /// Maximum number of bytes of a frame, without its checksum: an MTU of 9 KiB less headers, or

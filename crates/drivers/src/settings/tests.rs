@@ -1,7 +1,7 @@
 use super::*;
 
 const GIGABIT: LinkAbilities = LinkAbilities {
-    pauses_unasked: false,
+    negotiates_pause: true,
     ..LinkAbilities::copper("RTL8168h", &[10, 100, 1000], 9212)
 };
 
