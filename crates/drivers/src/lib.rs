@@ -36,6 +36,7 @@ mod control;
 pub mod descriptors;
 mod driver;
 mod listener;
+mod mii;
 mod open;
 mod queue;
 mod saved;

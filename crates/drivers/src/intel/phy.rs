@@ -9,49 +9,24 @@ use slipring_port::OpenCause;
 
 use super::regs::*;
 use crate::chip::{ChipFault, LinkState};
+use crate::mii::{self, control, offer, status};
 use crate::open::{unresponsive, wait_for};
 use crate::settings::{Duplex, LinkMode, LinkOffers, LinkPlan};
 
 /// The address of the chip's own PHY on its MDIO bus.
 const PHY_ADDRESS: u32 = 1;
-/// Registers of the PHY (IEEE 802.3, 22.2.4): basic control, basic status, the modes that this end
-/// offers up to 100 Mbit/s, the modes that the partner offers, and the modes that this end offers
-/// for 1 Gbit/s.
+/// Registers of [`mii`]: basic control, basic status, the modes that this end offers up to
+/// 100 Mbit/s, the modes that the partner offers, and the modes that this end offers for 1 Gbit/s.
 const PHY_CONTROL: u32 = 0;
 const PHY_STATUS: u32 = 1;
 const PHY_OFFER: u32 = 4;
 const PHY_PARTNER: u32 = 5;
 const PHY_OFFER_1000: u32 = 9;
-/// Bits of the control register. `PHY_RESET` makes the PHYs of most chips take over speed and duplex,
-/// and start again. `PHY_RESET` and `PHY_RESTART_NEGOTIATION` clear themselves.
-const PHY_RESET: u32 = 1 << 15;
-const PHY_LOOPBACK: u32 = 1 << 14;
-const PHY_100_MBIT: u32 = 1 << 13;
-const PHY_NEGOTIATES: u32 = 1 << 12;
-const PHY_POWERED_DOWN: u32 = 1 << 11;
-const PHY_ISOLATED: u32 = 1 << 10;
-const PHY_RESTART_NEGOTIATION: u32 = 1 << 9;
-const PHY_FULL_DUPLEX: u32 = 1 << 8;
-const PHY_1000_MBIT: u32 = 1 << 6;
-/// The bits that a PHY must keep, and those that it must keep in addition if it does not negotiate.
-const PHY_KEPT: u32 = PHY_LOOPBACK | PHY_NEGOTIATES | PHY_POWERED_DOWN | PHY_ISOLATED;
-const PHY_KEPT_WHEN_FORCED: u32 = PHY_100_MBIT | PHY_1000_MBIT | PHY_FULL_DUPLEX;
-/// Bits of the status register: negotiation is complete, so the partner's offer is valid; and the
-/// link was up all the time since the last read.
-const PHY_NEGOTIATED: u32 = 1 << 5;
-const PHY_LINK_STAYED_UP: u32 = 1 << 2;
-/// Bits of the offer registers: the kind of message, and the modes.
-const OFFER_IEEE_802_3: u32 = 1;
-const OFFER_MODES: [(u32, Duplex, u32); 4] = [
-    (10, Duplex::Half, 1 << 5),
-    (10, Duplex::Full, 1 << 6),
-    (100, Duplex::Half, 1 << 7),
-    (100, Duplex::Full, 1 << 8),
-];
-/// Bit of this end's and the partner's offer: pause in both directions.
-const OFFER_PAUSE: u32 = 1 << 10;
-const OFFER_1000_HALF: u32 = 1 << 8;
-const OFFER_1000_FULL: u32 = 1 << 9;
+/// The bits of the control register that a PHY must keep, and those that it must keep in addition if
+/// it does not negotiate.
+const KEPT: u16 =
+    control::LOOPBACK | control::NEGOTIATES | control::POWERED_DOWN | control::ISOLATED;
+const KEPT_WHEN_FORCED: u16 = control::SPEED_100 | control::SPEED_1000 | control::FULL_DUPLEX;
 
 /// Fill levels of the receiver at which pauses begin and end, in bytes: half of the smallest
 /// receiver's memory (82574: 20 KiB), and one long frame less.
@@ -69,44 +44,37 @@ const PAUSE_TIME: u32 = 0xffff;
 pub(crate) fn set_link(bar: &Bar, plan: &LinkPlan, forces_by_reset: bool) -> Result<(), OpenCause> {
     set_pause_levels(bar);
     let control = bar.read32(CTRL) & !(CTRL_LINK_MODE | CTRL_RFCE | CTRL_TFCE);
-    match plan.mode {
+    match &plan.mode {
         LinkMode::Negotiated(offers) => {
             bar.write32(CTRL, control | CTRL_SLU | CTRL_ASDE);
-            negotiate(bar, offers, plan.pause)
+            set_offers(bar, offers, plan.pause)?;
+            write_control(bar, mii::control_of(&plan.mode))
         }
         LinkMode::Forced { speed_mbit, duplex } => {
             let forced = CTRL_SLU | CTRL_FRCSPD | CTRL_FRCDPX;
-            let is_full = duplex == Duplex::Full;
-            let (mac_speed, phy_speed) =
-                if speed_mbit == 100 { (CTRL_SPEED_100, PHY_100_MBIT) } else { (0, 0) };
-            let (mac_duplex, phy_duplex) =
-                if is_full { (CTRL_FD, PHY_FULL_DUPLEX) } else { (0, 0) };
+            let speed = if *speed_mbit == 100 { CTRL_SPEED_100 } else { 0 };
+            let duplex = if *duplex == Duplex::Full { CTRL_FD } else { 0 };
             let pause = if plan.pause { CTRL_RFCE | CTRL_TFCE } else { 0 };
-            bar.write32(CTRL, control | forced | mac_speed | mac_duplex | pause);
-            let reset = if forces_by_reset { PHY_RESET } else { 0 };
-            write_control(bar, reset | phy_speed | phy_duplex)
+            bar.write32(CTRL, control | forced | speed | duplex | pause);
+            let reset = if forces_by_reset { control::RESET } else { 0 };
+            write_control(bar, reset | mii::control_of(&plan.mode))
         }
     }
 }
 
-fn negotiate(bar: &Bar, offers: LinkOffers, pause: bool) -> Result<(), OpenCause> {
-    let modes = OFFER_MODES.iter().filter(|(speed, duplex, _)| offers.has(*speed, *duplex));
-    let modes = modes.fold(0, |all, (.., bit)| all | bit);
-    let pause = if pause { OFFER_PAUSE } else { 0 };
-    write(bar, PHY_OFFER, OFFER_IEEE_802_3 | modes | pause)?;
-    let gigabit = read(bar, PHY_OFFER_1000)? & !(OFFER_1000_HALF | OFFER_1000_FULL);
-    let full = if offers.has(1000, Duplex::Full) { OFFER_1000_FULL } else { 0 };
-    write(bar, PHY_OFFER_1000, gigabit | full)?;
-    write_control(bar, PHY_NEGOTIATES | PHY_RESTART_NEGOTIATION)
+fn set_offers(bar: &Bar, offers: &LinkOffers, pause: bool) -> Result<(), OpenCause> {
+    write(bar, PHY_OFFER, mii::offer_of(offers, pause))?;
+    write(bar, PHY_OFFER_1000, mii::offer_1000_of(offers, read(bar, PHY_OFFER_1000)?))
 }
 
 /// Writes the control register. Returns an error if the PHY does not keep the value.
-fn write_control(bar: &Bar, value: u32) -> Result<(), OpenCause> {
+fn write_control(bar: &Bar, value: u16) -> Result<(), OpenCause> {
     write(bar, PHY_CONTROL, value)?;
     let read_back = || read(bar, PHY_CONTROL);
-    wait_for("end the reset of its PHY", || read_back().is_ok_and(|now| now & PHY_RESET == 0))?;
-    let forced = if value & PHY_NEGOTIATES == 0 { PHY_KEPT_WHEN_FORCED } else { 0 };
-    if (read_back()? ^ value) & (PHY_KEPT | forced) != 0 {
+    let is_over = || read_back().is_ok_and(|now| now & control::RESET == 0);
+    wait_for("end the reset of its PHY", is_over)?;
+    let forced = if value & control::NEGOTIATES == 0 { KEPT_WHEN_FORCED } else { 0 };
+    if (read_back()? ^ value) & (KEPT | forced) != 0 {
         return Err(unresponsive("keep the settings of its PHY"));
     }
     Ok(())
@@ -148,10 +116,10 @@ impl NegotiatedPause {
             return;
         }
         // If the PHY does not answer, pause frames stay off.
-        let status = read(bar, PHY_STATUS).unwrap_or(PHY_NEGOTIATED);
+        let now = read(bar, PHY_STATUS).unwrap_or(status::NEGOTIATED);
         // The link may have gone down and come up with another partner since the last probe.
-        self.is_resolved &= status & PHY_LINK_STAYED_UP != 0;
-        if !self.is_resolved && status & PHY_NEGOTIATED != 0 {
+        self.is_resolved &= now & status::LINK_STAYED_UP != 0;
+        if !self.is_resolved && now & status::NEGOTIATED != 0 {
             resolve_pause(bar, link.is_full_duplex);
             self.is_resolved = true;
         }
@@ -167,27 +135,27 @@ impl NegotiatedPause {
 /// Switches pause frames on if the partner offers them, too, and the link is full duplex; otherwise
 /// off.
 fn resolve_pause(bar: &Bar, is_full_duplex: bool) {
-    let offered = read(bar, PHY_PARTNER).is_ok_and(|partner| partner & OFFER_PAUSE != 0);
+    let offered = read(bar, PHY_PARTNER).is_ok_and(|partner| partner & offer::PAUSE != 0);
     let control = bar.read32(CTRL) & !(CTRL_RFCE | CTRL_TFCE);
     let pauses = offered && is_full_duplex;
     bar.write32(CTRL, control | if pauses { CTRL_RFCE | CTRL_TFCE } else { 0 });
 }
 
-fn read(bar: &Bar, register: u32) -> Result<u32, OpenCause> {
+fn read(bar: &Bar, register: u32) -> Result<u16, OpenCause> {
     access(bar, MDIC_READ, register, 0)
 }
 
-fn write(bar: &Bar, register: u32, value: u32) -> Result<(), OpenCause> {
+fn write(bar: &Bar, register: u32, value: u16) -> Result<(), OpenCause> {
     access(bar, MDIC_WRITE, register, value).map(drop)
 }
 
-fn access(bar: &Bar, operation: u32, register: u32, value: u32) -> Result<u32, OpenCause> {
-    bar.write32(MDIC, operation | PHY_ADDRESS << 21 | register << 16 | value);
+fn access(bar: &Bar, operation: u32, register: u32, value: u16) -> Result<u16, OpenCause> {
+    bar.write32(MDIC, operation | PHY_ADDRESS << 21 | register << 16 | u32::from(value));
     wait_for("give access to its PHY", || bar.read32(MDIC) & MDIC_READY != 0)?;
     match bar.read32(MDIC) {
         u32::MAX => Err(ChipFault::Gone.into()),
         value if value & MDIC_ERROR != 0 => Err(unresponsive("give access to its PHY")),
-        value => Ok(value & 0xffff),
+        value => Ok(value as u16),
     }
 }
 

@@ -5,29 +5,14 @@
 use super::ids::RtlChipId;
 use super::regs::{Registers, at};
 use crate::LinkState;
+use crate::mii;
 use crate::settings::{Duplex, LinkMode, LinkOffers, LinkPlan};
 
-/// Registers of clause 22, at their addresses on the PHY's bus: basic control.
+/// Registers of [`mii`], at their addresses on the PHY's bus: basic control, and what this end
+/// offers.
 const CONTROL: u16 = 0xa400;
-const CONTROL_AUTONEGOTIATE: u16 = 0x1000;
-const CONTROL_RESTART: u16 = 0x0200;
-const CONTROL_100_MBIT: u16 = 0x2000;
-const CONTROL_FULL_DUPLEX: u16 = 0x0100;
-/// The register of what this end offers up to 100 Mbit/s, and its bits: the kind of message, modes,
-/// and pause in both directions.
 const OFFER: u16 = 0xa408;
-const OFFER_IEEE_802_3: u16 = 0x0001;
-const OFFER_MODES: [(u32, Duplex, u16); 4] = [
-    (10, Duplex::Half, 0x0020),
-    (10, Duplex::Full, 0x0040),
-    (100, Duplex::Half, 0x0080),
-    (100, Duplex::Full, 0x0100),
-];
-const OFFER_PAUSE: u16 = 0x0400;
-/// The register of what this end offers of 1 Gbit/s, and its bits: half and full duplex.
 const OFFER_1000: u16 = 0xa412;
-const OFFER_1000_HALF: u16 = 0x0100;
-const OFFER_1000_FULL: u16 = 0x0200;
 /// Page a5d, register 18: whether 2.5 Gbit/s is offered.
 const OFFER_2500: u16 = 0xa5d4;
 const OFFER_2500_FULL: u16 = 0x0080;
@@ -39,29 +24,18 @@ pub(super) fn set_link(registers: &Registers, plan: &LinkPlan) {
         // down.
         registers.eri_modify(0x1a8, 0, 0xfc00_0000);
     }
-    match plan.mode {
-        LinkMode::Negotiated(offers) => {
-            set_offers(registers, offers, plan.pause);
-            registers.phy_write(CONTROL, CONTROL_AUTONEGOTIATE | CONTROL_RESTART);
-        }
-        LinkMode::Forced { speed_mbit, duplex } => {
-            let speed = if speed_mbit == 100 { CONTROL_100_MBIT } else { 0 };
-            let duplex = if duplex == Duplex::Full { CONTROL_FULL_DUPLEX } else { 0 };
-            registers.phy_write(CONTROL, speed | duplex);
-        }
+    if let LinkMode::Negotiated(offers) = &plan.mode {
+        set_offers(registers, offers, plan.pause);
     }
+    registers.phy_write(CONTROL, mii::control_of(&plan.mode));
 }
 
-fn set_offers(registers: &Registers, offers: LinkOffers, pause: bool) {
-    let modes = OFFER_MODES.iter().filter(|(speed, duplex, _)| offers.has(*speed, *duplex));
-    let modes = modes.fold(0, |all, (.., bit)| all | bit);
-    let pause = if pause { OFFER_PAUSE } else { 0 };
-    registers.phy_write(OFFER, OFFER_IEEE_802_3 | modes | pause);
-    let offer = |speed, bit| if offers.has(speed, Duplex::Full) { bit } else { 0 };
-    let both = OFFER_1000_HALF | OFFER_1000_FULL;
-    registers.phy_modify(OFFER_1000, both, offer(1000, OFFER_1000_FULL));
+fn set_offers(registers: &Registers, offers: &LinkOffers, pause: bool) {
+    registers.phy_write(OFFER, mii::offer_of(offers, pause));
+    registers.phy_write(OFFER_1000, mii::offer_1000_of(offers, registers.phy_read(OFFER_1000)));
     if registers.chip.is_8125() {
-        registers.phy_modify(OFFER_2500, OFFER_2500_FULL, offer(2500, OFFER_2500_FULL));
+        let full = if offers.has(2500, Duplex::Full) { OFFER_2500_FULL } else { 0 };
+        registers.phy_modify(OFFER_2500, OFFER_2500_FULL, full);
     }
 }
 

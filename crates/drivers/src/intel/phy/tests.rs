@@ -1,5 +1,6 @@
 use super::*;
 use crate::intel::mac;
+use crate::mii::offer_1000;
 use slipring_pci::{RegisterAccess, Width};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,11 +12,11 @@ struct FakeChip(Arc<Mutex<FakeRegisters>>);
 #[derive(Default)]
 struct FakeRegisters {
     mac: HashMap<u64, u32>,
-    phy: HashMap<u32, u32>,
+    phy: HashMap<u32, u16>,
     /// Whether the PHY was reset by the last write to its control register.
     was_reset: bool,
     /// What the PHY's control register contains after a reset; `None` if it keeps what was written.
-    after_reset: Option<u32>,
+    after_reset: Option<u16>,
 }
 
 impl RegisterAccess for FakeChip {
@@ -33,12 +34,12 @@ impl RegisterAccess for FakeChip {
         assert_eq!(value >> 21 & 31, PHY_ADDRESS);
         if value & MDIC_READ == MDIC_READ {
             let answer = phy.get(&register).copied().unwrap_or(0);
-            mac.insert(MDIC, value & !0xffff | answer | MDIC_READY);
+            mac.insert(MDIC, value & !0xffff | u32::from(answer) | MDIC_READY);
         } else {
-            let mut stored = value & 0xffff;
+            let mut stored = value as u16;
             if register == PHY_CONTROL {
-                *was_reset = stored & PHY_RESET != 0;
-                stored &= !(PHY_RESET | PHY_RESTART_NEGOTIATION);
+                *was_reset = stored & control::RESET != 0;
+                stored &= !(control::RESET | control::RESTART_NEGOTIATION);
                 stored = after_reset.filter(|_| *was_reset).unwrap_or(stored);
             }
             phy.insert(register, stored);
@@ -52,12 +53,12 @@ impl FakeChip {
         Bar::new(0x20000, Vec::new(), Box::new(self.clone()))
     }
 
-    fn phy(&self, register: u32) -> u32 {
+    fn phy(&self, register: u32) -> u16 {
         self.0.lock().unwrap().phy.get(&register).copied().unwrap_or(0)
     }
 
     /// Sets the status of the MAC, that of the PHY, and what the partner offers.
-    fn set(&self, status: u32, phy_status: u32, partner: u32) {
+    fn set(&self, status: u32, phy_status: u16, partner: u16) {
         let FakeRegisters { mac, phy, .. } = &mut *self.0.lock().unwrap();
         mac.insert(STATUS, status);
         phy.extend([(PHY_STATUS, phy_status), (PHY_PARTNER, partner)]);
@@ -81,7 +82,7 @@ fn without_negotiation_the_mac_is_told_what_the_phy_does() {
     let control = set(&chip, "speed=100 autoneg=off pause=on");
     let forced = CTRL_SLU | CTRL_FRCSPD | CTRL_FRCDPX | CTRL_SPEED_100 | CTRL_FD;
     assert_eq!(control, forced | CTRL_RFCE | CTRL_TFCE);
-    assert_eq!(chip.phy(PHY_CONTROL), PHY_100_MBIT | PHY_FULL_DUPLEX);
+    assert_eq!(chip.phy(PHY_CONTROL), control::SPEED_100 | control::FULL_DUPLEX);
     assert_eq!(
         set(&chip, "speed=10 duplex=half autoneg=off"),
         CTRL_SLU | CTRL_FRCSPD | CTRL_FRCDPX
@@ -94,8 +95,8 @@ fn with_negotiation_the_phy_offers_and_the_mac_follows() {
     let chip = FakeChip::default();
     set(&chip, "speed=10 autoneg=off");
     assert_eq!(set(&chip, ""), CTRL_SLU | CTRL_ASDE);
-    assert_eq!(chip.phy(PHY_CONTROL), PHY_NEGOTIATES);
-    assert_eq!((chip.phy(PHY_OFFER), chip.phy(PHY_OFFER_1000)), (0x1e1, OFFER_1000_FULL));
+    assert_eq!(chip.phy(PHY_CONTROL), control::NEGOTIATES);
+    assert_eq!((chip.phy(PHY_OFFER), chip.phy(PHY_OFFER_1000)), (0x1e1, offer_1000::FULL));
     set(&chip, "speed=100 duplex=full pause=on");
     assert_eq!((chip.phy(PHY_OFFER), chip.phy(PHY_OFFER_1000)), (0x501, 0));
 }
@@ -107,14 +108,14 @@ fn a_speed_is_forced_by_a_reset_only_where_the_phy_needs_one() {
         let chip = FakeChip::default();
         set_link(&chip.bar(), &forced, forces_by_reset).unwrap();
         assert_eq!(chip.0.lock().unwrap().was_reset, forces_by_reset);
-        assert_eq!(chip.phy(PHY_CONTROL), PHY_100_MBIT | PHY_FULL_DUPLEX);
+        assert_eq!(chip.phy(PHY_CONTROL), control::SPEED_100 | control::FULL_DUPLEX);
     }
 }
 
 #[test]
 fn a_phy_that_does_not_keep_what_it_is_set_to_is_an_error() {
     let chip = FakeChip::default();
-    let default = PHY_NEGOTIATES | PHY_1000_MBIT | PHY_FULL_DUPLEX;
+    let default = control::NEGOTIATES | control::SPEED_1000 | control::FULL_DUPLEX;
     chip.0.lock().unwrap().after_reset = Some(default);
     let error = set_link(&chip.bar(), &plan("speed=100 autoneg=off"), true).unwrap_err();
     assert!(error.to_string().contains("keep the settings of its PHY"), "{error}");
@@ -136,28 +137,28 @@ fn probe(chip: &FakeChip, pause: &mut NegotiatedPause) -> (bool, bool) {
 #[test]
 fn a_pause_is_what_each_link_has_negotiated() {
     const UP: u32 = STATUS_LU | STATUS_FD;
-    const DONE: u32 = PHY_NEGOTIATED | PHY_LINK_STAYED_UP;
+    const DONE: u16 = status::NEGOTIATED | status::LINK_STAYED_UP;
     let chip = FakeChip::default();
     let plan = plan("pause=on");
     let (off, pending, on) = ((false, false), (false, true), (true, false));
     // The link before the settings were made, whose partner offers nothing.
-    chip.set(UP, PHY_LINK_STAYED_UP, 0);
+    chip.set(UP, status::LINK_STAYED_UP, 0);
     set_link(&chip.bar(), &plan, true).unwrap();
     let mut pause = NegotiatedPause::new(&plan);
     for (status, phy_status, partner, expected) in [
         // It is still up, or up again, but both ends still negotiate.
-        (UP, PHY_LINK_STAYED_UP, 0, pending),
-        (STATUS_FD, 0, OFFER_PAUSE, off),
-        (UP, 0, OFFER_PAUSE, pending),
-        (UP, PHY_NEGOTIATED, OFFER_PAUSE, on),
-        (UP, DONE, OFFER_PAUSE, on),
+        (UP, status::LINK_STAYED_UP, 0, pending),
+        (STATUS_FD, 0, offer::PAUSE, off),
+        (UP, 0, offer::PAUSE, pending),
+        (UP, status::NEGOTIATED, offer::PAUSE, on),
+        (UP, DONE, offer::PAUSE, on),
         // Another partner, after the link was seen to be down.
         (STATUS_FD, 0, 0, on),
         (UP, DONE, 0, off),
         // And another, without a probe in between.
-        (UP, PHY_NEGOTIATED, OFFER_PAUSE, on),
+        (UP, status::NEGOTIATED, offer::PAUSE, on),
         // At half duplex there are no pause frames.
-        (STATUS_LU, PHY_NEGOTIATED, OFFER_PAUSE, off),
+        (STATUS_LU, status::NEGOTIATED, offer::PAUSE, off),
     ] {
         chip.set(status, phy_status, partner);
         let found = probe(&chip, &mut pause);
@@ -169,7 +170,7 @@ fn a_pause_is_what_each_link_has_negotiated() {
 #[test]
 fn without_an_offer_of_pause_frames_the_phy_is_not_asked() {
     let chip = FakeChip::default();
-    chip.set(STATUS_LU | STATUS_FD, 0, OFFER_PAUSE);
+    chip.set(STATUS_LU | STATUS_FD, 0, offer::PAUSE);
     let mut pause = NegotiatedPause::new(&plan("pause=off"));
     assert_eq!(probe(&chip, &mut pause), (false, false));
     assert_eq!(chip.bar().read32(MDIC), 0);
