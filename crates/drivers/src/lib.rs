@@ -35,6 +35,8 @@ mod chip;
 mod control;
 pub mod descriptors;
 mod driver;
+#[cfg(test)]
+mod fake;
 mod listener;
 mod mii;
 mod open;

@@ -317,3 +317,6 @@ impl<C: NicChip> std::fmt::Debug for CardQueue<C> {
         write!(f, "CardQueue({}, {:?})", self.name, self.link)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,7 @@
 //! Tests of rings over memory that a test fills as a device would.
 
-use std::io;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
-
-use slipring_pci::{DeviceMemory, DmaMapper, MemoryRange, RegisterAccess, Width};
-use slipring_port::nic::dma::{DeviceAddress, DmaMemory};
-use slipring_ring::{Geometry, HugePages};
-
 use super::*;
+use crate::fake::{Doorbell, memory, region};
 use crate::intel::rings::{LegacyRx, LegacyTx};
 
 const SIZE: u32 = 8;
@@ -19,39 +11,8 @@ const CRC_ERROR: u64 = 1 << 40;
 const REPORT: u64 = 1 << 27;
 const END_OF_FRAME: u64 = 1 << 24;
 
-/// Maps each range at the next multiple of 16 MiB.
-#[derive(Default)]
-struct Mapper(AtomicU64);
-
-impl DmaMapper for Mapper {
-    fn map(&self, _range: &MemoryRange<'_>) -> io::Result<DeviceAddress> {
-        Ok((self.0.fetch_add(1, Ordering::Relaxed) + 1) << 24)
-    }
-
-    fn unmap(&self, _at: DeviceAddress, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// The values that were written to the doorbell.
-#[derive(Clone, Default)]
-struct Doorbell(Arc<Mutex<Vec<u32>>>);
-
-impl RegisterAccess for Doorbell {
-    fn read(&self, _at: u64, width: Width) -> u32 {
-        width.all_ones()
-    }
-
-    fn write(&self, _at: u64, _width: Width, value: u32) {
-        self.0.lock().unwrap().push(value);
-    }
-}
-
 fn parts() -> (RingParts, Doorbell) {
-    let geometry = Geometry { ring_bytes: 1 << 16, bufs: 64, buf_size: 2048 };
-    let region = Region::create_shared(geometry, HugePages::Never).unwrap();
-    let mut memory = DeviceMemory::new(Arc::<Mapper>::default());
-    memory.map_buffers(&region).unwrap();
+    let mut memory = memory(&region(64));
     let doorbell = Doorbell::default();
     let parts = RingParts {
         memory: memory.alloc(4096).unwrap(),

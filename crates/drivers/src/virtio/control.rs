@@ -67,27 +67,13 @@ impl VirtioControl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
-    use std::sync::Arc;
+    use slipring_pci::{Bar, RegisterAccess, Width};
 
-    use slipring_pci::{Bar, DeviceMemory, DmaMapper, MemoryRange, RegisterAccess, Width};
-
+    use crate::fake::{memory, region};
     use crate::virtio::regs::RegisterWindow;
     use crate::virtio::rings::QueueLayout;
 
     const SIZE: u16 = 4;
-
-    struct Mapper;
-
-    impl DmaMapper for Mapper {
-        fn map(&self, _range: &MemoryRange<'_>) -> io::Result<u64> {
-            Ok(1 << 24)
-        }
-
-        fn unmap(&self, _at: u64, _len: u64) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     /// A device that answers each command when its doorbell rings: with this byte, or not at all.
     struct Answers {
@@ -115,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_command_that_the_device_refuses_or_does_not_answer_is_an_error() {
-        let mut memory = DeviceMemory::new(Arc::new(Mapper));
+        let mut memory = memory(&region(64));
         let queue = memory.alloc(QueueLayout::of(SIZE).len).unwrap();
         let memory = memory.alloc(64).unwrap();
         let answers = vec![Some(0), Some(1), None, Some(0)].into();

@@ -1,14 +1,9 @@
 //! Tests of received frames over a queue that a test fills as a device would.
 
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-
-use slipring_pci::{Bar, DeviceMemory, DmaMapper, MemoryRange, RegisterAccess, Width};
-use slipring_port::nic::dma::{DeviceAddress, DmaMemory};
-use slipring_ring::{Geometry, HugePages};
+use slipring_pci::Bar;
 
 use super::*;
+use crate::fake::{Doorbell, memory, region};
 use crate::virtio::regs::RegisterWindow;
 use crate::virtio::rings::QueueLayout;
 
@@ -16,30 +11,6 @@ use crate::virtio::rings::QueueLayout;
 const SIZE: u16 = 2048;
 /// Number of buffers, and of slots of the port's ring.
 const BUFS: u32 = 1000;
-
-/// Maps each range at the next multiple of 16 MiB.
-#[derive(Default)]
-struct Mapper(AtomicU64);
-
-impl DmaMapper for Mapper {
-    fn map(&self, _range: &MemoryRange<'_>) -> io::Result<DeviceAddress> {
-        Ok((self.0.fetch_add(1, Ordering::Relaxed) + 1) << 24)
-    }
-
-    fn unmap(&self, _at: DeviceAddress, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-struct Doorbell;
-
-impl RegisterAccess for Doorbell {
-    fn read(&self, _at: u64, width: Width) -> u32 {
-        width.all_ones()
-    }
-
-    fn write(&self, _at: u64, _width: Width, _value: u32) {}
-}
 
 /// A receiving side, and the device's side of its memory.
 struct Rig {
@@ -55,13 +26,10 @@ struct Rig {
 impl Rig {
     /// A device that has `posted` buffers.
     fn new(posted: u32) -> Self {
-        let geometry = Geometry { ring_bytes: 1 << 16, bufs: BUFS, buf_size: 2048 };
-        let region = Region::create_shared(geometry, HugePages::Never).unwrap();
-        let mut memory = DeviceMemory::new(Arc::<Mapper>::default());
-        memory.map_buffers(&region).unwrap();
+        let mut memory = memory(&region(BUFS));
         let queue = memory.alloc(QueueLayout::of(SIZE).len).unwrap();
         let headers = memory.alloc(headers_len(SIZE)).unwrap();
-        let bar = Bar::new(64, Vec::new(), Box::new(Doorbell));
+        let bar = Bar::new(64, Vec::new(), Box::<Doorbell>::default());
         let virtqueue = Virtqueue::new(queue.clone(), SIZE, RegisterWindow { bar, base: 0 }, 0);
         let mut rx = VirtioRx::new(virtqueue, headers.clone(), memory.addresses(), true);
         (0..posted).for_each(|buf| rx.post(BufIdx(buf)));

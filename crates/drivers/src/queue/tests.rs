@@ -1,0 +1,39 @@
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use slipring_port::OpenOptions;
+
+use super::*;
+use crate::fake::{DESCRIPTORS, FakeChip, region};
+use crate::open::{NicFacts, NicSetup, assemble};
+
+#[test]
+fn a_link_that_is_settling_is_probed_again_without_an_event_until_it_has_settled() {
+    let region = region(64);
+    let mut chip = FakeChip::new(&region);
+    chip.settles_after = 4;
+    let probes = chip.probes.clone();
+    let options = OpenOptions { slots: DESCRIPTORS / 2, ..OpenOptions::default() };
+    let facts = NicFacts {
+        driver: "fake",
+        chip: "82574L",
+        mac: [2, 0, 0, 0, 0, 1],
+        slots: DESCRIPTORS / 2,
+        max_packet: 9230,
+        chains: true,
+    };
+    let setup = NicSetup::new("vfio:03:00.0", &region, &options);
+    let mut port = assemble(chip, &facts, &setup).unwrap();
+    let queue = &mut port.queues[0];
+    queue.rx_sync().unwrap();
+    assert_eq!(probes.load(Ordering::Relaxed), 2, "when it was opened, and in the first sync");
+    for probe in [3, 4] {
+        let at = queue.deadline().expect("a sleep that ends by itself");
+        while now() < at {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        queue.rx_sync().unwrap();
+        assert_eq!(probes.load(Ordering::Relaxed), probe);
+    }
+    assert_eq!(queue.deadline(), None);
+}
