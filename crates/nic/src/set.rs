@@ -199,18 +199,26 @@ fn unreachable(nic: &PciNic, holder: &GroupHolder, error: &io::Error) -> Diagnos
             "another program has taken the name of its socket".to_owned(),
             format!("see which, and end it: ss -xlp | grep slipring/{pid}/nic/{}", nic.bdf),
         ),
-        _ => {
-            (error.to_string(), format!("end it: kill {pid}; then the next port has the settings"))
-        }
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => (
+            "it does not answer: it is stopped, or has not used its port yet".to_owned(),
+            format!("kill -CONT {pid}; slipring nic set {} ...", nic.bdf),
+        ),
+        _ => (
+            error.to_string(),
+            format!("set the next port: kill {pid}; slipring nic set {} ...", nic.bdf),
+        ),
     };
     Diagnostic::new(SR0305, summary).with_cause(cause).with_help(help)
 }
 
 fn unkept(nic: &PciNic, error: &io::Error) -> Diagnostic {
     let help = match error.kind() {
-        // The directory, or who may write to it.
-        io::ErrorKind::PermissionDenied => format!("sudo slipring nic set {} ...", nic.bdf),
-        _ => format!("discard what was saved: sudo slipring nic set {} --reset", nic.bdf),
+        io::ErrorKind::InvalidData => {
+            format!("discard what was saved: sudo slipring nic set {} --reset", nic.bdf)
+        }
+        // The other command holds its lock for a limited time.
+        io::ErrorKind::TimedOut => format!("slipring nic set {} ...", nic.bdf),
+        _ => format!("sudo slipring nic set {} ...", nic.bdf),
     };
     Diagnostic::new(SR0307, format!("the settings of {} cannot be kept", nic.bdf))
         .with_cause(error.to_string())

@@ -97,8 +97,11 @@ fn what_the_chip_or_the_program_refuses_is_not_kept() {
     let refusal = set(&host, "speed=100").unwrap_err();
     assert!(refusal.contains("another program has taken the name of its socket"), "{refusal}");
     assert!(refusal.contains("ss -xlp | grep slipring/41/nic/0000:03:00.0"), "{refusal}");
+    *host.answer.borrow_mut() = Some(Err(io::ErrorKind::WouldBlock.into()));
+    let refusal = set(&host, "speed=100").unwrap_err();
+    assert!(refusal.contains("it does not answer") && refusal.contains("kill -CONT 41"));
     assert_eq!(kept(&host), "");
-    assert!(host.asked.borrow().len() == 3, "the chip's refusal comes first");
+    assert!(host.asked.borrow().len() == 4, "the chip's refusal comes first");
 }
 
 #[test]
