@@ -17,14 +17,22 @@ if ! cargo metadata -q --locked --format-version 1 --manifest-path fuzz/Cargo.to
     echo "fuzz: fuzz/Cargo.lock is older than the crates: cargo update -w --manifest-path fuzz/Cargo.toml" >&2
     exit 1
 fi
-for target in $(cargo fuzz list); do
-    echo "fuzz: $target"
+# Fuzzes one target; prints its figures, or the end of its log if it fails.
+fuzz() {
+    local log
     log=$(mktemp)
-    if ! cargo fuzz run -s none "$target" -- \
-        -runs="$2" -max_total_time="$1" -seed="${FUZZ_SEED:-0}" -print_final_stats=1 > "$log" 2>&1; then
+    if cargo fuzz run -s none "$1" -- \
+        -runs="$RUNS" -max_total_time="$SECONDS_EACH" -seed="${FUZZ_SEED:-0}" -print_final_stats=1 > "$log" 2>&1; then
+        echo "fuzz: $1: $(grep -E '^Done' "$log")"
+        rm -f "$log"
+    else
+        echo "fuzz: $1 FAILED"
         tail -n 60 "$log"
-        exit 1
+        return 1
     fi
-    grep -E 'number_of_executed_units|^Done' "$log" || true
-    rm -f "$log"
-done
+}
+export -f fuzz
+export SECONDS_EACH=$1 RUNS=$2
+cargo fuzz build -s none 2>&1 | grep -E '^(error|warning)' -A 8 || true
+# A target keeps one processor busy.
+cargo fuzz list | xargs -P "$(nproc)" -I TARGET bash -c 'fuzz TARGET'
