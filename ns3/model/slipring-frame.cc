@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 namespace ns3
 {
@@ -222,44 +221,40 @@ SlipringCompleteChecksum(uint8_t* frame, std::size_t length)
     return true;
 }
 
-uint32_t
-SlipringSegmentTcp(const uint8_t* frame,
-                   std::size_t length,
-                   std::size_t mtu,
-                   const std::function<void(uint8_t*, std::size_t)>& sink)
+std::vector<std::vector<uint8_t>>
+SlipringSegmentTcp(const uint8_t* frame, std::size_t length, std::size_t mtu)
 {
+    std::vector<std::vector<uint8_t>> segments;
     Headers headers;
     if (!FindHeaders(frame, length, headers) || headers.protocol != TCP ||
         headers.end - headers.transport < 20)
     {
-        return 0;
+        return segments;
     }
     std::size_t tcpLength = (frame[headers.transport + 12] >> 4) * 4U;
     std::size_t payload = headers.transport + tcpLength;
     if (tcpLength < 20 || payload >= headers.end || payload - headers.ip >= mtu)
     {
-        return 0;
+        return segments;
     }
     std::size_t size = mtu - (payload - headers.ip);
     uint32_t sequence = Get32(frame + headers.transport + 4);
-    uint32_t number = 0;
-    std::vector<uint8_t> segment;
-    for (std::size_t at = payload; at < headers.end; at += size, number++)
+    for (std::size_t at = payload; at < headers.end; at += size)
     {
         std::size_t part = std::min(size, headers.end - at);
-        segment.assign(frame, frame + payload);
+        std::vector<uint8_t> segment(frame, frame + payload);
         segment.insert(segment.end(), frame + at, frame + at + part);
         Headers own = headers;
         own.end = segment.size();
-        WriteIp(segment.data(), own, number);
+        WriteIp(segment.data(), own, static_cast<uint32_t>(segments.size()));
         WriteTcp(segment.data() + headers.transport,
                  sequence + static_cast<uint32_t>(at - payload),
-                 number == 0,
+                 segments.empty(),
                  at + part == headers.end);
         WriteChecksum(segment.data(), own, headers.transport + 16);
-        sink(segment.data(), segment.size());
+        segments.push_back(std::move(segment));
     }
-    return number;
+    return segments;
 }
 
 } // namespace ns3

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <vector>
 
 namespace ns3
 {
@@ -33,13 +33,11 @@ bool SlipringCompleteChecksum(uint8_t* frame, std::size_t length);
  * \param frame the frame, from its Ethernet header
  * \param length its length in bytes
  * \param mtu longest IP packet of a segment, in bytes
- * \param sink called with each segment and its length, in order
- * \return number of segments; 0 if the frame is not a TCP frame that can be split
+ * \return the segments, in order; none if the frame is not a TCP frame that can be split
  */
-uint32_t SlipringSegmentTcp(const uint8_t* frame,
-                            std::size_t length,
-                            std::size_t mtu,
-                            const std::function<void(uint8_t*, std::size_t)>& sink);
+std::vector<std::vector<uint8_t>> SlipringSegmentTcp(const uint8_t* frame,
+                                                     std::size_t length,
+                                                     std::size_t mtu);
 
 } // namespace ns3
 

@@ -362,9 +362,7 @@ SlipringNetDevice::AcceptLong(uint32_t number, const uint8_t* data, std::size_t 
     std::vector<std::vector<uint8_t>> segments;
     if (m_checksumFixup)
     {
-        SlipringSegmentTcp(data, length, GetMtu(), [&segments](uint8_t* segment, std::size_t size) {
-            segments.emplace_back(segment, segment + size);
-        });
+        segments = SlipringSegmentTcp(data, length, GetMtu());
     }
     if (segments.empty())
     {
