@@ -243,7 +243,7 @@ SlipringLinkChannel::Arrive(Ptr<const Packet> packet, uint32_t source)
 {
     const std::vector<uint8_t> frame = ToFrame(packet, source);
     const uint64_t tag = m_nextTag++;
-    m_packets[tag] = PacketInside{packet, source};
+    m_packets[tag] = PacketInside{packet, frame};
     // Devices are numbered as ports are, and each port is an entry.
     m_link->Offer(source, frame.data(), frame.size(), tag);
 }
@@ -253,11 +253,12 @@ SlipringLinkChannel::Outcome(uint64_t tag, uint32_t remaining)
 {
     const auto found = m_packets.find(tag);
     NS_ABORT_MSG_IF(found == m_packets.end(), "the links report a packet that is not inside");
-    const PacketInside inside = found->second;
-    if (remaining == 0)
+    if (remaining > 0)
     {
-        m_packets.erase(found);
+        return found->second;
     }
+    PacketInside inside = std::move(found->second);
+    m_packets.erase(found);
     return inside;
 }
 
@@ -273,7 +274,7 @@ SlipringLinkChannel::Deliver(const SlipringLink::Delivery& delivery)
 {
     const PacketInside inside = Outcome(delivery.tag, delivery.remaining);
     Ptr<Packet> packet = inside.packet->Copy();
-    const std::vector<uint8_t> sent = ToFrame(packet, inside.source);
+    const std::vector<uint8_t>& sent = inside.frame;
     if (delivery.size != sent.size() || std::memcmp(delivery.data, sent.data(), sent.size()) != 0)
     {
         const uint8_t* frame = delivery.data;

@@ -100,8 +100,8 @@ class SlipringLinkChannel : public PointToPointChannel
     /// A packet between the devices.
     struct PacketInside
     {
-        Ptr<const Packet> packet; //!< The packet as it was sent.
-        uint32_t source;          //!< Number of the device that sent it.
+        Ptr<const Packet> packet;   //!< The packet as it was sent.
+        std::vector<uint8_t> frame; //!< The same as an Ethernet frame, as the links received it.
     };
 
     /**
