@@ -2,12 +2,15 @@
 
 #include "slipring-link.h"
 
+#include "slipring-error.h"
+
 #include "ns3/abort.h"
 #include "ns3/log.h"
 #include "ns3/simulator.h"
 #include "ns3/uinteger.h"
 
 #include <slipring.h>
+#include <sstream>
 
 namespace ns3
 {
@@ -17,15 +20,6 @@ NS_OBJECT_ENSURE_REGISTERED(SlipringLink);
 
 namespace
 {
-
-/// \return the last error of libslipring on this thread
-std::string
-LastError()
-{
-    std::string text = slipring_error_message();
-    const std::string help = slipring_error_help();
-    return help.empty() ? text : text + "; try: " + help;
-}
 
 /**
  * The resolution of Time may be coarser or finer than a nanosecond. Nothing may leave early, so
@@ -142,7 +136,9 @@ SlipringLink::Take(int status, slipring_network* network)
 {
     if (status < 0)
     {
-        m_error = LastError();
+        std::ostringstream text;
+        text << SlipringError::FromLibrary(status);
+        m_error = text.str();
         return false;
     }
     m_error.clear();
@@ -234,7 +230,7 @@ SlipringLink::Offer(uint32_t entry, const uint8_t* frame, uint32_t size, uint64_
     NS_ABORT_MSG_UNLESS(m_network, "no links are loaded: call Load or Parse before Offer");
     const uint64_t nowNs = ToNanoSeconds(Simulator::Now());
     const int taken = slipring_network_push(m_network, entry, nowNs, frame, size, tag);
-    NS_ABORT_MSG_IF(taken < 0, "the links refuse a frame: " << LastError());
+    NS_ABORT_MSG_IF(taken < 0, "the links refuse a frame: " << SlipringError::FromLibrary(taken));
     if (taken == 0)
     {
         m_refused++;
@@ -252,7 +248,7 @@ SlipringLink::Run()
 {
     m_nextNs = SLIPRING_NEVER;
     const int status = slipring_network_run(m_network, ToNanoSeconds(Simulator::Now()));
-    NS_ABORT_MSG_IF(status < 0, "the links have failed: " << LastError());
+    NS_ABORT_MSG_IF(status < 0, "the links have failed: " << SlipringError::FromLibrary(status));
     Report();
     Arm();
 }
