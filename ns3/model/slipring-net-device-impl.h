@@ -20,6 +20,9 @@
 namespace ns3
 {
 
+/// Bytes of an Ethernet header with LLC/SNAP, or with two VLAN tags
+constexpr std::size_t SLIPRING_MAX_HEADER = 22;
+
 /// A queue of the port
 struct SlipringNetDevice::Queue
 {

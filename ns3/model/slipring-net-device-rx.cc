@@ -29,8 +29,6 @@ namespace
 {
 /// Shortest frame: an Ethernet header
 constexpr std::size_t MIN_FRAME = 14;
-/// Bytes of an Ethernet header with LLC/SNAP, or with two VLAN tags
-constexpr std::size_t MAX_HEADER = 22;
 
 /// Returns the time of the real-time clock.
 Time
@@ -344,7 +342,7 @@ SlipringNetDevice::ReceiveFrame(uint32_t number)
 void
 SlipringNetDevice::Accept(uint32_t number, uint8_t* data, std::size_t length)
 {
-    if (length > GetMtu() + MAX_HEADER)
+    if (length > GetMtu() + SLIPRING_MAX_HEADER)
     {
         AcceptLong(number, data, length);
         return;

@@ -23,8 +23,6 @@ NS_LOG_COMPONENT_DEFINE("SlipringNetDeviceTx");
 
 namespace
 {
-/// Bytes of an Ethernet header with LLC/SNAP, or with two VLAN tags
-constexpr std::size_t MAX_HEADER = 22;
 /// Upper limit of the default of TxWakeThreshold
 constexpr uint32_t MAX_DEFAULT_WAKE_THRESHOLD = 32;
 } // namespace
@@ -282,7 +280,7 @@ SlipringNetDevice::GetDeviceQueue(uint32_t number) const
 void
 SlipringNetDevice::StopIfFull(uint32_t number)
 {
-    uint32_t needed = m_queues[number].tx.SlotsFor(GetMtu() + MAX_HEADER);
+    uint32_t needed = m_queues[number].tx.SlotsFor(GetMtu() + SLIPRING_MAX_HEADER);
     Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(number);
     if (!deviceQueue || m_queues[number].stopped || m_queues[number].tx.GetSpace() >= needed)
     {
@@ -311,7 +309,7 @@ SlipringNetDevice::WakeIfRoom(uint32_t number)
     uint32_t slots = queue.tx.GetSlots();
     uint32_t threshold = m_wakeThreshold > 0 ? m_wakeThreshold
                                              : std::min(MAX_DEFAULT_WAKE_THRESHOLD, slots / 4);
-    uint32_t needed = queue.tx.SlotsFor(GetMtu() + MAX_HEADER);
+    uint32_t needed = queue.tx.SlotsFor(GetMtu() + SLIPRING_MAX_HEADER);
     threshold = std::min(std::max({threshold, needed, uint32_t(1)}), slots - 1);
     Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(number);
     if (!queue.stopped || queue.tx.GetSpace() < threshold)

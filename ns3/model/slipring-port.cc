@@ -57,8 +57,7 @@ SlipringPort::Open(const std::string& name, const SlipringPortOptions& wanted, S
     options.size = sizeof(options);
     options.slots = wanted.slots;
     options.flags = (wanted.sharedWithHost ? SLIPRING_OPEN_SHARED : 0) |
-                    (wanted.promiscuous ? 0 : SLIPRING_OPEN_NO_PROMISC) |
-                    (wanted.takeOver ? SLIPRING_OPEN_TAKE_OVER : 0);
+                    (wanted.promiscuous ? 0 : SLIPRING_OPEN_NO_PROMISC);
     options.run_dir = wanted.runDir.empty() ? nullptr : wanted.runDir.c_str();
 
     slipring_port* port = nullptr;

@@ -12,7 +12,6 @@
 #include <string>
 
 struct slipring_port;
-struct netmap_ring;
 
 namespace ns3
 {
@@ -26,7 +25,6 @@ struct SlipringPortOptions
     uint32_t slots{0};         //!< slots of each ring; 0: libslipring's default
     bool sharedWithHost{false}; //!< whether the host's stack goes on using the interface
     bool promiscuous{true};    //!< whether frames for other hosts are received
-    bool takeOver{false};      //!< whether the interface with the default route may be used
     std::string runDir;        //!< run directory of the daemon; empty: pipes of this process
 };
 

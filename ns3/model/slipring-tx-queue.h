@@ -40,14 +40,6 @@ class SlipringTxQueue
     SlipringTxQueue(slipring_port* port, uint32_t queue, bool shared);
 
     /**
-     * \return whether the port can send at all
-     */
-    bool CanSend() const
-    {
-        return m_ring != nullptr;
-    }
-
-    /**
      * \return number of slots of the ring
      */
     uint32_t GetSlots() const;
