@@ -65,7 +65,7 @@ class NotingLimits : public QueueLimits
 void
 D1(FunctionTest& test)
 {
-    Bottleneck link(PipeName(), 64);
+    Bottleneck link(64);
     uint32_t drained = 0;
     std::function<void()> drain = [&]() {
         Frame frame;
@@ -95,7 +95,7 @@ D1Bql(FunctionTest& test)
 {
     auto limits = CreateObject<NotingLimits>();
     limits->limit = 3000;
-    Bottleneck link(PipeName(), 64, limits);
+    Bottleneck link(64, limits);
     uint32_t drained = 0;
     uint64_t most = 0;
     std::function<void()> drain = [&]() {
@@ -139,9 +139,9 @@ D3(FunctionTest& test)
 void
 D4(FunctionTest& test)
 {
-    std::string pipe = PipeName();
-    RawPort peer(pipe + "{1");
-    Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1");
+    PipeEnds pipe;
+    RawPort peer(pipe.first);
+    Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
     Received received;
     received.Connect(device);
     Simulator::Schedule(Seconds(1), [&]() {
@@ -161,9 +161,9 @@ D4(FunctionTest& test)
 void
 D5(FunctionTest& test)
 {
-    std::string pipe = PipeName();
-    RawPort peer(pipe + "{1");
-    Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1");
+    PipeEnds pipe;
+    RawPort peer(pipe.first);
+    Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
     Received received;
     received.Connect(device);
     Simulator::Schedule(Seconds(1), [&]() {
@@ -180,9 +180,9 @@ D5(FunctionTest& test)
 void
 D6(FunctionTest& test)
 {
-    std::string pipe = PipeName();
-    RawPort peer(pipe + "{1");
-    Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1");
+    PipeEnds pipe;
+    RawPort peer(pipe.first);
+    Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
     device->SetMtu(9000);
     Simulator::Schedule(Seconds(1), [&]() {
         SendPayload(device, MakeFrame(60, 1));
@@ -203,9 +203,9 @@ D6(FunctionTest& test)
 void
 D7(FunctionTest& test)
 {
-    std::string pipe = PipeName();
-    RawPort peer(pipe + "{1");
-    Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1");
+    PipeEnds pipe;
+    RawPort peer(pipe.first);
+    Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
     Simulator::Schedule(Seconds(1), [&]() {
         for (uint32_t i = 1; i <= 10; i++)
         {
@@ -231,7 +231,7 @@ void
 D8(FunctionTest& test)
 {
     auto limits = CreateObject<NotingLimits>();
-    Bottleneck link(PipeName(), 64, limits);
+    Bottleneck link(64, limits);
     Simulator::Schedule(Seconds(1), [&]() {
         for (std::size_t length : {1514, 1514, 1514, 66})
         {
@@ -251,9 +251,9 @@ D8(FunctionTest& test)
 void
 D9(FunctionTest& test)
 {
-    std::string pipe = PipeName();
-    RawPort peer(pipe + "{1", 64);
-    Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1", 64);
+    PipeEnds pipe;
+    RawPort peer(pipe.first, 64);
+    Ptr<SlipringNetDevice> device = MakeDevice(pipe.second, 64);
     uint32_t drops = 0;
     device->TraceConnectWithoutContext(
         "MacTxDrop",
@@ -274,10 +274,10 @@ D9(FunctionTest& test)
 void
 D10(FunctionTest& test)
 {
-    std::string pipe = PipeName();
-    RawPort peer(pipe + "{1", 64);
+    PipeEnds pipe;
+    RawPort peer(pipe.first, 64);
     Ptr<SlipringNetDevice> device = CreateObject<SlipringNetDevice>();
-    device->SetAttribute("PortName", StringValue(pipe + "}1"));
+    device->SetAttribute("PortName", StringValue(pipe.second));
     device->SetAttribute("RingSlots", UintegerValue(64));
     Frame frame = MakeFrame(60, 1);
     test.Equal(device->Write(frame.data(), frame.size()), -1, "before the start");
@@ -309,9 +309,9 @@ D11(FunctionTest& test)
 void
 D14Slots(FunctionTest& test)
 {
-    std::string pipe = PipeName();
-    RawPort peer(pipe + "{1");
-    Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1");
+    PipeEnds pipe;
+    RawPort peer(pipe.first);
+    Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
     device->SetMtu(9000);
     Received received;
     received.Connect(device);
@@ -341,9 +341,9 @@ D14Slots(FunctionTest& test)
 void
 D14Queues(FunctionTest& test)
 {
-    std::string pipe = PipeName();
-    RawPort peer(pipe + "{1@conf:rings=2");
-    SlipringNetDeviceHelper helper(pipe + "}1@conf:rings=2");
+    PipeEnds pipe;
+    RawPort peer(pipe.first + "@conf:rings=2");
+    SlipringNetDeviceHelper helper(pipe.second + "@conf:rings=2");
     helper.SetAttribute("RxBurst", UintegerValue(10));
     auto device = DynamicCast<SlipringNetDevice>(helper.Install(CreateObject<Node>()).Get(0));
     test.Equal(device->GetNTxQueues(), 2, "tx queues");
@@ -416,9 +416,9 @@ D15(FunctionTest& test)
 void
 D16(FunctionTest& test)
 {
-    std::string pipe = PipeName();
-    RawPort peer(pipe + "{1");
-    Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1");
+    PipeEnds pipe;
+    RawPort peer(pipe.first);
+    Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
     std::vector<bool> links;
     uint32_t changes = 0;
     device->TraceConnectWithoutContext("LinkState",

@@ -51,7 +51,7 @@ DrainByWire(uint32_t maxLimit, uint32_t late)
     {
         limits->SetAttribute("MaxLimit", UintegerValue(maxLimit));
     }
-    Bottleneck link(PipeName(), 512, limits);
+    Bottleneck link(512, limits);
     link.device->TraceConnectWithoutContext(
         "TxInflightBytes",
         Callback<void, uint32_t, uint32_t>(

@@ -218,9 +218,9 @@ class FlushTest : public TestCase
   private:
     void DoRun() override
     {
-        std::string pipe = PipeName();
-        RawPort peer(pipe + "{1");
-        SlipringNetDeviceHelper helper(pipe + "}1");
+        PipeEnds pipe;
+        RawPort peer(pipe.first);
+        SlipringNetDeviceHelper helper(pipe.second);
         helper.SetAttribute("TxFlush", StringValue("Immediate"));
         auto device = DynamicCast<SlipringNetDevice>(helper.Install(CreateObject<Node>()).Get(0));
         Simulator::Schedule(Seconds(1), [&]() {
@@ -234,9 +234,9 @@ class FlushTest : public TestCase
 
     void Period()
     {
-        std::string pipe = PipeName();
-        RawPort peer(pipe + "{1");
-        SlipringNetDeviceHelper helper(pipe + "}1");
+        PipeEnds pipe;
+        RawPort peer(pipe.first);
+        SlipringNetDeviceHelper helper(pipe.second);
         helper.SetAttribute("TxFlush", StringValue("Period"));
         helper.SetAttribute("SyncAndNotifyQueuePeriod", TimeValue(MilliSeconds(10)));
         auto device = DynamicCast<SlipringNetDevice>(helper.Install(CreateObject<Node>()).Get(0));
@@ -265,9 +265,9 @@ class CountersTest : public TestCase
   private:
     void DoRun() override
     {
-        std::string pipe = PipeName();
-        RawPort peer(pipe + "{1");
-        Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1");
+        PipeEnds pipe;
+        RawPort peer(pipe.first);
+        Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
         Simulator::Schedule(Seconds(1), [&]() {
             for (uint32_t i = 0; i < 5; i++)
             {
@@ -319,9 +319,9 @@ class StallTest : public TestCase
 
     void DoRun() override
     {
-        std::string pipe = PipeName();
-        RawPort peer(pipe + "{1");
-        Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1");
+        PipeEnds pipe;
+        RawPort peer(pipe.first);
+        Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
         device->TraceConnectWithoutContext("TxStall", MakeCallback(&StallTest::Stalled, this));
         Simulator::Schedule(Seconds(1), [&]() { SendPayload(device, MakeFrame(60, 1)); });
         Simulator::Schedule(Seconds(10), [&]() {
@@ -399,9 +399,9 @@ class DropTest : public TestCase
 
     void DoRun() override
     {
-        std::string pipe = PipeName();
-        RawPort peer(pipe + "{1", 64);
-        Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1", 64);
+        PipeEnds pipe;
+        RawPort peer(pipe.first, 64);
+        Ptr<SlipringNetDevice> device = MakeDevice(pipe.second, 64);
         device->TraceConnectWithoutContext("Drop", MakeCallback(&DropTest::Dropped, this));
         SendPayload(device, MakeFrame(60, 0));
         Simulator::Schedule(Seconds(1), [&]() {

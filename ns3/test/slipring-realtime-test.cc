@@ -139,9 +139,9 @@ class IdleTest : public RealtimeTest
 
     void Realtime() override
     {
-        std::string pipe = PipeName();
-        RawPort peer(pipe + "{1");
-        Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1");
+        PipeEnds pipe;
+        RawPort peer(pipe.first);
+        Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
         device->TraceConnectWithoutContext("RealtimeLag", MakeCallback(&IdleTest::Served, this));
         Simulator::Stop(MilliSeconds(300));
         Simulator::Run();
@@ -172,9 +172,9 @@ class SpuriousTest : public RealtimeTest
 
     void Realtime() override
     {
-        std::string pipe = PipeName();
-        RawPort peer(pipe + "{1");
-        Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1");
+        PipeEnds pipe;
+        RawPort peer(pipe.first);
+        Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
         device->SetReceiveCallback(MakeCallback(&SpuriousTest::Receive, this));
         Simulator::Schedule(MilliSeconds(1), [&]() {
             for (uint32_t i = 0; i < 1000; i++)

@@ -197,9 +197,9 @@ QueuedDevice::Send(uint32_t count, uint32_t size)
     }
 }
 
-Bottleneck::Bottleneck(const std::string& pipe, uint32_t slots, Ptr<QueueLimits> limits)
-    : QueuedDevice(pipe + "}1", slots, limits),
-      peer(pipe + "{1", slots)
+Bottleneck::Bottleneck(uint32_t slots, Ptr<QueueLimits> limits, const PipeEnds& pipe)
+    : QueuedDevice(pipe.second, slots, limits),
+      peer(pipe.first, slots)
 {
 }
 

@@ -59,6 +59,14 @@ std::string PipeName(const std::string& prefix = "test");
  */
 Frame MakeFrame(std::size_t length, uint32_t seed);
 
+/// The names of the ends of a pipe that no other test uses
+struct PipeEnds
+{
+    std::string name{PipeName()};    //!< name of the pipe
+    std::string first{name + "{1"};  //!< one end
+    std::string second{name + "}1"}; //!< the other end
+};
+
 /// A port that a test uses without a device
 class RawPort
 {
@@ -209,11 +217,13 @@ struct Bottleneck : public QueuedDevice
     RawPort peer; //!< the other end
 
     /**
-     * \param pipe name of the pipe
      * \param slots slots of each ring
      * \param limits limits of the bytes in the ring, or null
+     * \param pipe the pipe
      */
-    Bottleneck(const std::string& pipe, uint32_t slots, Ptr<QueueLimits> limits = nullptr);
+    explicit Bottleneck(uint32_t slots,
+                        Ptr<QueueLimits> limits = nullptr,
+                        const PipeEnds& pipe = PipeEnds());
 };
 
 } // namespace slipringtest
