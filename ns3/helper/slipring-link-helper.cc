@@ -73,14 +73,7 @@ SlipringLinkHelper::TryInstall(Ptr<Node> a,
                                std::string& error) const
 {
     auto channel = MakeChannel();
-    if (!channel->Load(path))
-    {
-        error = channel->GetError();
-        return NetDeviceContainer();
-    }
-    NetDeviceContainer devices(MakeDevice(a, channel));
-    devices.Add(MakeDevice(b, channel));
-    return devices;
+    return Finish(channel->Load(path), a, b, channel, error);
 }
 
 NetDeviceContainer
@@ -90,7 +83,17 @@ SlipringLinkHelper::TryInstallText(Ptr<Node> a,
                                    std::string& error) const
 {
     auto channel = MakeChannel();
-    if (!channel->Parse(toml))
+    return Finish(channel->Parse(toml), a, b, channel, error);
+}
+
+NetDeviceContainer
+SlipringLinkHelper::Finish(bool loaded,
+                           Ptr<Node> a,
+                           Ptr<Node> b,
+                           Ptr<SlipringLinkChannel> channel,
+                           std::string& error) const
+{
+    if (!loaded)
     {
         error = channel->GetError();
         return NetDeviceContainer();

@@ -80,6 +80,21 @@ class SlipringLinkHelper
     /// \return a new device of \p node at \p channel
     Ptr<NetDevice> MakeDevice(Ptr<Node> node, Ptr<SlipringLinkChannel> channel) const;
 
+    /**
+     * Connects two nodes by a channel.
+     * \param loaded whether its links were loaded
+     * \param a the node at the first port
+     * \param b the node at the second port
+     * \param channel the channel
+     * \param error what failed, why, and what to try next
+     * \return the two devices; none if the links were not loaded
+     */
+    NetDeviceContainer Finish(bool loaded,
+                              Ptr<Node> a,
+                              Ptr<Node> b,
+                              Ptr<SlipringLinkChannel> channel,
+                              std::string& error) const;
+
     ObjectFactory m_device; //!< Makes devices.
     ObjectFactory m_link;   //!< Makes engines.
 };
