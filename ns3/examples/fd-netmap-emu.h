@@ -18,18 +18,9 @@
 #include "ns3/traffic-control-module.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <iostream>
 #include <string>
-
-#include <arpa/inet.h>
-#include <linux/if_ether.h>
-#include <net/if.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 namespace emu
 {
@@ -94,41 +85,16 @@ struct Options
     }
 };
 
-/**
- * EmuFdNetDeviceHelper with a raw socket of this process. The original runs a program that a
- * distribution may not have, and then aborts.
- */
-class RawSocketHelper : public EmuFdNetDeviceHelper
+/// Prints the error of a result. \return its devices
+inline NetDeviceContainer
+OrPrint(const std::string& name, const SlipringInstallResult& result)
 {
-  public:
-    /// Sets the interface, and puts it into promiscuous mode, as the base class demands.
-    bool Use(const std::string& name)
+    if (!result)
     {
-        SetDeviceName(name);
-        ifreq request{};
-        name.copy(request.ifr_name, IFNAMSIZ - 1);
-        m_socket = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL));
-        bool ready = m_socket >= 0 && ioctl(m_socket, SIOCGIFFLAGS, &request) == 0;
-        request.ifr_flags |= IFF_PROMISC;
-        ready = ready && ioctl(m_socket, SIOCSIFFLAGS, &request) == 0;
-        if (!ready)
-        {
-            std::cerr << name << ": no raw socket: " << std::strerror(errno)
-                      << "; try: ns3/examples/run.sh, or root and an interface of `ip link`"
-                      << std::endl;
-        }
-        return ready;
+        std::cerr << name << ": " << result.error << std::endl;
     }
-
-  protected:
-    int CreateFileDescriptor() const override
-    {
-        return m_socket;
-    }
-
-  private:
-    int m_socket{-1};
-};
+    return result.devices;
+}
 
 /// Installs the stock device. \return no device after an error, which is printed
 inline NetDeviceContainer
@@ -138,8 +104,9 @@ InstallRaw(const Options& options, Ptr<Node> node, const std::string& name)
     {
         std::cerr << "--bql has no effect: a raw socket has no queue to limit" << std::endl;
     }
-    RawSocketHelper helper;
-    return helper.Use(name) ? helper.Install(node) : NetDeviceContainer();
+    SlipringEmuFdNetDeviceHelper helper;
+    helper.SetDeviceName(name);
+    return OrPrint(name, helper.TryInstall(node));
 }
 
 /// \return the name of a port: that of an interface gets a prefix
@@ -171,12 +138,7 @@ InstallSlipring(const Options& options, Ptr<Node> node, const std::string& name)
     {
         helper.SetAttribute("RingSlots", UintegerValue(options.ringSlots));
     }
-    const SlipringInstallResult result = helper.TryInstall(node);
-    if (!result)
-    {
-        std::cerr << name << ": " << result.error << std::endl;
-    }
-    return result.devices;
+    return OrPrint(name, helper.TryInstall(node));
 }
 
 /// \return the device of a node, with an address, queue disc and limits; none after an error

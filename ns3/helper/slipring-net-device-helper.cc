@@ -15,8 +15,11 @@
 #include <cerrno>
 #include <cstring>
 #include <net/ethernet.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace ns3
 {
@@ -216,25 +219,63 @@ SlipringEmuFdNetDeviceHelper::SetNetmapMode(bool enable)
 Ptr<NetDevice>
 SlipringEmuFdNetDeviceHelper::InstallPriv(Ptr<Node> node) const
 {
-    if (!m_netmapMode)
+    return OrEnd(TryInstall(node)).Get(0);
+}
+
+SlipringInstallResult
+SlipringEmuFdNetDeviceHelper::TryInstall(Ptr<Node> node) const
+{
+    if (m_netmapMode)
     {
-        return EmuFdNetDeviceHelper::InstallPriv(node);
+        SlipringNetDeviceHelper helper;
+        helper.SetDeviceName(m_deviceName);
+        return helper.TryInstall(node);
     }
-    SlipringNetDeviceHelper helper;
-    helper.SetDeviceName(m_deviceName);
-    return helper.Install(node).Get(0);
+    SlipringInstallResult result;
+    int fd = OpenSocket(result.error);
+    if (fd >= 0)
+    {
+        close(fd);
+        result.devices = NetDeviceContainer(EmuFdNetDeviceHelper::InstallPriv(node));
+    }
+    return result;
 }
 
 int
 SlipringEmuFdNetDeviceHelper::CreateFileDescriptor() const
 {
-    int fd = socket(PF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
+    SlipringError error;
+    int fd = OpenSocket(error);
     if (fd < 0)
     {
-        NS_FATAL_ERROR(m_deviceName << ": no packet socket: " << std::strerror(errno)
-                                    << "; try: sudo setcap cap_net_raw+ep on this program");
+        NS_FATAL_ERROR(error);
     }
     return fd;
+}
+
+int
+SlipringEmuFdNetDeviceHelper::OpenSocket(SlipringError& error) const
+{
+    ifreq request;
+    std::memset(&request, 0, sizeof(request));
+    m_deviceName.copy(request.ifr_name, IFNAMSIZ - 1);
+    int fd = socket(PF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
+    bool isReady = fd >= 0 && ioctl(fd, SIOCGIFFLAGS, &request) == 0;
+    request.ifr_flags |= IFF_PROMISC;
+    isReady = isReady && ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+    if (isReady)
+    {
+        return fd;
+    }
+    error.kind = SlipringError::MACHINE;
+    error.message = m_deviceName + ": no packet socket: " + std::strerror(errno);
+    error.help = "an interface of `ip link`, and root or: sudo setcap cap_net_raw,cap_net_admin+ep "
+                 "on this program";
+    if (fd >= 0)
+    {
+        close(fd);
+    }
+    return -1;
 }
 
 } // namespace ns3

@@ -161,7 +161,7 @@ class SlipringNetDeviceHelper : public FdNetDeviceHelper
  *
  * In the other mode, which is the default, it installs FdNetDevice with a packet socket that this
  * process opens itself: distributions install ns-3's set-uid programs where the library does not
- * find them, or not at all.
+ * find them, or not at all. The interface is put into promiscuous mode, which ns-3 demands.
  */
 class SlipringEmuFdNetDeviceHelper : public EmuFdNetDeviceHelper
 {
@@ -171,11 +171,25 @@ class SlipringEmuFdNetDeviceHelper : public EmuFdNetDeviceHelper
      */
     void SetNetmapMode(bool enable = true);
 
+    /**
+     * Installs a device on a node.
+     * \param node the node
+     * \return the device, or the error
+     */
+    SlipringInstallResult TryInstall(Ptr<Node> node) const;
+
   protected:
     Ptr<NetDevice> InstallPriv(Ptr<Node> node) const override;
     int CreateFileDescriptor() const override;
 
   private:
+    /**
+     * Opens a packet socket, and puts the interface into promiscuous mode.
+     * \param error receives the reason if that fails
+     * \return the socket, or -1
+     */
+    int OpenSocket(SlipringError& error) const;
+
     bool m_netmapMode{false}; //!< whether the next devices use ports of slipring
 };
 
