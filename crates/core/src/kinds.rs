@@ -173,13 +173,11 @@ pub(crate) fn needs(
     }
     if name.pipe.is_some() {
         // A pipe of the daemon is in the daemon's memory and needs no memory here.
-        return Ok(
-            if host.pipes.has_waiting_peer(name) || daemon_of(host, name, options).is_some() {
-                RegionNeeds::default()
-            } else {
-                pipe::needs(request.pairs(), options.slots)
-            },
-        );
+        return Ok(if host.pipes.is_closed_end(name) || daemon_of(host, name, options).is_some() {
+            RegionNeeds::default()
+        } else {
+            pipe::needs(request.pairs(), options.slots)
+        });
     }
     let mut needs = RegionNeeds::default();
     if request.wants_nic() {
@@ -246,7 +244,7 @@ pub(crate) fn open(
 
 /// The daemon that a pipe belongs to; `None` for a pipe of this process.
 fn daemon_of<'o>(host: &Host, name: &PortName, options: &'o OpenOptions) -> Option<&'o Path> {
-    let socket = options.daemon.as_deref().filter(|_| !host.pipes.has_waiting_end(name))?;
+    let socket = options.daemon.as_deref().filter(|_| !host.pipes.has_closed_end(name))?;
     native::is_served(socket).then_some(socket)
 }
 

@@ -1,81 +1,198 @@
-//! The pipes of this process: opening one end creates both, and the other end is kept until it is
-//! opened.
+//! The pipes of this process: opening one end creates both. The pipe lives as long as one of its ends
+//! is open, and an end that was closed meanwhile can be opened again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use slipring_abi::name::{PipeEndName, PipeRole, PortName};
-use slipring_port::{OpenCause, OpenError, OpenOptions, Port, pipe};
+use slipring_port::pipe::Pipe;
+use slipring_port::{OpenCause, OpenError, OpenOptions, Port};
 use slipring_ring::Region;
 
-/// Ends of pipes that exist but have not been opened yet, by name.
+/// The pipes of which an end is open, by the name of the master end.
 #[derive(Debug, Default)]
 pub(crate) struct PipeRegistry {
-    waiting: Mutex<HashMap<String, Port>>,
+    pipes: Mutex<HashMap<String, Weak<Pipe>>>,
 }
 
 impl PipeRegistry {
-    /// Opens the end `name` of a pipe. If the pipe does not exist, creates it in `region` and keeps
-    /// its other end.
+    /// Opens the end `name` of a pipe. If the pipe does not exist, creates it in `region`.
     pub(crate) fn open(
         &self,
         name: &PortName,
         region: &Arc<Region>,
         options: &OpenOptions,
     ) -> Result<Port, OpenError> {
-        let Some((mine, other)) = end_names(name) else {
+        let Some(ends) = EndNames::of(name) else {
             let help = "write NAME{K for one end and NAME}K for the other".into();
             let cause = OpenCause::Setting { reason: "not a pipe".into(), help };
             return Err(OpenError::new(name, cause));
         };
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(port) = waiting.remove(&mine) {
-            return Ok(port);
-        }
-        if waiting.contains_key(&other) {
-            let end = if is_master(name) { "master" } else { "slave" };
-            return Err(OpenError::new(name, OpenCause::PipeTaken { pipe: mine, end }));
-        }
-        let queues =
-            name.conf.tx_rings.max(name.conf.rx_rings).map_or(1, |rings| rings.get().into());
-        let (first, second) = if is_master(name) { (&mine, &other) } else { (&other, &mine) };
-        let [master, slave] = pipe::open([first, second], queues, region, options)?;
-        let (port, rest) = if is_master(name) { (master, slave) } else { (slave, master) };
-        waiting.insert(other, rest);
-        Ok(port)
+        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        pipes.retain(|_, pipe| pipe.strong_count() > 0);
+        let pipe = match pipes.get(&ends.master).and_then(Weak::upgrade) {
+            Some(pipe) => pipe,
+            None => {
+                let queues = name
+                    .conf
+                    .tx_rings
+                    .max(name.conf.rx_rings)
+                    .map_or(1, |rings| rings.get().into());
+                let pipe = Pipe::create([&ends.master, &ends.slave], queues, region, options)?;
+                pipes.insert(ends.master.clone(), Arc::downgrade(&pipe));
+                pipe
+            }
+        };
+        pipe.open_end(ends.role).ok_or_else(|| OpenError::new(name, ends.taken()))
     }
 
-    /// Whether this process has created the pipe and one of its ends has not been opened yet.
-    pub(crate) fn has_waiting_end(&self, name: &PortName) -> bool {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let ends = end_names(name);
-        ends.is_some_and(|(mine, other)| {
-            waiting.contains_key(&mine) || waiting.contains_key(&other)
+    /// Whether this process has the pipe and one of its ends is not open.
+    pub(crate) fn has_closed_end(&self, name: &PortName) -> bool {
+        self.find(name).is_some_and(|(pipe, _)| {
+            pipe.is_closed(PipeRole::Master) || pipe.is_closed(PipeRole::Slave)
         })
     }
 
-    /// Whether the end `name` already exists because the other end has been opened. Then opening
-    /// `name` needs no memory.
-    pub(crate) fn has_waiting_peer(&self, name: &PortName) -> bool {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        end_names(name).is_some_and(|(mine, _)| waiting.contains_key(&mine))
+    /// Whether the end `name` exists and is not open. Then opening it needs no memory.
+    pub(crate) fn is_closed_end(&self, name: &PortName) -> bool {
+        self.find(name).is_some_and(|(pipe, role)| pipe.is_closed(role))
     }
-}
 
-fn is_master(name: &PortName) -> bool {
-    name.pipe.as_ref().is_some_and(|end| end.role == PipeRole::Master)
+    fn find(&self, name: &PortName) -> Option<(Arc<Pipe>, PipeRole)> {
+        let ends = EndNames::of(name)?;
+        let pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((pipes.get(&ends.master)?.upgrade()?, ends.role))
+    }
 }
 
 /// Whether two names are the ends of one pipe.
 pub(crate) fn are_peers(one: &PortName, other: &PortName) -> bool {
-    let joins = |(_, far)| end_names(other).is_some_and(|(near, _)| far == near);
-    one.kind == other.kind && end_names(one).is_some_and(joins)
+    let ends = EndNames::of(one).zip(EndNames::of(other));
+    let is_joined =
+        |(one, other): (EndNames, EndNames)| one.master == other.master && one.role != other.role;
+    one.kind == other.kind && ends.is_some_and(is_joined)
 }
 
-/// Returns the names of this end and of the other end, without the options in `name`.
-fn end_names(name: &PortName) -> Option<(String, String)> {
-    let PipeEndName { id, .. } = name.pipe.as_ref()?;
-    let parent = &name.name;
-    let (master, slave) = (format!("{parent}{{{id}"), format!("{parent}}}{id}"));
-    Some(if is_master(name) { (master, slave) } else { (slave, master) })
+/// The names of both ends of a pipe, without options, and the end that a port name means.
+struct EndNames {
+    master: String,
+    slave: String,
+    role: PipeRole,
+}
+
+impl EndNames {
+    /// Returns `None` if the port is not a pipe.
+    fn of(name: &PortName) -> Option<Self> {
+        let PipeEndName { id, role } = name.pipe.as_ref()?;
+        let parent = &name.name;
+        let (master, slave) = (format!("{parent}{{{id}"), format!("{parent}}}{id}"));
+        Some(Self { master, slave, role: *role })
+    }
+
+    /// Returns the error for an end that is open already.
+    fn taken(self) -> OpenCause {
+        let (pipe, end) = match self.role {
+            PipeRole::Master => (self.master, "master"),
+            PipeRole::Slave => (self.slave, "slave"),
+        };
+        OpenCause::PipeTaken { pipe, end }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Host;
+
+    /// Opens one end, in a region of its own unless the pipe exists.
+    fn open(host: &Host, name: &str) -> Result<Port, OpenError> {
+        let mut ports = host.open_all(&[name.parse().unwrap()], &OpenOptions::default())?;
+        Ok(ports.remove(0))
+    }
+
+    fn send(port: &mut Port, frame: &[u8]) {
+        assert!(port.queues[0].rings().tx.push(frame));
+        port.tx_sync().unwrap();
+    }
+
+    /// Receives all frames.
+    fn received(port: &mut Port) -> Vec<Vec<u8>> {
+        port.rx_sync().unwrap();
+        let mut frames = Vec::new();
+        let rx = port.queues[0].rings().rx;
+        while rx.packet(&mut Vec::new(), |frame| frames.push(frame.to_vec())).is_some() {}
+        port.rx_sync().unwrap();
+        frames
+    }
+
+    #[test]
+    fn an_end_that_was_closed_is_opened_again_and_finds_its_peer() {
+        let host = Host::new();
+        let mut master = open(&host, "x{1").unwrap();
+        for round in 0..3 {
+            let mut slave = open(&host, "x}1").unwrap();
+            send(&mut master, &[round; 60]);
+            send(&mut slave, &[round + 100; 60]);
+            assert_eq!(received(&mut slave), [[round; 60]]);
+            drop(slave);
+            assert_eq!(received(&mut master), [[round + 100; 60]]);
+        }
+    }
+
+    #[test]
+    fn an_end_is_opened_again_before_the_other_end_was_opened() {
+        let host = Host::new();
+        drop(open(&host, "x{1").unwrap());
+        let mut master = open(&host, "x{1").unwrap();
+        let mut slave = open(&host, "x}1").unwrap();
+        send(&mut master, &[7; 60]);
+        assert_eq!(received(&mut slave), [[7; 60]]);
+    }
+
+    #[test]
+    fn frames_that_arrive_at_a_closed_end_wait_for_the_next_opener() {
+        let host = Host::new();
+        let mut master = open(&host, "x{1").unwrap();
+        drop(open(&host, "x}1").unwrap());
+        send(&mut master, &[5; 60]);
+        assert_eq!(received(&mut open(&host, "x}1").unwrap()), [[5; 60]]);
+    }
+
+    #[test]
+    fn frames_that_were_queued_and_not_synced_are_lost_with_the_port() {
+        let host = Host::new();
+        let mut slave = open(&host, "x}1").unwrap();
+        let mut master = open(&host, "x{1").unwrap();
+        assert!(master.queues[0].rings().tx.push(&[1; 60]));
+        drop(master);
+        let mut master = open(&host, "x{1").unwrap();
+        send(&mut master, &[2; 60]);
+        assert_eq!(received(&mut slave), [[2; 60]]);
+    }
+
+    #[test]
+    fn an_end_is_taken_while_one_of_its_queues_is_in_use() {
+        let host = Host::new();
+        let _slave = open(&host, "x}1").unwrap();
+        let mut master = open(&host, "x{1@conf:rings=1").unwrap();
+        let queue = master.queues.remove(0);
+        drop(master);
+        for taken in ["x{1", "x}1"] {
+            let error = open(&host, taken).unwrap_err();
+            assert_eq!(error.code(), "SR0112", "{error}");
+        }
+        drop(queue);
+        open(&host, "x{1").unwrap();
+    }
+
+    #[test]
+    fn a_pipe_whose_ends_are_closed_is_created_again_with_new_settings() {
+        let host = Host::new();
+        let mut first = open(&host, "x{1@conf:slots=64").unwrap();
+        send(&mut first, &[1; 60]);
+        drop(first);
+        let mut second = open(&host, "x}1@conf:slots=128").unwrap();
+        assert_eq!(second.queues[0].rings().tx.num_slots(), 128);
+        assert_eq!(received(&mut second), [[0; 60]; 0]);
+    }
 }

@@ -1,8 +1,16 @@
 //! One end of a pipe as a queue: frames pass between ends without being copied.
+//!
+//! ```text
+//!   Pipe   closed ends, one PipeEnd per queue
+//!     | open_end: moves the ends of one side into PipeQueues       ^ a dropped PipeQueue moves
+//!     v                                                            | its end back
+//!   Port   PipeQueue ... each holds the Pipe: it lives as long as one queue is open
+//! ```
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use slipring_abi::name::PipeRole;
 use slipring_ring::{KernRing, PipeEnd, PipePair, Region, SlotFlags};
 
 use crate::error::{OpenError, RunError};
@@ -23,6 +31,89 @@ pub fn needs(queues: u32, slots: u32) -> RegionNeeds {
     needs
 }
 
+/// A pipe whose ends are opened and closed one by one. The pipe is freed when both ends are closed;
+/// until then, a closed end can be opened again, and finds the frames that were sent to it.
+#[derive(Debug)]
+pub struct Pipe {
+    infos: [PortInfo; 2],
+    /// For the master and the slave: the ends of the queues that are not open, by ring number.
+    closed: [Mutex<Vec<Option<PipeEnd>>>; 2],
+}
+
+/// The index of an end in arrays of two.
+const fn side(role: PipeRole) -> usize {
+    match role {
+        PipeRole::Master => 0,
+        PipeRole::Slave => 1,
+    }
+}
+
+impl Pipe {
+    /// Creates a pipe in `region`. Both ends are closed. `names` are their names, master first.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the region does not have enough memory left.
+    pub fn create(
+        names: [&str; 2],
+        queues: u32,
+        region: &Arc<Region>,
+        options: &OpenOptions,
+    ) -> Result<Arc<Self>, OpenError> {
+        let mut ends = [Vec::new(), Vec::new()];
+        for ringid in 0..queues {
+            let pair = PipePair::create(region, ringid as u16, options.slots);
+            let PipePair { a, b } = pair.map_err(|error| OpenError::new(names[0], error))?;
+            ends[0].push(Some(a));
+            ends[1].push(Some(b));
+        }
+        let infos = names.map(|name| info(name, queues, region, options.slots));
+        Ok(Arc::new(Self { infos, closed: ends.map(Mutex::new) }))
+    }
+
+    /// Opens an end. Returns `None` if it is open, or if one of its queues is still in use.
+    #[must_use]
+    pub fn open_end(self: &Arc<Self>, role: PipeRole) -> Option<Port> {
+        let mut closed = self.closed[side(role)].lock().unwrap_or_else(PoisonError::into_inner);
+        if closed.iter().any(Option::is_none) {
+            return None;
+        }
+        let info = self.infos[side(role)].clone();
+        let queue = |(ringid, end): (usize, &mut Option<PipeEnd>)| -> Box<dyn Queue> {
+            Box::new(PipeQueue {
+                name: info.name.clone(),
+                end: end.take(),
+                counters: Arc::default(),
+                home: Some(PipeHome { pipe: self.clone(), role, ringid }),
+            })
+        };
+        let queues = closed.iter_mut().enumerate().map(queue).collect();
+        Some(Port { info, queues })
+    }
+
+    /// Returns whether all queues of an end are closed.
+    #[must_use]
+    pub fn is_closed(&self, role: PipeRole) -> bool {
+        let closed = self.closed[side(role)].lock().unwrap_or_else(PoisonError::into_inner);
+        closed.iter().all(Option::is_some)
+    }
+}
+
+/// Where the end of a queue goes when the queue is dropped.
+#[derive(Debug)]
+struct PipeHome {
+    pipe: Arc<Pipe>,
+    role: PipeRole,
+    ringid: usize,
+}
+
+impl PipeHome {
+    fn put_back(&self, mut end: PipeEnd) {
+        end.detach_program();
+        let closed = self.pipe.closed[side(self.role)].lock();
+        closed.unwrap_or_else(PoisonError::into_inner)[self.ringid] = Some(end);
+    }
+}
+
 /// Creates a pipe in `region` and opens both its ends, master first. `names` are their names.
 ///
 /// # Errors
@@ -33,18 +124,9 @@ pub fn open(
     region: &Arc<Region>,
     options: &OpenOptions,
 ) -> Result<[Port; 2], OpenError> {
-    let mut ends = [Vec::new(), Vec::new()];
-    for ringid in 0..queues {
-        let pair = PipePair::create(region, ringid as u16, options.slots);
-        let PipePair { a, b } = pair.map_err(|error| OpenError::new(names[0], error))?;
-        ends[0].push(PipeQueue::boxed(names[0], a));
-        ends[1].push(PipeQueue::boxed(names[1], b));
-    }
-    let [master, slave] = ends;
-    Ok([
-        Port { info: info(names[0], queues, region, options.slots), queues: master },
-        Port { info: info(names[1], queues, region, options.slots), queues: slave },
-    ])
+    let pipe = Pipe::create(names, queues, region, options)?;
+    let end = |role| pipe.open_end(role).expect("both ends of a new pipe are closed");
+    Ok([end(PipeRole::Master), end(PipeRole::Slave)])
 }
 
 /// Returns the description of one end.
@@ -69,15 +151,39 @@ pub fn info(name: &str, queues: u32, region: &Region, slots: u32) -> PortInfo {
 #[derive(Debug)]
 pub struct PipeQueue {
     name: String,
-    end: PipeEnd,
+    /// `None` only while the queue is dropped.
+    end: Option<PipeEnd>,
     counters: Arc<QueueCounters>,
+    /// `None` if the end cannot be opened again.
+    home: Option<PipeHome>,
 }
 
 impl PipeQueue {
     /// Wraps one end of a pipe as a queue.
     #[must_use]
     pub fn boxed(name: &str, end: PipeEnd) -> Box<dyn Queue> {
-        Box::new(Self { name: name.to_owned(), end, counters: Arc::default() })
+        let name = name.to_owned();
+        Box::new(Self { name, end: Some(end), counters: Arc::default(), home: None })
+    }
+
+    #[inline(always)]
+    fn end(&self) -> &PipeEnd {
+        self.end.as_ref().expect(HAS_END)
+    }
+
+    #[inline(always)]
+    fn end_mut(&mut self) -> &mut PipeEnd {
+        self.end.as_mut().expect(HAS_END)
+    }
+}
+
+const HAS_END: &str = "only drop takes the end";
+
+impl Drop for PipeQueue {
+    fn drop(&mut self) {
+        if let (Some(end), Some(home)) = (self.end.take(), &self.home) {
+            home.put_back(end);
+        }
     }
 }
 
@@ -94,18 +200,20 @@ fn traffic(ring: &KernRing, end: u32, count: u32) -> TrafficCounts {
 
 impl Queue for PipeQueue {
     fn rings(&mut self) -> QueueRings<'_> {
-        QueueRings { tx: &mut self.end.tx, rx: &mut self.end.rx }
+        let end = self.end_mut();
+        QueueRings { tx: &mut end.tx, rx: &mut end.rx }
     }
 
     #[inline]
     fn tx_sync(&mut self) -> Result<(), RunError> {
         // The slots are counted before the sync, because after it they belong to the peer.
-        let from = self.end.tx_kern().hwcur();
-        let sum = self.end.pending_tx().map_or(TrafficCounts::default(), |head| {
-            traffic(self.end.tx_kern(), head, self.end.tx_kern().pending(head))
+        let end = self.end.as_mut().expect(HAS_END);
+        let from = end.tx_kern().hwcur();
+        let sum = end.pending_tx().map_or(TrafficCounts::default(), |head| {
+            traffic(end.tx_kern(), head, end.tx_kern().pending(head))
         });
-        self.end.tx_sync().map_err(|fault| RunError::new(&self.name, fault))?;
-        if self.end.tx_kern().hwcur() != from {
+        end.tx_sync().map_err(|fault| RunError::new(&self.name, fault))?;
+        if end.tx_kern().hwcur() != from {
             self.counters.sent(sum);
         }
         Ok(())
@@ -113,25 +221,26 @@ impl Queue for PipeQueue {
 
     #[inline]
     fn rx_sync(&mut self) -> Result<(), RunError> {
-        let new = self.end.rx_sync().map_err(|fault| RunError::new(&self.name, fault))?;
+        let end = self.end.as_mut().expect(HAS_END);
+        let new = end.rx_sync().map_err(|fault| RunError::new(&self.name, fault))?;
         if new > 0 {
-            let ring = self.end.rx_kern();
+            let ring = end.rx_kern();
             self.counters.received(traffic(ring, ring.hwtail(), new));
         }
         Ok(())
     }
 
     fn wait_fds(&self) -> WaitFds<'_> {
-        let bell = self.end.doorbells().0.as_fd();
+        let bell = self.end().doorbells().0.as_fd();
         WaitFds { rx: Some(bell), tx: Some(TxWait::Readable(bell)), link: None }
     }
 
     fn before_sleep(&mut self, interest: Interest) {
-        self.end.announce_sleep(interest.rx, interest.tx);
+        self.end().announce_sleep(interest.rx, interest.tx);
     }
 
     fn after_sleep(&mut self) {
-        self.end.wake();
+        self.end().wake();
     }
 
     fn counters(&self) -> &Arc<QueueCounters> {

@@ -425,6 +425,12 @@ impl<D> AppRing<D> {
         add(self.head, i, self.mem.num_slots())
     }
 
+    /// Moves `head` and `cur` to slot `at`, from which the next program continues.
+    pub(crate) fn restart_at(&mut self, at: SlotIdx) {
+        self.head = at;
+        self.publish();
+    }
+
     #[inline(always)]
     fn publish(&mut self) {
         self.mem.cur().store(self.head, Ordering::Relaxed);

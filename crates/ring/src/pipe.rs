@@ -379,6 +379,16 @@ impl PipeEnd {
         Ok(crate::index::distance(before, tail, self.rx_kern.num_slots()))
     }
 
+    /// Prepares the end for the program that opens it next. Frames that were queued and not synced
+    /// are forgotten. Received frames that were not released are still in the rx ring.
+    pub fn detach_program(&mut self) {
+        self.tx.restart_at(self.tx_kern.hwcur());
+        // If the program's indices are impossible, `released` has repaired them.
+        let read = self.rx_kern.released().unwrap_or(self.rx_kern.hwcur());
+        self.rx.restart_at(read);
+        self.wake();
+    }
+
     /// The slot up to which the next [`Self::tx_sync`] will send; `None` if the program's indices
     /// are impossible.
     #[must_use]
