@@ -1,5 +1,5 @@
 /*
- * libslipring: ports of every kind, their rings, waiting, counters, and emulated links.
+ * libslipring: ports of every kind, their rings, waiting, counters, switches, and emulated links.
  * SPDX-License-Identifier: BSD-2-Clause
  *
  *   struct slipring_port *port;
@@ -18,8 +18,8 @@
  * SLIPRING_ERR_ numbers otherwise. Texts of the calling thread then say what failed and what to try
  * next. Functions that return a pointer return NULL instead.
  *
- * Threads. All functions may be called from any thread. Calls on the same queue, or on the same
- * network, wait for each other; calls on different queues run in parallel. The slots of a ring
+ * Threads. All functions may be called from any thread. Calls on the same queue, switch or network
+ * wait for each other; calls on different ones run in parallel. The slots of a ring
  * between head and tail belong to the program: its own threads have to agree on who uses them.
  * Closing a port or freeing a network must be the last call on it.
  *
@@ -37,7 +37,7 @@
 extern "C" {
 #endif
 
-#define SLIPRING_API_VERSION 2
+#define SLIPRING_API_VERSION 3
 
 /* ---- errors ---- */
 
@@ -97,7 +97,9 @@ struct slipring_options {
 /*
  * Opens a port of any kind by its name: netmap:eth0, eth0-2, eth0^, xdp:, packet:, tap:, vhost:,
  * x{1 and x}1 (the ends of a pipe), vale0:a, kernel:, pcap:FILE, null:. options may be NULL. *port
- * is NULL after an error. One process may open both ends of a pipe.
+ * is NULL after an error. One process may open both ends of a pipe. A pipe of this process exists as
+ * long as one of its ends is open; an end that was closed can be opened again, and finds what was
+ * sent to it meanwhile.
  */
 int slipring_open(const char *name, const struct slipring_options *options, struct slipring_port **port);
 
@@ -238,6 +240,86 @@ int slipring_stats(struct slipring_port *port, uint32_t queue, struct slipring_s
 uint32_t slipring_drop_reasons(void);
 const char *slipring_drop_name(uint32_t reason);
 uint64_t slipring_dropped(struct slipring_port *port, uint32_t queue, uint32_t reason);
+
+/* ---- switches of this process ---- */
+
+/*
+ * A learning switch without threads or clocks, for simulators and tests. Its ports are ports like
+ * others: the program has the rings, sends by slipring_tx_sync and receives by slipring_rx_sync.
+ * Frames move from port to port only in slipring_switch_forward, so the same calls give the same
+ * deliveries. Since version 3.
+ *
+ * A port vale0:a of slipring_open, in contrast, belongs to a daemon, which other programs reach.
+ */
+struct slipring_switch;
+
+#define SLIPRING_ALL_PORTS UINT32_C(0xffffffff)
+
+struct slipring_switch_options {
+	uint32_t size;      /* sizeof(struct slipring_switch_options) */
+	uint32_t flags;     /* 0 */
+	uint64_t ageing_ns; /* forget an address after this time without frames from it; 0: 300 s; SLIPRING_NEVER: never */
+};
+
+/*
+ * Creates a switch without ports. Its name, such as "vale0", begins the names of its ports, and need
+ * not differ from that of other switches. options may be NULL. *vale is NULL after an error.
+ */
+int slipring_switch_create(const char *name, const struct slipring_switch_options *options, struct slipring_switch **vale);
+
+/* Frees the switch. Its ports stay open, but nothing takes what they send. `vale` may be NULL. */
+void slipring_switch_free(struct slipring_switch *vale);
+
+/*
+ * Opens a port of the switch: "a", or with rings and slots of its own "a@conf:rings=2,slots=256". Of
+ * the options, only slots and buf_size are used; they may be NULL. Returns the number of the port in
+ * the switch, the lowest that no open port has. slipring_close closes the port; its frames and its
+ * number are the switch's until the next call of slipring_switch_forward or slipring_switch_open.
+ */
+int slipring_switch_open(struct slipring_switch *vale, const char *name, const struct slipring_options *options, struct slipring_port **port);
+
+/*
+ * Takes the frames that have been sent on all ports, in the order of the ports' numbers, and puts
+ * copies into the rx rings of their destinations. Addresses are learned, and forgotten by now_ns, a
+ * time on any clock of the program that does not go back. Frames to group addresses and to unknown
+ * ones go to all other ports. Where a ring is full, the frame is dropped and counted. Returns how
+ * many frames were taken.
+ */
+int slipring_switch_forward(struct slipring_switch *vale, uint64_t now_ns);
+
+/*
+ * Takes the next port with which slipring_switch_forward has done something since it was last taken,
+ * in the order of the numbers: its number, and SLIPRING_WAIT_RX if frames have arrived, or
+ * SLIPRING_WAIT_TX if slots can be freed by a tx sync, or both. Returns 1, or 0 if there is none.
+ */
+int slipring_switch_take_ready(struct slipring_switch *vale, uint32_t *port, uint32_t *events);
+
+/* Counters. For SLIPRING_ALL_PORTS, rx + copied = tx + dropped. */
+struct slipring_switch_stats {
+	uint32_t size; /* sizeof(struct slipring_switch_stats) */
+	uint32_t reserved;
+	uint64_t rx_packets, rx_bytes;   /* frames that the switch took from the port */
+	uint64_t tx_packets, tx_bytes;   /* frames that it put into the port's rx rings */
+	uint64_t flooded_packets;        /* frames of rx that went to more than one port */
+	uint64_t copied_packets;         /* additional frames made of them */
+	uint64_t dropped_packets;        /* frames dropped, for all reasons */
+	uint64_t learned_addresses;      /* addresses learned at the port */
+	uint64_t moved_addresses;        /* addresses that moved to it from another port */
+};
+
+/*
+ * Stores the counters of the port with a number; for SLIPRING_ALL_PORTS, the sums over all ports that
+ * the switch has ever had.
+ */
+int slipring_switch_stats(struct slipring_switch *vale, uint32_t port, struct slipring_switch_stats *stats);
+
+/*
+ * slipring_switch_dropped returns the number of frames dropped for one reason. A full ring is counted
+ * at the destination (also by slipring_dropped, as "rx_ring_full"), all others at the source. Reasons
+ * are numbered from 0; slipring_switch_drop_name returns NULL after the last one.
+ */
+uint64_t slipring_switch_dropped(struct slipring_switch *vale, uint32_t port, uint32_t reason);
+const char *slipring_switch_drop_name(uint32_t reason);
 
 /* ---- emulated links ---- */
 

@@ -5,11 +5,13 @@
 
 mod networks;
 mod ports;
+mod switches;
 
 use std::ffi::c_char;
 
 pub use networks::*;
 pub use ports::*;
+pub use switches::*;
 
 use crate::entry;
 use crate::error::{ErrorText, last};

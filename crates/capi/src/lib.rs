@@ -3,16 +3,16 @@
 //! ```text
 //!   C or C++ program
 //!        |  slipring_*()              include/slipring.h
-//!   entry points  (port, rings, wait, counters, network)
+//!   entry points  (port, rings, wait, counters, switch, network)
 //!        |  entry::status / entry::value: no panic passes, errors become the thread's last error
-//!   slipring-core, slipring-port, slipring-link
+//!   slipring-core, slipring-port, slipring-switch, slipring-link
 //! ```
 //!
 //! # Invariants
 //! 1. Every exported function runs inside [`entry::status`] or [`entry::value`]. A panic ends there
 //!    and is returned as `SLIPRING_ERR_DEFECT`.
-//! 2. Handles are only used by shared reference, and each queue and each network is in a mutex. So
-//!    several threads may make calls, but those on the same queue or network are made one after
+//! 2. Handles are only used by shared reference, and each queue, switch and network is in a mutex. So
+//!    several threads may make calls, but those on the same one are made one after
 //!    another.
 //! 3. Arguments from C are checked before use: null pointers, sizes, numbers of queues. Other
 //!    invalid pointers cannot be detected.
@@ -43,6 +43,7 @@ mod port;
 mod rings;
 #[allow(missing_docs, reason = "include/slipring.h says what each field is")]
 mod structs;
+mod switch;
 mod wait;
 
 pub use exports::*;

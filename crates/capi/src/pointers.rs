@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use crate::error::CallError;
 use crate::structs::{
     SlipringDelivery, SlipringLinkStats, SlipringLoss, SlipringNetworkOptions, SlipringOptions,
-    SlipringPortInfo, SlipringStats,
+    SlipringPortInfo, SlipringStats, SlipringSwitchOptions, SlipringSwitchStats,
 };
 
 /// Memory of the caller for a result; `None` if the caller has passed null.
@@ -104,6 +104,10 @@ unsafe impl Sized32 for SlipringOptions {}
 unsafe impl Sized32 for SlipringPortInfo {}
 // SAFETY: integers after `size`.
 unsafe impl Sized32 for SlipringStats {}
+// SAFETY: integers after `size`.
+unsafe impl Sized32 for SlipringSwitchOptions {}
+// SAFETY: integers after `size`.
+unsafe impl Sized32 for SlipringSwitchStats {}
 // SAFETY: integers after `size`.
 unsafe impl Sized32 for SlipringNetworkOptions {}
 // SAFETY: integers and pointers after `size`.

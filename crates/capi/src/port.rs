@@ -28,7 +28,7 @@ pub struct PortHandle {
 }
 
 impl PortHandle {
-    fn new(port: Port) -> Result<Self, CallError> {
+    pub(crate) fn new(port: Port) -> Result<Self, CallError> {
         let failed = |error: std::io::Error| {
             CallError::new(
                 SLIPRING_ERR_MACHINE,

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 /// The version of this interface. Every change increments it. No change breaks programs that were
 /// compiled with an earlier version.
-pub const SLIPRING_API_VERSION: u32 = 2;
+pub const SLIPRING_API_VERSION: u32 = 3;
 
 /// Status: a name, a value or a file is invalid.
 pub const SLIPRING_ERR_USAGE: c_int = -1;
@@ -21,6 +21,8 @@ pub const SLIPRING_ERR_DEFECT: c_int = -6;
 
 /// Stands for all queues of a port.
 pub const SLIPRING_ALL_QUEUES: u32 = 0xffff_ffff;
+/// Stands for all ports of a switch.
+pub const SLIPRING_ALL_PORTS: u32 = 0xffff_ffff;
 /// Stands for a time that is never reached.
 pub const SLIPRING_NEVER: u64 = 0xffff_ffff_ffff_ffff;
 
@@ -126,6 +128,32 @@ pub struct SlipringWait {
     pub ready: u32,
 }
 
+/// Options of a switch.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SlipringSwitchOptions {
+    pub size: u32,
+    pub flags: u32,
+    pub ageing_ns: u64,
+}
+
+/// The counters of a switch's port. Summed over all ports, rx + copied = tx + dropped.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SlipringSwitchStats {
+    pub size: u32,
+    pub reserved: u32,
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    pub flooded_packets: u64,
+    pub copied_packets: u64,
+    pub dropped_packets: u64,
+    pub learned_addresses: u64,
+    pub moved_addresses: u64,
+}
+
 /// Options of a network.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -190,3 +218,4 @@ pub struct SlipringLinkStats {
 
 pub use crate::network::NetworkHandle;
 pub use crate::port::PortHandle;
+pub use crate::switch::SwitchHandle;

@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 use std::time::Duration;
 
 use slipring_abi::NetmapRing;
-use slipring_port::DropCause;
+use slipring_port::{DropCause, OpenOptions};
 
 use crate::error::CallError;
 use crate::options::open_options;
@@ -78,6 +78,17 @@ unsafe fn open_all(
     // SAFETY: promised by the caller.
     let text = |name: &*const c_char| unsafe { pointers::text(*name, "the name of a port") };
     let names: Vec<&str> = names.iter().map(text).collect::<Result<_, _>>()?;
+    // SAFETY: promised by the caller.
+    PortHandle::open_all(&names, &unsafe { open_options_at(options)? })
+}
+
+/// Converts the options at an address, or returns the defaults if it is null.
+///
+/// # Safety
+/// The rules of [`slipring_open`] apply.
+pub(super) unsafe fn open_options_at(
+    options: *const SlipringOptions,
+) -> Result<OpenOptions, CallError> {
     let mut asked = SlipringOptions::default();
     if !options.is_null() {
         // SAFETY: promised by the caller.
@@ -88,7 +99,7 @@ unsafe fn open_all(
         // SAFETY: promised by the caller.
         run_dir = Some(unsafe { pointers::text(asked.run_dir, "run_dir")? });
     }
-    PortHandle::open_all(&names, &open_options(&asked, run_dir)?)
+    open_options(&asked, run_dir)
 }
 
 /// Closes a port and frees its memory.

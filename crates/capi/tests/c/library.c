@@ -355,6 +355,125 @@ copies(void)
 	slipring_network_free(network);
 }
 
+/* The frame of a station to another one. */
+static void
+station_frame(unsigned char *frame, size_t len, unsigned char to, unsigned char from)
+{
+	memset(frame, from, len);
+	memset(frame, 0, 12);
+	frame[0] = frame[6] = 2;
+	frame[5] = to;
+	frame[11] = from;
+}
+
+/* Passes frames between three ports of a switch, each step in a call. */
+static void
+switches(void)
+{
+	struct slipring_switch *vale = NULL;
+	struct slipring_switch_options options;
+	struct slipring_switch_stats stats;
+	struct slipring_options ring;
+	struct slipring_port *ports[3], *taken = (struct slipring_port *)&vale;
+	const char *names[3] = { "a", "b", "c@conf:slots=64" };
+	unsigned char frame[600], got[600];
+	uint32_t i, port, events, reason;
+	size_t len;
+
+	memset(&options, 0, sizeof(options));
+	options.size = sizeof(options);
+	options.ageing_ns = 1000;
+	memset(&ring, 0, sizeof(ring));
+	ring.size = sizeof(ring);
+	ring.slots = 256;
+	CHECK(slipring_switch_create("vale9", &options, &vale) == 0);
+	for (i = 0; i < 3; i++)
+		CHECK(slipring_switch_open(vale, names[i], &ring, &ports[i]) == (int)i);
+	CHECK(strcmp(slipring_port_name(ports[2]), "vale9:c") == 0);
+	CHECK(strcmp(slipring_port_kind(ports[0]), "vale") == 0);
+	CHECK(slipring_rx_ring(ports[2], 0)->num_slots == 64 && slipring_tx_ring(ports[0], 0)->num_slots == 256);
+	CHECK(slipring_switch_open(vale, "b", NULL, &taken) == SLIPRING_ERR_USAGE && taken == NULL);
+	CHECK(strstr(slipring_error_message(), "vale9:b is open already") != NULL);
+	CHECK(slipring_error_help()[0] != '\0');
+	/* An unknown station is searched at all other ports; its answer goes to one. */
+	station_frame(frame, sizeof(frame), 2, 1);
+	CHECK(slipring_send(ports[0], 0, frame, sizeof(frame)) == 1 && slipring_tx_sync(ports[0], 0) == 0);
+	CHECK(slipring_rx_sync(ports[1], 0) == 0 && slipring_receive(ports[1], 0, got, sizeof(got), &len) == 0);
+	CHECK(slipring_switch_forward(vale, 10) == 1 && slipring_switch_forward(vale, 10) == 0);
+	CHECK(slipring_switch_take_ready(vale, &port, &events) == 1 && port == 0 && events == SLIPRING_WAIT_TX);
+	for (i = 1; i < 3; i++) {
+		CHECK(slipring_switch_take_ready(vale, &port, &events) == 1);
+		CHECK(port == i && events == SLIPRING_WAIT_RX && slipring_rx_sync(ports[i], 0) == 0);
+		CHECK(slipring_receive(ports[i], 0, got, sizeof(got), &len) == 1);
+		CHECK(len == sizeof(frame) && memcmp(got, frame, len) == 0);
+	}
+	CHECK(slipring_switch_take_ready(vale, &port, &events) == 0);
+	station_frame(frame, 60, 1, 2);
+	CHECK(slipring_send(ports[1], 0, frame, 60) == 1 && slipring_tx_sync(ports[1], 0) == 0);
+	CHECK(slipring_switch_forward(vale, 20) == 1 && slipring_rx_sync(ports[0], 0) == 0);
+	CHECK(slipring_receive(ports[0], 0, got, sizeof(got), &len) == 1 && len == 60);
+	stats.size = sizeof(stats);
+	CHECK(slipring_switch_stats(vale, 2, &stats) == 0 && stats.tx_packets == 1 && stats.rx_packets == 0);
+	CHECK(slipring_switch_stats(vale, 0, &stats) == 0 && stats.flooded_packets == 1);
+	CHECK(stats.rx_bytes == sizeof(frame) && stats.tx_bytes == 60 && stats.learned_addresses == 1);
+	/* More frames than the ring of a destination holds. */
+	station_frame(frame, 60, 3, 1);
+	for (i = 0; i < 100; i++)
+		CHECK(slipring_send(ports[0], 0, frame, 60) == 1);
+	CHECK(slipring_tx_sync(ports[0], 0) == 0 && slipring_switch_forward(vale, 30) == 100);
+	for (reason = 0; strcmp(slipring_switch_drop_name(reason), "destination_full") != 0; reason++)
+		CHECK(slipring_switch_dropped(vale, SLIPRING_ALL_PORTS, reason) == 0);
+	/* One slot is still the frame's that was received above. */
+	CHECK(slipring_switch_dropped(vale, 2, reason) == 100 - 62);
+	CHECK(stats_of(ports[2]).dropped == 100 - 62);
+	while (slipring_switch_drop_name(reason) != NULL)
+		reason++;
+	CHECK(slipring_switch_dropped(vale, 2, reason) == 0);
+	/* A closed port: its frames are forwarded, and its counters stay in the sum. */
+	CHECK(slipring_send(ports[0], 0, frame, 60) == 1 && slipring_tx_sync(ports[0], 0) == 0);
+	slipring_close(ports[0]);
+	CHECK(slipring_switch_forward(vale, 40) == 1);
+	CHECK(slipring_switch_stats(vale, 0, &stats) == SLIPRING_ERR_ARGUMENT);
+	CHECK(slipring_switch_stats(vale, SLIPRING_ALL_PORTS, &stats) == 0 && stats.rx_packets == 103);
+	CHECK(stats.rx_packets + stats.copied_packets == stats.tx_packets + stats.dropped_packets);
+	CHECK(slipring_switch_open(vale, "d", NULL, &ports[0]) == 0);
+	slipring_switch_free(vale);
+	CHECK(slipring_send(ports[1], 0, frame, 60) == 1 && slipring_tx_sync(ports[1], 0) == 0);
+	CHECK(slipring_rx_sync(ports[2], 0) == 0);
+	for (i = 0; i < 3; i++)
+		slipring_close(ports[i]);
+	CHECK(slipring_switch_create("lan0", NULL, &vale) == SLIPRING_ERR_USAGE && vale == NULL);
+	CHECK(slipring_switch_create("vale", NULL, NULL) == SLIPRING_ERR_ARGUMENT);
+	CHECK(slipring_switch_forward(NULL, 0) == SLIPRING_ERR_ARGUMENT);
+	slipring_switch_free(NULL);
+}
+
+/* An end of a pipe that was closed is opened again, and finds the other end. */
+static void
+reopened(void)
+{
+	struct slipring_port *left = opened("again{1", 0), *right = NULL;
+	unsigned char frame[60] = {0}, got[60];
+	size_t len;
+	int round;
+
+	for (round = 0; round < 3; round++) {
+		right = opened("again}1", 0);
+		frame[0] = (unsigned char)round;
+		CHECK(slipring_send(left, 0, frame, sizeof(frame)) == 1 && slipring_tx_sync(left, 0) == 0);
+		CHECK(slipring_rx_sync(right, 0) == 0);
+		CHECK(slipring_receive(right, 0, got, sizeof(got), &len) == 1 && got[0] == round);
+		/* It is queued, and not synced: lost with the port. */
+		CHECK(slipring_send(right, 0, frame, sizeof(frame)) == 1);
+		slipring_close(right);
+		CHECK(slipring_rx_sync(left, 0) == 0);
+		CHECK(slipring_receive(left, 0, got, sizeof(got), &len) == 0);
+	}
+	CHECK(slipring_open("again{1", NULL, &right) == SLIPRING_ERR_MACHINE);
+	CHECK(strcmp(slipring_error_code(), "SR0112") == 0);
+	slipring_close(left);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -370,6 +489,10 @@ main(int argc, char **argv)
 		errors();
 	else if (strcmp(what, "versions") == 0)
 		versions();
+	else if (strcmp(what, "switches") == 0)
+		switches();
+	else if (strcmp(what, "reopened") == 0)
+		reopened();
 	else if (strcmp(what, "copies") == 0)
 		copies();
 	else if (strcmp(what, "links") == 0 && argc == 3)

@@ -16,6 +16,12 @@ const TYPES: &[(&str, &str)] = &[
     ("Option<&NetworkHandle>", "struct slipring_network *"),
     ("Option<Box<NetworkHandle>>", "struct slipring_network *"),
     ("OutPointer<'_, *mut NetworkHandle>", "struct slipring_network **"),
+    ("Option<&SwitchHandle>", "struct slipring_switch *"),
+    ("Option<Box<SwitchHandle>>", "struct slipring_switch *"),
+    ("OutPointer<'_, *mut SwitchHandle>", "struct slipring_switch **"),
+    ("*const SlipringSwitchOptions", "const struct slipring_switch_options *"),
+    ("*mut SlipringSwitchStats", "struct slipring_switch_stats *"),
+    ("OutPointer<'_, u32>", "uint32_t *"),
     ("*const SlipringOptions", "const struct slipring_options *"),
     ("*const SlipringNetworkOptions", "const struct slipring_network_options *"),
     ("*mut SlipringPortInfo", "struct slipring_port_info *"),
@@ -187,7 +193,7 @@ fn structures() -> BTreeMap<String, Vec<String>> {
 fn structures_have_the_same_fields_in_the_same_order() {
     let header = header();
     let structures = structures();
-    assert_eq!(structures.len(), 8);
+    assert_eq!(structures.len(), 10);
     for (name, fields) in structures {
         let start = format!("struct {name} {{");
         let (_, rest) = header.split_once(&start).unwrap_or_else(|| panic!("no {start}"));

@@ -37,7 +37,7 @@ fn frames(mut capture: &[u8]) -> Vec<Vec<u8>> {
 fn runs_all(language: Language, linked: Linked) {
     let dir = TempDir::new().unwrap();
     let program = program(&dir, source(), language, linked);
-    for test in ["null_ports", "waiting", "errors", "versions"] {
+    for test in ["null_ports", "waiting", "errors", "versions", "switches", "reopened"] {
         run(&program, &[test]);
     }
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
