@@ -99,7 +99,8 @@ class SlipringNetDeviceHelper : public FdNetDeviceHelper
     NetDeviceContainer InstallPipe(Ptr<Node> a, Ptr<Node> b, std::string name = "") const;
 
     /**
-     * Installs a device on each node, at a learning switch of a daemon.
+     * Installs a device on each node, at a learning switch: one of this process under the default
+     * simulator, else one of a daemon.
      * \param nodes the nodes
      * \param switchName name of the switch, such as "vale0"
      * \return the devices, or the error

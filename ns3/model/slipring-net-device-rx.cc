@@ -9,6 +9,7 @@
 #include "slipring-poller.h"
 #include "slipring-port.h"
 #include "slipring-private-access.h"
+#include "slipring-switch.h"
 #include "slipring-tags.h"
 
 #include "ns3/log.h"
@@ -191,17 +192,26 @@ PipeMembers()
 } // namespace
 
 void
-SlipringNetDevice::JoinPipe()
+SlipringNetDevice::JoinPeers()
 {
-    if (!m_pipeKey.empty())
+    m_pipeKey = m_port->GetPipeKey();
+    if (m_switch)
+    {
+        m_switch->Join(m_port->GetSwitchNumber(), [this]() { ScheduleService(); });
+    }
+    else if (!m_pipeKey.empty())
     {
         PipeMembers()[m_pipeKey].insert(this);
     }
 }
 
 void
-SlipringNetDevice::LeavePipe()
+SlipringNetDevice::LeavePeers()
 {
+    if (m_switch)
+    {
+        m_switch->Leave(m_port->GetSwitchNumber());
+    }
     auto found = PipeMembers().find(m_pipeKey);
     if (found != PipeMembers().end())
     {
@@ -212,6 +222,22 @@ SlipringNetDevice::LeavePipe()
         }
     }
     m_pipeKey.clear();
+}
+
+bool
+SlipringNetDevice::IsServedByPeers() const
+{
+    return m_switch || !m_pipeKey.empty();
+}
+
+void
+SlipringNetDevice::NotifySent()
+{
+    if (m_switch)
+    {
+        m_switch->ScheduleForward();
+    }
+    KickPeers();
 }
 
 void
@@ -290,7 +316,7 @@ SlipringNetDevice::Receive()
     if (received < m_rxBurst)
     {
         // Returns the slots. Without a poll thread, frames that arrive from now on bring an event.
-        return m_pipeKey.empty() ? !m_poller : ReturnSlots();
+        return IsServedByPeers() ? ReturnSlots() : !m_poller;
     }
     KickPeers();
     return true;

@@ -252,7 +252,7 @@ SlipringNetDevice::SyncTx(uint32_t number)
     if (published > 0)
     {
         m_txSyncTrace(number, published);
-        KickPeers();
+        NotifySent();
     }
     Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(number);
     if (deviceQueue && completed.bytes > 0)

@@ -9,6 +9,7 @@
 #include "slipring-ns3-compat.h"
 #include "slipring-poller.h"
 #include "slipring-port.h"
+#include "slipring-switch.h"
 
 #include "ns3/boolean.h"
 #include "ns3/enum.h"
@@ -290,27 +291,38 @@ SlipringNetDevice::Open()
     {
         return m_lastError;
     }
-    SlipringPortOptions options;
-    options.slots = m_ringSlots;
-    options.sharedWithHost = m_hostStack == SHARE;
-    options.promiscuous = m_promiscuous != IGNORE_OTHERS;
-    options.runDir = m_runDir;
-    m_port = SlipringPort::Open(m_portName, options, m_lastError);
-    if (m_port)
+    if (OpenPort())
     {
         m_lastError = CheckSimulator();
-        if (m_lastError)
-        {
-            m_port.reset();
-        }
     }
-    if (!m_port)
+    if (m_lastError)
     {
+        m_port.reset();
+        m_switch.reset();
         return m_lastError;
     }
     CreateQueues();
     NS_LOG_INFO(m_portName << ": " << m_port->GetKind() << " " << m_port->GetMode());
     return SlipringError();
+}
+
+bool
+SlipringNetDevice::OpenPort()
+{
+    SlipringPortOptions options;
+    options.slots = m_ringSlots;
+    options.sharedWithHost = m_hostStack == SHARE;
+    options.promiscuous = m_promiscuous != IGNORE_OTHERS;
+    options.runDir = m_runDir;
+    bool isRealtime = DynamicCast<RealtimeSimulatorImpl>(Simulator::GetImplementation()) != nullptr;
+    if (isRealtime || !m_runDir.empty() || !SlipringSwitch::IsPortName(m_portName))
+    {
+        m_port = SlipringPort::Open(m_portName, options, m_lastError);
+        return m_port != nullptr;
+    }
+    m_switch = SlipringSwitch::Find(m_portName, m_lastError);
+    m_port = m_switch ? m_switch->Open(m_portName, options, m_lastError) : nullptr;
+    return m_port != nullptr;
 }
 
 SlipringError
@@ -432,8 +444,7 @@ SlipringNetDevice::StartPort()
     }
     else
     {
-        m_pipeKey = m_port->GetPipeKey();
-        JoinPipe();
+        JoinPeers();
     }
     m_interface.empty() ? SetLink(true) : ObserveLink();
     SchedulePeriod();
@@ -463,13 +474,9 @@ SlipringNetDevice::StopPort()
         }
         DropUnread();
         KickPeers();
-        LeavePipe();
         SetLink(false);
     }
-    if (m_port && m_port->GetPipeKey().empty())
-    {
-        ClosePort();
-    }
+    ClosePort();
 }
 
 void
@@ -482,8 +489,11 @@ SlipringNetDevice::ClosePort()
     if (m_port)
     {
         CountUnfinished();
+        NotifySent();
+        LeavePeers();
         m_queues.clear();
         m_port.reset();
+        m_switch.reset();
         UpdateInflight();
     }
 }
@@ -499,6 +509,7 @@ SlipringNetDevice::CountUnfinished()
         m_stats[i].txPackets += completed.frames;
         m_stats[i].txBytes += completed.bytes;
         m_stats[i].txUnfinished += queue.tx.GetInflightFrames();
+        m_stats[i].portDrops += m_port->GetDrops(i);
         // A restart begins with an empty ring, and a queue that may send.
         ResetLimits(i);
     }
@@ -623,16 +634,22 @@ SlipringNetDevice::GetPortMode() const
 SlipringQueueStats
 SlipringNetDevice::GetStats(uint32_t queue) const
 {
-    return queue < m_stats.size() ? m_stats[queue] : SlipringQueueStats();
+    SlipringQueueStats stats;
+    if (queue < m_stats.size())
+    {
+        stats = m_stats[queue];
+        stats.portDrops += m_port && queue < m_queues.size() ? m_port->GetDrops(queue) : 0;
+    }
+    return stats;
 }
 
 SlipringQueueStats
 SlipringNetDevice::GetStats() const
 {
     SlipringQueueStats sum;
-    for (const SlipringQueueStats& stats : m_stats)
+    for (uint32_t i = 0; i < m_stats.size(); i++)
     {
-        sum += stats;
+        sum += GetStats(i);
     }
     return sum;
 }
@@ -654,10 +671,10 @@ SlipringNetDevice::PrintStats(Ptr<OutputStreamWrapper> stream) const
 {
     std::ostream& os = *stream->GetStream();
     os << m_portName << ": " << (m_port ? m_port->GetMode() : "closed") << std::endl;
-    for (std::size_t i = 0; i < m_stats.size(); i++)
+    for (uint32_t i = 0; i < m_stats.size(); i++)
     {
-        os << m_portName << " queue=" << i << " " << m_stats[i]
-           << " in_flight=" << GetInflightFrames(static_cast<uint32_t>(i)) << std::endl;
+        os << m_portName << " queue=" << i << " " << GetStats(i)
+           << " in_flight=" << GetInflightFrames(i) << std::endl;
     }
 }
 

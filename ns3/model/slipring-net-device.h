@@ -23,17 +23,19 @@ namespace ns3
 class SlipringPoller;
 class SlipringPort;
 class SlipringRxQueue;
+class SlipringSwitch;
 class SlipringTxQueue;
 
 /**
  * \ingroup slipring-net-device
  * \brief A device that exchanges frames with a port of slipring: an interface of the host, a pipe,
- *        a capture.
+ *        a port of a switch, a capture.
  *
  * The simulator thread alone reads and writes rings, queues and packets. Under the real-time
  * simulator, a thread of the device polls the port's descriptor and schedules one event for all
- * frames that have arrived. Under the default simulator, pipes are served by events alone: there is
- * no thread and no clock, and the same program gives the same result every time.
+ * frames that have arrived. Under the default simulator, pipes and ports of a switch are served by
+ * events alone: there is no thread and no clock, and the same program gives the same result every
+ * time.
  *
  * \verbatim
    Send -> tx slot -> flush: one tx sync -> port
@@ -242,11 +244,17 @@ class SlipringNetDevice : public FdNetDevice
     /// Starts the device now.
     void StartPort();
 
-    /// Stops the device now. A pipe of this process stays open: its other end could not find it again.
+    /// Stops the device now, and closes the port.
     void StopPort();
 
-    /// Stops the device now, and closes the port.
+    /// Closes the port. Stops the device before.
     void ClosePort();
+
+    /**
+     * Opens the port. Under the default simulator, a port of a switch is one of this process.
+     * \return false after an error, which is m_lastError then
+     */
+    bool OpenPort();
 
     /// Creates the queues of the port that was opened.
     void CreateQueues();
@@ -404,11 +412,19 @@ class SlipringNetDevice : public FdNetDevice
      */
     bool WantsTxEvents() const;
 
-    /// Enters this device in the list of the ends of its pipe.
-    void JoinPipe();
+    /// Lets the other end of the pipe, or the switch, have this device served.
+    void JoinPeers();
 
-    /// Removes this device from the list of the ends of its pipe.
-    void LeavePipe();
+    /// Ends what JoinPeers has begun.
+    void LeavePeers();
+
+    /**
+     * \return whether each device that changes something at the port has this device served
+     */
+    bool IsServedByPeers() const;
+
+    /// Lets events bring the frames that were sent to their receivers.
+    void NotifySent();
 
     /**
      * Ends a burst: returns the slots that were read.
@@ -479,6 +495,7 @@ class SlipringNetDevice : public FdNetDevice
     Ptr<NetDeviceQueueInterface> m_queueInterface; //!< ns-3's flow control, or null
     SlipringError m_lastError;               //!< the last error
     std::string m_pipeKey;                   //!< what both ends of a pipe have in common
+    std::shared_ptr<SlipringSwitch> m_switch; //!< the switch of this process to which the port belongs
     std::string m_interface;                 //!< interface whose link is watched, or empty
     std::vector<uint8_t> m_scratch;          //!< a frame that does not fit into a slot
 

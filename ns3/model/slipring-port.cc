@@ -49,8 +49,12 @@ operator<<(std::ostream& os, const SlipringError& error)
     return os;
 }
 
-std::unique_ptr<SlipringPort>
-SlipringPort::Open(const std::string& name, const SlipringPortOptions& wanted, SlipringError& error)
+namespace
+{
+
+/// Returns the options of libslipring. They refer to texts of `wanted`.
+slipring_options
+LibraryOptions(const SlipringPortOptions& wanted)
 {
     slipring_options options;
     std::memset(&options, 0, sizeof(options));
@@ -59,7 +63,15 @@ SlipringPort::Open(const std::string& name, const SlipringPortOptions& wanted, S
     options.flags = (wanted.sharedWithHost ? SLIPRING_OPEN_SHARED : 0) |
                     (wanted.promiscuous ? 0 : SLIPRING_OPEN_NO_PROMISC);
     options.run_dir = wanted.runDir.empty() ? nullptr : wanted.runDir.c_str();
+    return options;
+}
 
+} // namespace
+
+std::unique_ptr<SlipringPort>
+SlipringPort::Open(const std::string& name, const SlipringPortOptions& wanted, SlipringError& error)
+{
+    slipring_options options = LibraryOptions(wanted);
     slipring_port* port = nullptr;
     int status = slipring_open(name.c_str(), &options, &port);
     if (status < 0)
@@ -67,15 +79,33 @@ SlipringPort::Open(const std::string& name, const SlipringPortOptions& wanted, S
         error = SlipringError::FromLibrary(status);
         return nullptr;
     }
-    return std::unique_ptr<SlipringPort>(new SlipringPort(port, !wanted.runDir.empty()));
+    return std::unique_ptr<SlipringPort>(new SlipringPort(port, !wanted.runDir.empty(), -1));
 }
 
-SlipringPort::SlipringPort(slipring_port* port, bool shared)
+std::unique_ptr<SlipringPort>
+SlipringPort::OpenAtSwitch(slipring_switch* owner,
+                           const std::string& name,
+                           const SlipringPortOptions& wanted,
+                           SlipringError& error)
+{
+    slipring_options options = LibraryOptions(wanted);
+    slipring_port* port = nullptr;
+    int status = slipring_switch_open(owner, name.c_str(), &options, &port);
+    if (status < 0)
+    {
+        error = SlipringError::FromLibrary(status);
+        return nullptr;
+    }
+    return std::unique_ptr<SlipringPort>(new SlipringPort(port, false, status));
+}
+
+SlipringPort::SlipringPort(slipring_port* port, bool shared, int switchNumber)
     : m_port(port),
       m_queues(0),
       m_mtu(0),
       m_maxFrame(0),
-      m_shared(shared)
+      m_shared(shared),
+      m_switchNumber(switchNumber)
 {
     // `struct` is needed, because a function has the same name.
     struct slipring_port_info info;
@@ -105,11 +135,19 @@ SlipringPort::GetMode() const
     return slipring_port_mode(m_port);
 }
 
+uint64_t
+SlipringPort::GetDrops(uint32_t queue) const
+{
+    struct slipring_stats stats;
+    stats.size = sizeof(stats);
+    return ::slipring_stats(m_port, queue, &stats) == 0 ? stats.dropped : 0;
+}
+
 bool
 SlipringPort::IsDeterministic() const
 {
     std::string kind = GetKind();
-    return !m_shared && (kind == "pipe" || kind == "null" || kind == "pcap");
+    return m_switchNumber >= 0 || (!m_shared && (kind == "pipe" || kind == "null" || kind == "pcap"));
 }
 
 std::string

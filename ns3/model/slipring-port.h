@@ -12,6 +12,7 @@
 #include <string>
 
 struct slipring_port;
+struct slipring_switch;
 
 namespace ns3
 {
@@ -47,6 +48,19 @@ class SlipringPort
     static std::unique_ptr<SlipringPort> Open(const std::string& name,
                                               const SlipringPortOptions& options,
                                               SlipringError& error);
+
+    /**
+     * Opens a port of a switch of this process.
+     * \param owner the switch
+     * \param name the port's name in the switch, such as "a"
+     * \param options how to open it
+     * \param error receives the reason if the port cannot be opened
+     * \return the port, or null
+     */
+    static std::unique_ptr<SlipringPort> OpenAtSwitch(slipring_switch* owner,
+                                                      const std::string& name,
+                                                      const SlipringPortOptions& options,
+                                                      SlipringError& error);
 
     ~SlipringPort();
     SlipringPort(const SlipringPort&) = delete;
@@ -95,11 +109,25 @@ class SlipringPort
     std::string GetMode() const;
 
     /**
+     * \param queue number of a queue
+     * \return frames that the port has dropped, for all reasons
+     */
+    uint64_t GetDrops(uint32_t queue) const;
+
+    /**
      * \return whether another process may write the memory of the rings
      */
     bool IsShared() const
     {
         return m_shared;
+    }
+
+    /**
+     * \return the number of the port in a switch of this process; negative for other ports
+     */
+    int GetSwitchNumber() const
+    {
+        return m_switchNumber;
     }
 
     /**
@@ -117,14 +145,16 @@ class SlipringPort
     /**
      * \param port the port of libslipring, which this object then owns
      * \param shared whether another process may write the rings
+     * \param switchNumber number of the port in a switch of this process, or negative
      */
-    SlipringPort(slipring_port* port, bool shared);
+    SlipringPort(slipring_port* port, bool shared, int switchNumber);
 
     slipring_port* m_port; //!< the port of libslipring
     uint32_t m_queues;     //!< number of queues
     uint32_t m_mtu;        //!< MTU in bytes, or 0
     uint32_t m_maxFrame;   //!< longest frame in bytes
     bool m_shared;         //!< whether another process may write the rings
+    int m_switchNumber;    //!< number in a switch of this process, or negative
 };
 
 } // namespace ns3

@@ -30,6 +30,7 @@ constexpr Field FIELDS[] = {
     {"rx_checksums", &SlipringQueueStats::rxChecksums},
     {"tx_syncs", &SlipringQueueStats::txSyncs},
     {"rx_bursts", &SlipringQueueStats::rxBursts},
+    {"port_drops", &SlipringQueueStats::portDrops},
     {"rx_overruns", &SlipringQueueStats::rxOverruns},
     {"stops", &SlipringQueueStats::stops},
     {"wakes", &SlipringQueueStats::wakes},

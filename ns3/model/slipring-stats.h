@@ -59,6 +59,7 @@ struct SlipringQueueStats
     uint64_t rxChecksums{0}; //!< frames whose checksum was completed
     uint64_t txSyncs{0};     //!< tx syncs
     uint64_t rxBursts{0};    //!< bursts with at least one frame
+    uint64_t portDrops{0};   //!< frames that the port dropped, most of them for a full rx ring
     uint64_t rxOverruns{0};  //!< bursts that found the rx ring full
     uint64_t stops{0};       //!< how often a full tx ring stopped the tx queue
     uint64_t wakes{0};       //!< how often free slots woke the tx queue
