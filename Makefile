@@ -47,7 +47,7 @@ EXTCAP  ?= $(if $(SYSTEM),$(or $(wildcard /usr/lib/*/wireshark/extcap),$(HERE)/l
 MADE    := $(HERE)/share/slipring/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test ns3 ns3-contrib qemu guest r8169 bench bench-gate soak fuzz mutants lint fmt format clippy tree targets docs release library libslipring libnetmap dist stage install uninstall clean
+.PHONY: help demo test ns3 ns3-contrib ns3-figures qemu guest r8169 bench bench-gate soak fuzz mutants lint fmt format clippy tree targets docs release library libslipring libnetmap dist stage install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -138,6 +138,11 @@ ns3: ## build the ns-3 module against the installed ns-3, and run its tests and 
 	@CMAKE_ARGS=-DSLIPRING_SANITIZE=$(SANITIZE) scripts/ns3.sh build $(if $(filter file,$(origin LIBRARY)),,$(abspath $(LIBRARY)))
 	@cd $(TARGET)/ns3 && ctest --output-on-failure
 	@scripts/ns3.sh examples
+
+ns3-figures: ## measure it beside ns-3's stock device, on a machine that does nothing else; 5 minutes
+	@scripts/setup.sh ns3
+	@cargo build --release -q -p slipring-capi
+	@scripts/ns3.sh figures $(abspath $(TARGET))/release/libslipring.a
 
 ns3-contrib: ## build and test it inside the source tree of ns-3 at NS3=PATH
 	@scripts/ns3.sh contrib "$(NS3)"

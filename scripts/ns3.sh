@@ -4,12 +4,13 @@
 #   ns3.sh build [LIBRARY]  builds module, tests and examples against the installed ns-3, into target/ns3
 #   ns3.sh examples         runs what is built: links beside `slipring emulate --virtual`, the examples over veth;
 #                           SLIPRING=FILE takes a program that is built
+#   ns3.sh figures LIBRARY  measures the device beside the stock one, for ns3/doc/figures
 #   ns3.sh contrib PATH     builds module and tests in the source tree of ns-3 at PATH, and runs the suites
 #
 # CMAKE_ARGS are passed on, such as -Dns3_DIR=DIRECTORY for another ns-3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 
 TARGET=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 OUT=$TARGET/ns3
@@ -41,6 +42,12 @@ examples() {
     ns3/examples/federation.sh
 }
 
+figures() {
+    OUT=$TARGET/ns3-figures
+    CMAKE_ARGS="-DCMAKE_BUILD_TYPE=Release ${CMAKE_ARGS:-}" build "$@"
+    python3 ns3/tools/figures.py ns3/examples/run.sh "$OUT/examples" "${FIGURES:-ns3/doc/figures}"
+}
+
 contrib() {
     local tree=${1:?contrib needs the path of a source tree of ns-3}
     [ -x "$tree/ns3" ] || { echo "ns3: $tree has no program ns3; try: apt-get source ns3, or a release of ns-3" >&2; exit 2; }
@@ -65,6 +72,7 @@ contrib() {
 case $1 in
     build) shift; build "$@" ;;
     examples) examples ;;
+    figures) shift; figures "$@" ;;
     contrib) contrib "${2:-}" ;;
     *) echo "ns3.sh: no command $1" >&2; exit 2 ;;
 esac

@@ -81,10 +81,10 @@ main(int argc, char** argv)
         source.SetConstantRate(DataRate(rate), packetSize);
         applications = source.Install(node);
         applications.Start(MilliSeconds(200));
-        if (options.ping)
-        {
-            pinger.Start(node, server, MilliSeconds(100), stop);
-        }
+    }
+    if (options.ping)
+    {
+        pinger.Start(node, serverMode ? client : server, MilliSeconds(100), stop);
     }
     applications.Stop(stop);
     Sampler sampler;

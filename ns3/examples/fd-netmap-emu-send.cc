@@ -10,10 +10,6 @@
 
 #include "fd-netmap-emu.h"
 
-#include <chrono>
-
-#include <sys/resource.h>
-
 using namespace emu;
 
 namespace
@@ -27,15 +23,6 @@ struct Result
     double seconds{0};
     double cpuSeconds{0};
 };
-
-double
-CpuSeconds()
-{
-    rusage used{};
-    getrusage(RUSAGE_SELF, &used);
-    return used.ru_utime.tv_sec + used.ru_stime.tv_sec +
-           (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
-}
 
 /// Calls \p send as often as it can for \p seconds, inside one event of the simulation.
 template <typename Send>
@@ -132,12 +119,14 @@ main(int argc, char** argv)
     std::string server = "10.0.1.2";
     int mode = 0;
     uint32_t size = 60;
+    std::string drain;
     CommandLine line(__FILE__);
     options.AddTo(line);
     line.AddValue("client", "address of the simulated node", client);
     line.AddValue("server", "address to send to, with --mode=2", server);
     line.AddValue("mode", "0: Write; 1: Send; 2: a UDP socket", mode);
     line.AddValue("size", "bytes of a frame, without CRC: 60 to 1514", size);
+    line.AddValue("drain", "port whose frames a thread takes: the other end of a pipe", drain);
     line.Parse(argc, argv);
     if (mode < 0 || mode > 2 || size < 60 || size > 1514)
     {
@@ -150,6 +139,12 @@ main(int argc, char** argv)
     auto device = Install(options, node, options.deviceName, client);
     if (!device)
     {
+        return 1;
+    }
+    Drain peer;
+    if (!drain.empty() && !peer.Start(drain))
+    {
+        std::cerr << drain << ": " << peer.Error() << std::endl;
         return 1;
     }
     EndOnSignals();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// A slow wire behind a device: what it does not take stays in the device's tx ring.
+// What is at the other end of a pipe: a slow wire, whose frames stay in the device's tx ring until it
+// takes them, or a drain, which takes all.
 
 #ifndef FD_NETMAP_EMU_WIRE_H
 #define FD_NETMAP_EMU_WIRE_H
@@ -114,6 +115,60 @@ class PacedWire
     slipring_port* m_pipe{nullptr};
     slipring_port* m_port{nullptr};
     double m_bitsPerSecond{0};
+    std::string m_error;
+    std::atomic<bool> m_ended{false};
+    std::thread m_thread;
+};
+
+/// Takes all frames that arrive at a port, in a thread of its own.
+class Drain
+{
+  public:
+    /// \return whether the port could be opened; Error says why not
+    bool Start(const std::string& port)
+    {
+        if (slipring_open(port.c_str(), nullptr, &m_port) < 0)
+        {
+            m_error = std::string(slipring_error_message()) + "; try: " + slipring_error_help();
+            return false;
+        }
+        m_thread = std::thread(&Drain::Run, this);
+        return true;
+    }
+
+    ~Drain()
+    {
+        m_ended = true;
+        if (m_thread.joinable())
+        {
+            m_thread.join();
+        }
+        slipring_close(m_port);
+    }
+
+    Drain() = default;
+    Drain(const Drain&) = delete;
+    Drain& operator=(const Drain&) = delete;
+
+    const std::string& Error() const
+    {
+        return m_error;
+    }
+
+  private:
+    void Run()
+    {
+        netmap_ring* ring = slipring_rx_ring(m_port, 0);
+        struct slipring_wait wait = {m_port, SLIPRING_WAIT_RX, 0};
+        while (!m_ended)
+        {
+            ::slipring_wait(&wait, 1, 50000000);
+            ring->head = ring->cur = ring->tail;
+            slipring_rx_sync(m_port, 0);
+        }
+    }
+
+    slipring_port* m_port{nullptr};
     std::string m_error;
     std::atomic<bool> m_ended{false};
     std::thread m_thread;

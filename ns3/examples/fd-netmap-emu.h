@@ -18,14 +18,27 @@
 #include "ns3/traffic-control-module.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <iostream>
 #include <string>
+
+#include <sys/resource.h>
 
 namespace emu
 {
 
 using namespace ns3;
+
+/// \return the CPU time that this process has used, in s
+inline double
+CpuSeconds()
+{
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    return used.ru_utime.tv_sec + used.ru_stime.tv_sec +
+           (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
 
 /// Set by SIGINT and SIGTERM.
 inline volatile std::sig_atomic_t g_interrupted = 0;
@@ -278,6 +291,8 @@ class Sampler
     void Start(Ptr<NetDevice> device, Time interval)
     {
         m_interval = interval;
+        m_cpuStart = CpuSeconds();
+        m_clockStart = std::chrono::steady_clock::now();
         auto control = device->GetNode()->GetObject<TrafficControlLayer>();
         m_qdisc = control->GetRootQueueDiscOnDevice(device);
         if (m_qdisc)
@@ -300,6 +315,9 @@ class Sampler
                   << (m_qdisc ? m_qdisc->GetStats().nTotalDroppedPackets : 0) << "; received "
                   << m_received << " frames; largest lag of the simulator "
                   << m_maxLag.As(Time::MS) << std::endl;
+        const std::chrono::duration<double> clock = std::chrono::steady_clock::now() - m_clockStart;
+        std::cout << "cpu " << CpuSeconds() - m_cpuStart << " s in " << clock.count() << " s"
+                  << std::endl;
     }
 
   private:
@@ -341,6 +359,8 @@ class Sampler
 
     Time m_interval;
     Time m_maxLag;
+    double m_cpuStart{0};
+    std::chrono::steady_clock::time_point m_clockStart;
     Ptr<QueueDisc> m_qdisc;
     Gauge m_backlog;
     Gauge m_inflight;

@@ -7,10 +7,11 @@
 #   this namespace: veth0, veth2, the simulated node  |  peer: 10.0.1.2 on veth1  |  peer2: 10.0.2.2 on veth3
 #
 # EXAMPLES names the directory of the programs (default: that of `make ns3`). Needs root, or user
-# namespaces; ip, ethtool, and iperf3 for tc. SINK=iperf starts `iperf -s` for onoff instead of a sink of its own.
+# namespaces; ip, ethtool, and iperf3 for tc. SINK=iperf starts `iperf -s` for onoff instead of a sink of its own;
+# SOURCE="PACKETS-PER-SECOND SECONDS BYTES" sends UDP to the node 10.0.1.11 instead.
 set -euo pipefail
 
-[ $# -gt 0 ] || { sed -n '3,11s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '3,12s/^# \{0,1\}//p' "$0"; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${NS3_EXAMPLE_SANDBOX:-}" != 1 ]; then
     root=()
@@ -88,7 +89,10 @@ finish() {
 }
 
 case $name in
-    onoff) if [ "${SINK:-}" = iperf ]; then
+    onoff) if [ -n "${SOURCE:-}" ]; then
+               read -r rate seconds bytes <<< "$SOURCE"
+               start ip netns exec peer "$EXAMPLES/slipring-source" packet:veth1 10.0.1.11 "$rate" "$seconds" "$bytes"
+           elif [ "${SINK:-}" = iperf ]; then
                udp=()
                [[ " $* " == *" --transportProt=Tcp "* ]] || udp=(--udp)
                start ip netns exec peer iperf --server "${udp[@]}" --port 8000

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Sends UDP to port 8000 of a host at a constant rate, from a port of slipring: the load behind
+// `make ns3-figures`. Starts with the first frame that arrives, which says that the host is there.
+//
+//   slipring-source PORT ADDRESS PACKETS-PER-SECOND SECONDS BYTES
+
+#include <slipring.h>
+
+#include <arpa/inet.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <thread>
+#include <vector>
+
+namespace
+{
+
+using Clock = std::chrono::steady_clock;
+
+/// Lengths of the headers, in bytes
+constexpr std::size_t ETHERNET = 14;
+constexpr std::size_t IP = 20;
+constexpr std::size_t UDP = 8;
+
+void
+Put16(uint8_t* at, std::size_t value)
+{
+    at[0] = static_cast<uint8_t>(value >> 8);
+    at[1] = static_cast<uint8_t>(value);
+}
+
+/// Returns a frame to all stations, from 10.0.1.2, without a UDP checksum.
+std::vector<uint8_t>
+MakeFrame(const char* address, std::size_t size)
+{
+    std::vector<uint8_t> frame(size, 0);
+    std::memset(frame.data(), 0xff, 6);
+    frame[6] = 2;
+    frame[12] = 8;
+    uint8_t* ip = frame.data() + ETHERNET;
+    ip[0] = 0x45;
+    Put16(ip + 2, size - ETHERNET);
+    ip[8] = 64;
+    ip[9] = 17;
+    inet_pton(AF_INET, "10.0.1.2", ip + 12);
+    inet_pton(AF_INET, address, ip + 16);
+    uint32_t sum = 0;
+    for (std::size_t i = 0; i < IP; i += 2)
+    {
+        sum += ip[i] << 8 | ip[i + 1];
+    }
+    sum = (sum & 0xffff) + (sum >> 16);
+    Put16(ip + 10, ~(sum + (sum >> 16)) & 0xffff);
+    uint8_t* udp = ip + IP;
+    Put16(udp, 8000);
+    Put16(udp + 2, 8000);
+    Put16(udp + 4, size - ETHERNET - IP);
+    return frame;
+}
+
+} // namespace
+
+int
+main(int argc, char** argv)
+{
+    if (argc != 6 || std::strtoul(argv[5], nullptr, 10) < ETHERNET + IP + UDP)
+    {
+        std::cerr << "slipring-source PORT ADDRESS PACKETS-PER-SECOND SECONDS BYTES" << std::endl;
+        return 2;
+    }
+    slipring_port* port = nullptr;
+    if (slipring_open(argv[1], nullptr, &port) < 0)
+    {
+        std::cerr << slipring_error_message() << "; try: " << slipring_error_help() << std::endl;
+        return 1;
+    }
+    const double rate = std::atof(argv[3]);
+    const std::chrono::duration<double> length(std::atof(argv[4]));
+    const std::vector<uint8_t> frame = MakeFrame(argv[2], std::strtoul(argv[5], nullptr, 10));
+    std::cout << "source waits" << std::endl;
+    struct slipring_wait first = {port, SLIPRING_WAIT_RX, 0};
+    ::slipring_wait(&first, 1, -1);
+
+    const auto start = Clock::now();
+    uint64_t sent = 0;
+    std::chrono::duration<double> elapsed(0);
+    for (; elapsed < length; elapsed = Clock::now() - start)
+    {
+        const auto target = static_cast<uint64_t>(elapsed.count() * rate);
+        while (sent < target && slipring_send(port, 0, frame.data(), frame.size()) == 1)
+        {
+            sent++;
+        }
+        slipring_tx_sync(port, 0);
+        if (sent >= target)
+        {
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+        }
+    }
+    slipring_drain(port, -1);
+    std::cout << "source sent " << sent << " frames in " << elapsed.count() << " s" << std::endl;
+    slipring_close(port);
+    return 0;
+}
