@@ -48,12 +48,12 @@ struct SwitchRun {
     /// caller takes them.
     ready: BTreeMap<u32, u32>,
     batch: SwitchBatch,
-    burst: Burst,
+    burst: SwitchBurst,
 }
 
 /// Copies of the frames that a port sends at once.
 #[derive(Default)]
-struct Burst {
+struct SwitchBurst {
     bytes: Vec<u8>,
     frames: Vec<(Range<usize>, SlotMarks)>,
 }
@@ -81,7 +81,7 @@ pub(crate) fn create(
         closed_drops: [0; SwitchDropReason::ALL.len()],
         ready: BTreeMap::new(),
         batch: SwitchBatch::new(),
-        burst: Burst::default(),
+        burst: SwitchBurst::default(),
     };
     Ok(SwitchHandle { name: name.to_owned(), run: Mutex::new(run) })
 }
@@ -277,7 +277,7 @@ impl SwitchRun {
     }
 }
 
-impl Burst {
+impl SwitchBurst {
     /// Copies the complete frames of a ring. Returns how many slots they have. If all slots of a
     /// full ring belong to one frame, whose end can never arrive, returns all slots and no frames.
     fn load(&mut self, ring: &mut RxRing) -> u32 {

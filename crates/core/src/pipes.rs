@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use slipring_abi::name::{PipeEndName, PipeRole, PortName};
-use slipring_port::pipe::Pipe;
+use slipring_port::pipe::ProcessPipe;
 use slipring_port::{OpenCause, OpenError, OpenOptions, Port};
 use slipring_ring::Region;
 
 /// The pipes of which an end is open, by the name of the master end.
 #[derive(Debug, Default)]
 pub(crate) struct PipeRegistry {
-    pipes: Mutex<HashMap<String, Weak<Pipe>>>,
+    pipes: Mutex<HashMap<String, Weak<ProcessPipe>>>,
 }
 
 impl PipeRegistry {
@@ -38,7 +38,8 @@ impl PipeRegistry {
                     .tx_rings
                     .max(name.conf.rx_rings)
                     .map_or(1, |rings| rings.get().into());
-                let pipe = Pipe::create([&ends.master, &ends.slave], queues, region, options)?;
+                let pipe =
+                    ProcessPipe::create([&ends.master, &ends.slave], queues, region, options)?;
                 pipes.insert(ends.master.clone(), Arc::downgrade(&pipe));
                 pipe
             }
@@ -58,7 +59,7 @@ impl PipeRegistry {
         self.find(name).is_some_and(|(pipe, role)| pipe.is_closed(role))
     }
 
-    fn find(&self, name: &PortName) -> Option<(Arc<Pipe>, PipeRole)> {
+    fn find(&self, name: &PortName) -> Option<(Arc<ProcessPipe>, PipeRole)> {
         let ends = EndNames::of(name)?;
         let pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
         Some((pipes.get(&ends.master)?.upgrade()?, ends.role))

@@ -1,10 +1,10 @@
 //! One end of a pipe as a queue: frames pass between ends without being copied.
 //!
 //! ```text
-//!   Pipe   closed ends, one PipeEnd per queue
+//!   ProcessPipe   closed ends, one PipeEnd per queue
 //!     | open_end: moves the ends of one side into PipeQueues       ^ a dropped PipeQueue moves
 //!     v                                                            | its end back
-//!   Port   PipeQueue ... each holds the Pipe: it lives as long as one queue is open
+//!   Port   PipeQueue ... each holds the ProcessPipe: it lives as long as one queue is open
 //! ```
 
 use std::os::fd::AsFd;
@@ -34,7 +34,7 @@ pub fn needs(queues: u32, slots: u32) -> RegionNeeds {
 /// A pipe whose ends are opened and closed one by one. The pipe is freed when both ends are closed;
 /// until then, a closed end can be opened again, and finds the frames that were sent to it.
 #[derive(Debug)]
-pub struct Pipe {
+pub struct ProcessPipe {
     infos: [PortInfo; 2],
     /// For the master and the slave: the ends of the queues that are not open, by ring number.
     closed: [Mutex<Vec<Option<PipeEnd>>>; 2],
@@ -48,7 +48,7 @@ const fn side(role: PipeRole) -> usize {
     }
 }
 
-impl Pipe {
+impl ProcessPipe {
     /// Creates a pipe in `region`. Both ends are closed. `names` are their names, master first.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Pipe {
 /// Where the end of a queue goes when the queue is dropped.
 #[derive(Debug)]
 struct PipeHome {
-    pipe: Arc<Pipe>,
+    pipe: Arc<ProcessPipe>,
     role: PipeRole,
     ringid: usize,
 }
@@ -124,7 +124,7 @@ pub fn open(
     region: &Arc<Region>,
     options: &OpenOptions,
 ) -> Result<[Port; 2], OpenError> {
-    let pipe = Pipe::create(names, queues, region, options)?;
+    let pipe = ProcessPipe::create(names, queues, region, options)?;
     let end = |role| pipe.open_end(role).expect("both ends of a new pipe are closed");
     Ok([end(PipeRole::Master), end(PipeRole::Slave)])
 }

@@ -7,7 +7,7 @@ use slipring_abi::name::{
     ConfSpec, PipeRole, PortName, PortNameFlags, PortNameKind, RingSelection,
 };
 use slipring_abi::{NS_NO_LEARN, NS_PORT_MASK, NS_PORT_SHIFT};
-use slipring_port::pipe::{self, Pipe};
+use slipring_port::pipe::{self, ProcessPipe};
 use slipring_port::{DropCause, OpenError, OpenOptions, Port, QueueCounters};
 use slipring_ring::{BUF_SIZE, Geometry, Region, SlotFlags};
 use slipring_switch::{SlotMarks, SwitchPortId};
@@ -88,7 +88,7 @@ impl RequestedPort {
         };
         let region =
             Region::create(geometry, options.huge).map_err(|error| OpenError::new(&name, error))?;
-        let pipe = Pipe::create([&name, &name], queues, &region, &options)?;
+        let pipe = ProcessPipe::create([&name, &name], queues, &region, &options)?;
         let [mut port, switch_side] = [PipeRole::Master, PipeRole::Slave]
             .map(|role| pipe.open_end(role).expect("both ends of a new pipe are closed"));
         port.info.kind = "vale";
@@ -101,7 +101,7 @@ impl RequestedPort {
 pub(super) struct AttachedPort {
     /// The name without options: `vale0:a`.
     pub(super) name: String,
-    pipe: Arc<Pipe>,
+    pipe: Arc<ProcessPipe>,
     /// The switch's end of the pipe. It receives the frames that the program sends.
     pub(super) switch_side: Port,
     /// The counters of the program's queues.
