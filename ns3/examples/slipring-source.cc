@@ -34,7 +34,19 @@ Put16(uint8_t* at, std::size_t value)
     at[1] = static_cast<uint8_t>(value);
 }
 
-/// Returns a frame to all stations, from 10.0.1.2, without a UDP checksum.
+/// Returns the Internet checksum of some bytes, an even number, and of a sum that is added.
+std::size_t
+Checksum(const uint8_t* at, std::size_t length, uint32_t sum)
+{
+    for (std::size_t i = 0; i < length; i += 2)
+    {
+        sum += at[i] << 8 | at[i + 1];
+    }
+    sum = (sum & 0xffff) + (sum >> 16);
+    return ~(sum + (sum >> 16)) & 0xffff;
+}
+
+/// Returns a frame to all stations, from 10.0.1.2.
 std::vector<uint8_t>
 MakeFrame(const char* address, std::size_t size)
 {
@@ -49,17 +61,13 @@ MakeFrame(const char* address, std::size_t size)
     ip[9] = 17;
     inet_pton(AF_INET, "10.0.1.2", ip + 12);
     inet_pton(AF_INET, address, ip + 16);
-    uint32_t sum = 0;
-    for (std::size_t i = 0; i < IP; i += 2)
-    {
-        sum += ip[i] << 8 | ip[i + 1];
-    }
-    sum = (sum & 0xffff) + (sum >> 16);
-    Put16(ip + 10, ~(sum + (sum >> 16)) & 0xffff);
+    Put16(ip + 10, Checksum(ip, IP, 0));
     uint8_t* udp = ip + IP;
     Put16(udp, 8000);
     Put16(udp + 2, 8000);
     Put16(udp + 4, size - ETHERNET - IP);
+    // The payload is zero. The pseudo header: addresses, protocol, length.
+    Put16(udp + 6, Checksum(ip + 12, 8 + 6, 17 + static_cast<uint32_t>(size - ETHERNET - IP)));
     return frame;
 }
 
