@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use slipring_control::ControlRefusal;
 
 use crate::drop_counts::{DropCounts, DropPlace};
-use crate::figures::RouterFigures;
 use crate::names::{ANSWER_VERSION, ask, ended};
+use crate::router_figures::RouterFigures;
 use crate::routing::RoutingHandle;
 
 /// The present counts.

@@ -18,9 +18,9 @@ use slipring_port::{Nanos, now};
 
 use crate::drops;
 use crate::event_log::EventPage;
-use crate::figures::RouterFigures;
 use crate::names::{ANSWER_VERSION, ask};
 use crate::router_events::{RouterEvents, SampledFigures};
+use crate::router_figures::RouterFigures;
 use crate::routing::RoutingHandle;
 
 /// The kinds of events.

@@ -1,11 +1,12 @@
-//! The helper process of a router, which keeps the privileges that the router gives up.
+//! The helper process of a router, which keeps the privileges that the router gives up; and what
+//! the router lacks without them.
 
 use std::io;
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
 use slipring_cli::codes::SR0199;
-use slipring_cli::{Diagnostic, Failure, Session};
+use slipring_cli::{Diagnose, Diagnostic, Failure, Session};
 use slipring_port::iface::{Iface, set_settings_keeper};
 use slipring_privileged::{
     HelperOperation, HelperPolicy, HelperRequest, PrivilegedHelper, RunFiles,
@@ -52,6 +53,19 @@ impl RoutePlan {
                 Ok(None)
             }
         }
+    }
+
+    /// Warns of files that a reload could not read.
+    pub(crate) fn tell_of_unreadable_files(
+        &self,
+        session: &mut Session<'_>,
+    ) -> Result<(), Failure> {
+        let Some(user) = &self.user else { return Ok(()) };
+        for mistake in self.files().iter().filter_map(|path| user.check_readable(path).err()) {
+            let (what, command) = (mistake.summary(), mistake.help().unwrap_or_default());
+            session.reporter.warn(format_args!("{what}, so it cannot be reloaded: {command}"))?;
+        }
+        Ok(())
     }
 
     /// The files that the router could not change as another user.

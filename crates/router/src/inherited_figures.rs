@@ -16,7 +16,7 @@ use slipring_port::DropCause;
 use slipring_route::{PuntClass, PuntReason, RouteDropCause};
 use slipring_route_bpf::PassReason;
 
-use crate::figures::{
+use crate::router_figures::{
     DRIVER_DROP, FibFigures, OWN_PASSES, QUEUE_FULL, RouterFigures, RuleFigures, UNSENT_OF_KERNEL,
 };
 use crate::traffic::ForwardedTraffic;
@@ -115,7 +115,7 @@ fn known_name(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{InterfaceFigures, WorkerSummary};
+    use crate::router_figures::{InterfaceFigures, WorkerSummary};
 
     fn figures() -> RouterFigures {
         let counts = |name| BTreeMap::from([(name, 2)]);

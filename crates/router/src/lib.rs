@@ -42,6 +42,7 @@ mod resident;
 mod route_document;
 mod route_get;
 mod router_events;
+mod router_figures;
 mod router_shape;
 mod routing;
 mod routing_thread;

@@ -16,7 +16,7 @@ use slipring_top::router::{
 };
 use slipring_top::schema::{MetricCounter, MetricObject, MetricSchema, NO_VALUE};
 
-use crate::figures::{
+use crate::router_figures::{
     DRIVER_DROP, FibFigures, InterfaceFigures, OWN_PASSES, QUEUE_FULL, RouterFigures, RuleFigures,
     UNSENT_OF_KERNEL, WorkerSummary,
 };

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use slipring_control::ControlRefusal;
 use slipring_route::PuntClass;
 
-use crate::figures::RouterFigures;
 use crate::names::{ANSWER_VERSION, ask};
+use crate::router_figures::RouterFigures;
 use crate::routing::{Routing, RoutingHandle};
 
 /// Answers the request `punt`.

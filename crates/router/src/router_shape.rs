@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::figures::{
+use crate::resident::ResidentEngine;
+use crate::router_figures::{
     FibFigures, InterfaceFigures, OWN_MODE, RouterFigures, RuleFigures, WorkerSummary,
 };
-use crate::resident::ResidentEngine;
 use crate::traffic::ForwardedTraffic;
 
 /// The parts of a router that have figures, apart from the interfaces of the kernel.

@@ -19,6 +19,7 @@
 
 mod beat;
 mod by_rules;
+mod host_addresses;
 mod hosts;
 mod port_settings;
 mod probes;
@@ -48,7 +49,7 @@ use crate::resident::ResidentEngine;
 use crate::router_events::RouterEvents;
 use crate::subinterface::SubinterfaceHandle;
 use crate::worker::{RouteWorker, WorkerLink};
-use hosts::host_addresses;
+use host_addresses::host_addresses;
 use reader::MirrorReader;
 
 /// A heartbeat is late this long after the previous one; the programs' limit is 100 ms.

@@ -15,10 +15,8 @@ use std::path::{Path, absolute};
 
 use rustix::fs::{Access, access};
 use slipring_cli::codes::{SR0003, SR0104, SR0201};
-use slipring_cli::{Diagnose, Diagnostic, Failure, Session, metrics, nearest};
+use slipring_cli::{Diagnostic, Failure, metrics, nearest};
 use slipring_confine::{CapabilitySet, UserIds, effective};
-
-use crate::plan::RoutePlan;
 
 /// The users of this machine.
 const USERS_FILE: &str = "/etc/passwd";
@@ -136,21 +134,6 @@ impl<'l> UserEntry<'l> {
         let name = fields.next().filter(|name| !name.is_empty())?;
         let (uid, gid) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
         Some(Self { name, ids: UserIds { uid, gid } })
-    }
-}
-
-impl RoutePlan {
-    /// Warns of files that a reload could not read.
-    pub(crate) fn tell_of_unreadable_files(
-        &self,
-        session: &mut Session<'_>,
-    ) -> Result<(), Failure> {
-        let Some(user) = &self.user else { return Ok(()) };
-        for mistake in self.files().iter().filter_map(|path| user.check_readable(path).err()) {
-            let (what, command) = (mistake.summary(), mistake.help().unwrap_or_default());
-            session.reporter.warn(format_args!("{what}, so it cannot be reloaded: {command}"))?;
-        }
-        Ok(())
     }
 }
 

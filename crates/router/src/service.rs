@@ -20,7 +20,6 @@ use slipring_rtnetlink::{RouteFamily, TABLE_LOCAL};
 
 use crate::drops;
 use crate::events;
-use crate::figures::RouterFigures;
 use crate::kernel_words::state_name;
 use crate::names::{ANSWER_VERSION, InterfaceNames, ask, port_of};
 use crate::pages::{self, RoutePlace};
@@ -28,6 +27,7 @@ use crate::punt_answer;
 use crate::reasons;
 use crate::reload::{ReloadReport, RouterReload};
 use crate::route_get;
+use crate::router_figures::RouterFigures;
 use crate::routing::{Routing, RoutingHandle};
 use crate::rules::RunningRules;
 use crate::takeover::TakeoverService;

@@ -12,9 +12,9 @@ use slipring_ring::Doorbell;
 
 use crate::checks::{Obstacle, ObstacleKind};
 use crate::compat;
-use crate::figures::RouterFigures;
 use crate::plan::RoutePlan;
 use crate::reload::RouterReload;
+use crate::router_figures::RouterFigures;
 use crate::routing::RoutingHandle;
 use crate::routing_thread::RoutingThread;
 use crate::rules::RunningRules;

@@ -14,8 +14,8 @@ use slipring_rtnetlink::{NudState, RouteFamily, RouteKind, TABLE_LOCAL, TABLE_MA
 use super::columns;
 use super::command::CompatCommand;
 use super::kernel_counters::KernelCounters;
-use crate::figures::RouterFigures;
 use crate::pages::{self, PAGE, RoutePlace};
+use crate::router_figures::RouterFigures;
 use crate::routing::{Routing, RoutingHandle};
 
 /// Each counter of `status`, with the kernel's counters whose sum it is.

@@ -1,7 +1,5 @@
 //! Hosts: limits how many of connected subnets the programs let the kernel resolve, and warns if the
-//! tables are full; addresses of this machine.
-
-use std::net::IpAddr;
+//! tables are full.
 
 use super::Routing;
 
@@ -21,10 +19,4 @@ impl Routing {
             self.ready.ring();
         }
     }
-}
-
-/// Returns the addresses of these prefixes.
-pub(super) fn host_addresses(prefixes: &[(IpAddr, u8)]) -> Vec<IpAddr> {
-    let is_host = |(address, len): &&(IpAddr, u8)| *len == if address.is_ipv4() { 32 } else { 128 };
-    prefixes.iter().filter(is_host).map(|(address, _)| *address).collect()
 }
