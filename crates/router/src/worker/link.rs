@@ -144,7 +144,8 @@ impl WorkerLink {
     ) -> bool {
         let end = Instant::now() + limit;
         let reach = |link: &Self| link.reach(goal, end.saturating_duration_since(Instant::now()));
-        links.fold(true, |have_all, link| reach(link) && have_all)
+        // All workers are asked, also after one that has not reached the goal.
+        links.filter(|link| !reach(link)).count() == 0
     }
 
     fn reach(&self, goal: DrainGoal, limit: Duration) -> bool {
