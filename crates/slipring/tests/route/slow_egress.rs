@@ -84,7 +84,7 @@ impl<'r> SlowEgress<'r> {
 
     /// Waits until each frame has arrived once or was counted as dropped. `counted` is the number
     /// that routers which have ended have counted.
-    fn is_accounted_for(self, counted: u64) {
+    fn assert_accounted_for(self, counted: u64) {
         let Self { rig, mut stream, dropped_before } = self;
         let by_device = || match rig.subject {
             // The router counts what the driver drops.
@@ -163,26 +163,26 @@ fn a_takeover_while_an_interface_takes_no_frames_loses_none_uncounted(setup: Set
     let rig = start(setup);
     let mut slow = SlowEgress::fill(&rig, LONG_PERIOD);
     let dropped = take_over(&mut slow);
-    slow.is_accounted_for(dropped);
+    slow.assert_accounted_for(dropped);
 }
 
 fn the_end_of_a_router_while_an_interface_takes_no_frames_loses_none_uncounted(setup: Setup) {
     let rig = start(setup);
     let slow = SlowEgress::fill(&rig, LONG_PERIOD);
     let dropped = end(&slow);
-    slow.is_accounted_for(dropped);
+    slow.assert_accounted_for(dropped);
 }
 
 fn a_takeover_while_an_interface_takes_frames_slowly_loses_none(setup: Setup) {
     let rig = start(setup);
     let mut slow = SlowEgress::fill(&rig, SHORT_PERIOD);
     assert_eq!(take_over(&mut slow), 0);
-    slow.is_accounted_for(0);
+    slow.assert_accounted_for(0);
 }
 
 fn the_end_of_a_router_while_an_interface_takes_frames_slowly_loses_none(setup: Setup) {
     let rig = start(setup);
     let slow = SlowEgress::fill(&rig, SHORT_PERIOD);
     assert_eq!(end(&slow), 0);
-    slow.is_accounted_for(0);
+    slow.assert_accounted_for(0);
 }
