@@ -113,9 +113,10 @@ format: ## give the sources their form
 clippy: ## check them by clippy, tests included
 	cargo clippy --workspace --all-targets -- -D warnings
 
-tree: ## check layers, no_std, unsafe budget, sizes, and sources and licences of dependencies; libslipring without its features
+tree: ## check layers, no_std, unsafe budget, sizes, and sources and licences of dependencies; libslipring with its own features, and with none
 	cargo xtask all
 	cargo check -q -p slipring-capi --no-default-features
+	cargo check -q -p slipring-capi
 
 targets: ## check that facts, formats and engines build for FreeBSD and Windows
 	@scripts/targets.sh

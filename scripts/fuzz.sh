@@ -26,13 +26,17 @@ fuzz() {
         echo "fuzz: $1: $(grep -E '^Done' "$log")"
         rm -f "$log"
     else
-        echo "fuzz: $1 FAILED"
-        tail -n 60 "$log"
+        # In one piece, because several targets may fail at once.
+        flock "$OUTPUT_LOCK" sh -c 'echo "fuzz: $1 FAILED"; tail -n 60 "$2"' sh "$1" "$log"
         return 1
     fi
 }
 export -f fuzz
-export SECONDS_EACH=$1 RUNS=$2
-cargo fuzz build -s none 2>&1 | grep -E '^(error|warning)' -A 8 || true
+OUTPUT_LOCK=$(mktemp)
+trap 'rm -f "$OUTPUT_LOCK"' EXIT
+export OUTPUT_LOCK SECONDS_EACH=$1 RUNS=$2
+targets=$(cargo fuzz list)
+[ -n "$targets" ] || { echo "fuzz: there are no targets" >&2; exit 1; }
+cargo fuzz build -s none > "$OUTPUT_LOCK" 2>&1 || { tail -n 60 "$OUTPUT_LOCK"; exit 1; }
 # A target keeps one processor busy.
-cargo fuzz list | xargs -P "$(nproc)" -I TARGET bash -c 'fuzz TARGET'
+printf '%s\n' "$targets" | xargs -P "$(nproc)" -I TARGET bash -c 'fuzz TARGET'
