@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use slipring_netmap::{Listeners, TxRx};
 use slipring_port::{Interest, Queue, TxWait};
 
@@ -19,7 +19,7 @@ mod tests;
 
 /// How long the thread sleeps at most. It gets no event when a tx ring becomes full, so it checks
 /// this often whether it must wait for space.
-const SLEEP: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+const SLEEP: Duration = Duration::from_millis(10);
 
 /// How long the thread pauses after it has woken clients. Without the pause it would wake them
 /// again and again, because the descriptor stays readable until a client has synced.
@@ -75,8 +75,9 @@ impl NicPoller {
         let stop = Arc::new(PollerStop { requested: AtomicBool::new(false), wake_event: bell });
         let stopped = stop.clone();
         let work = move || {
+            let mut woken_at = Instant::now();
             while !stopped.requested.load(Ordering::Acquire) {
-                poll_once(&queues, &fds, stopped.wake_event.as_fd());
+                poll_once(&queues, &fds, stopped.wake_event.as_fd(), &mut woken_at);
             }
         };
         let thread = thread::Builder::new().name("nic-pump".to_owned()).spawn(work)?;
@@ -117,7 +118,16 @@ fn fds_of(queue: &impl PolledQueue) -> io::Result<QueueFds> {
 /// poll, and no client would learn of it. A queue with events is armed again before its clients are
 /// woken. They sync then, which [`Queue::before_sleep`] requires, so they find whatever came while
 /// the queue was not armed.
-fn poll_once<Q: PolledQueue>(queues: &[Q], fds: &[QueueFds], bell: BorrowedFd<'_>) {
+///
+/// Some devices announce nothing while they have no space, so clients of a queue with a deadline are
+/// also woken once in each period [`SLEEP`], even if other queues have events all the time. The last
+/// time was `woken_at`.
+fn poll_once<Q: PolledQueue>(
+    queues: &[Q],
+    fds: &[QueueFds],
+    bell: BorrowedFd<'_>,
+    woken_at: &mut Instant,
+) {
     let mut polled = vec![PollFd::from_borrowed_fd(bell, PollFlags::IN)];
     let mut owners = Vec::new();
     let mut has_events = vec![false; queues.len()];
@@ -134,15 +144,17 @@ fn poll_once<Q: PolledQueue>(queues: &[Q], fds: &[QueueFds], bell: BorrowedFd<'_
             owners.push(i);
         }
     }
-    match poll(&mut polled, Some(&SLEEP)) {
-        // Some devices announce nothing while they have no space: a client must sync again.
-        Ok(0) => has_events = has_deadline,
-        Ok(_) => {
-            for (fd, owner) in polled[1..].iter().zip(owners) {
-                has_events[owner] |= !fd.revents().is_empty();
-            }
-        }
-        Err(_) => return,
+    let timeout = Timespec { tv_sec: 0, tv_nsec: SLEEP.as_nanos() as i64 };
+    if poll(&mut polled, Some(&timeout)).is_err() {
+        return;
+    }
+    for (fd, owner) in polled[1..].iter().zip(owners) {
+        has_events[owner] |= !fd.revents().is_empty();
+    }
+    let now = Instant::now();
+    if now >= *woken_at + SLEEP {
+        *woken_at = now;
+        has_events.iter_mut().zip(has_deadline).for_each(|(has, due)| *has |= due);
     }
     let mut any = false;
     for (queue, _) in queues.iter().zip(has_events).filter(|(_, has)| *has) {

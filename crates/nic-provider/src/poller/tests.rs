@@ -105,9 +105,9 @@ impl PolledQueue for Polled {
 
 fn rounds(queues: &[Polled], count: usize) {
     let fds: Vec<_> = queues.iter().map(|queue| fds_of(queue).unwrap()).collect();
-    let bell = event();
+    let (bell, mut woken_at) = (event(), Instant::now());
     for _ in 0..count {
-        poll_once(queues, &fds, bell.as_fd());
+        poll_once(queues, &fds, bell.as_fd(), &mut woken_at);
     }
 }
 
@@ -132,6 +132,21 @@ fn clients_are_woken_once_the_queue_is_armed_again() {
         rounds(&queues, 1);
     }
     assert_eq!(queues[0].wakes(), [0, 3]);
+}
+
+#[test]
+fn a_queue_with_a_deadline_wakes_its_clients_while_another_has_events_all_the_time() {
+    let events = [event(), event()];
+    let busy = Polled::new(&events[0], None, None);
+    let queues = [busy, Polled::new(&events[1], Some(0), None)];
+    let fds: Vec<_> = queues.iter().map(|queue| fds_of(queue).unwrap()).collect();
+    let bell = event();
+    let start = Instant::now();
+    let mut woken_at = start.checked_sub(SLEEP).unwrap();
+    raise(&events[0]);
+    poll_once(&queues, &fds, bell.as_fd(), &mut woken_at);
+    assert_eq!(queues.each_ref().map(Polled::wakes), [[0, 1]; 2]);
+    assert!(woken_at >= start);
 }
 
 #[test]
