@@ -122,11 +122,25 @@ fn answer(
     request: impl FnOnce(SettingsRequest) -> Result<CardStatus, SettingRefusal>,
 ) -> io::Result<()> {
     let line = read_line(client)?;
+    if has_gone(client) {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
     let result = match line.parse() {
         Ok(parsed) => request(parsed),
         Err(malformed) => Err(refusal(&malformed)),
     };
     client.write_all(written(&result).as_bytes())
+}
+
+/// Returns whether the client has closed its socket. Then it has already told its user that the
+/// request has failed, so the request must not be executed. It has not gone if it has only shut down
+/// its writing side: then it still reads the answer.
+fn has_gone(client: &UnixStream) -> bool {
+    // A poll always reports HUP, which the kernel sets only when both directions are shut down.
+    let mut fds = [PollFd::new(client, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let polled = rustix::io::retry_on_intr(|| poll(&mut fds, Some(&now)));
+    polled.is_err() || fds[0].revents().contains(PollFlags::HUP)
 }
 
 fn refusal(malformed: &MalformedSettings) -> SettingRefusal {
@@ -242,6 +256,33 @@ mod tests {
         drop(listener);
         let error = ask(other, &card, &SettingsRequest::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_request_whose_client_has_gone_before_it_is_served_is_not_executed() {
+        let card = format!("left {}", std::process::id());
+        let name = address(std::process::id(), &card).unwrap();
+        let listener = UnixListener::bind_addr(&name).unwrap();
+        let mut gone = UnixStream::connect_addr(&name).unwrap();
+        gone.write_all(b"speed=10\n").unwrap();
+        drop(gone);
+        // This one still waits for its answer.
+        let mut waits = UnixStream::connect_addr(&name).unwrap();
+        waits.write_all(b"speed=100\n").unwrap();
+        waits.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut executed = Vec::new();
+        let mut serve = || {
+            let (client, _) = listener.accept().unwrap();
+            answer(&client, |request| {
+                executed.push(request.to_string());
+                let settings = request.applied_to(CardSettings::default());
+                Ok(CardStatus { settings, link: LinkState::DOWN })
+            })
+        };
+        assert_eq!(serve().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        serve().unwrap();
+        assert_eq!(executed, ["speed=100"]);
+        assert_eq!(read_line(&waits).unwrap(), "ok\tspeed=100\tdown");
     }
 
     #[test]
