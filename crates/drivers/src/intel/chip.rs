@@ -53,11 +53,11 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
     }
 
     fn unmask(&mut self, interest: Interest) -> ChipEvents {
-        mac::unmask(&self.bar, interest)
+        self.pause.note(mac::unmask(&self.bar, interest))
     }
 
     fn mask(&mut self) -> ChipEvents {
-        mac::mask(&self.bar)
+        self.pause.note(mac::mask(&self.bar))
     }
 
     fn probe(&mut self) -> Result<LinkState, ChipFault> {

@@ -8,7 +8,7 @@ use slipring_pci::Bar;
 use slipring_port::OpenCause;
 
 use super::regs::*;
-use crate::chip::{ChipFault, LinkState};
+use crate::chip::{ChipEvents, ChipFault, LinkState};
 use crate::mii::{self, control, offer, status};
 use crate::open::{unresponsive, wait_for};
 use crate::settings::{Duplex, LinkMode, LinkOffers, LinkPlan};
@@ -92,6 +92,11 @@ fn set_pause_levels(bar: &Bar) {
 }
 
 /// Switches pause frames as each new link has negotiated them.
+///
+/// An access to the PHY takes long, and the thread that probes is the one that moves frames. So once
+/// pause frames are switched, the PHY is read only after the chip has signalled a change of the link.
+/// In a program that never sleeps, no change is signalled: there, a new link is one whose
+/// predecessor a probe has found to be down.
 #[derive(Debug, Default)]
 pub(crate) struct NegotiatedPause {
     /// Whether this end offers pause frames. If it does not, nothing must be switched.
@@ -99,6 +104,8 @@ pub(crate) struct NegotiatedPause {
     is_up: bool,
     /// Whether pause frames are switched as the present link has negotiated them.
     is_resolved: bool,
+    /// Whether the chip has signalled a change of the link since the last probe.
+    has_changed: bool,
 }
 
 impl NegotiatedPause {
@@ -108,19 +115,29 @@ impl NegotiatedPause {
         Self { is_offered, ..Self::default() }
     }
 
+    /// Notes a change of the link for the next call of [`Self::follow`]. Returns `events`.
+    pub(crate) fn note(&mut self, events: ChipEvents) -> ChipEvents {
+        self.has_changed |= events.wants_probe;
+        events
+    }
+
     /// Switches pause frames if the link is a new one and its negotiation is complete.
     pub(crate) fn follow(&mut self, bar: &Bar, link: LinkState) {
+        let has_changed = std::mem::take(&mut self.has_changed);
         self.is_up = link.is_up;
         self.is_resolved &= link.is_up;
-        if !self.is_offered || !link.is_up {
+        if !self.is_offered || !link.is_up || self.is_resolved && !has_changed {
             return;
         }
-        // If the PHY does not answer, pause frames stay off.
-        let now = read(bar, PHY_STATUS).unwrap_or(status::NEGOTIATED);
+        // If the PHY does not answer, pause frames stay as they are; those of a new link are off.
+        let (now, answers) = match read(bar, PHY_STATUS) {
+            Ok(now) => (now, true),
+            Err(_) => (status::NEGOTIATED | status::LINK_STAYED_UP, false),
+        };
         // The link may have gone down and come up with another partner since the last probe.
         self.is_resolved &= now & status::LINK_STAYED_UP != 0;
         if !self.is_resolved && now & status::NEGOTIATED != 0 {
-            resolve_pause(bar, link.is_full_duplex);
+            switch_pause(bar, link.is_full_duplex && answers && is_offered_by_partner(bar));
             self.is_resolved = true;
         }
     }
@@ -132,12 +149,14 @@ impl NegotiatedPause {
     }
 }
 
-/// Switches pause frames on if the partner offers them, too, and the link is full duplex; otherwise
-/// off.
-fn resolve_pause(bar: &Bar, is_full_duplex: bool) {
-    let offered = read(bar, PHY_PARTNER).is_ok_and(|partner| partner & offer::PAUSE != 0);
+/// Returns whether the partner offers pause frames.
+fn is_offered_by_partner(bar: &Bar) -> bool {
+    read(bar, PHY_PARTNER).is_ok_and(|partner| partner & offer::PAUSE != 0)
+}
+
+/// Switches pause frames on or off.
+fn switch_pause(bar: &Bar, pauses: bool) {
     let control = bar.read32(CTRL) & !(CTRL_RFCE | CTRL_TFCE);
-    let pauses = offered && is_full_duplex;
     bar.write32(CTRL, control | if pauses { CTRL_RFCE | CTRL_TFCE } else { 0 });
 }
 

@@ -17,22 +17,33 @@ struct FakeRegisters {
     was_reset: bool,
     /// What the PHY's control register contains after a reset; `None` if it keeps what was written.
     after_reset: Option<u16>,
+    /// Whether each access to the PHY fails.
+    fails: bool,
+    /// Number of accesses to the PHY so far.
+    accesses: u32,
 }
 
 impl RegisterAccess for FakeChip {
     fn read(&self, at: u64, _width: Width) -> u32 {
-        self.0.lock().unwrap().mac.get(&at).copied().unwrap_or(0)
+        let mac = &mut self.0.lock().unwrap().mac;
+        // Reading the causes of an interrupt clears them.
+        let value = if at == ICR { mac.remove(&at) } else { mac.get(&at).copied() };
+        value.unwrap_or(0)
     }
 
     fn write(&self, at: u64, _width: Width, value: u32) {
-        let FakeRegisters { mac, phy, was_reset, after_reset } = &mut *self.0.lock().unwrap();
+        let FakeRegisters { mac, phy, was_reset, after_reset, fails, accesses } =
+            &mut *self.0.lock().unwrap();
         mac.insert(at, value);
         if at != MDIC {
             return;
         }
         let register = value >> 16 & 31;
         assert_eq!(value >> 21 & 31, PHY_ADDRESS);
-        if value & MDIC_READ == MDIC_READ {
+        *accesses += 1;
+        if *fails {
+            mac.insert(MDIC, value | MDIC_READY | MDIC_ERROR);
+        } else if value & MDIC_READ == MDIC_READ {
             let answer = phy.get(&register).copied().unwrap_or(0);
             mac.insert(MDIC, value & !0xffff | u32::from(answer) | MDIC_READY);
         } else {
@@ -57,10 +68,15 @@ impl FakeChip {
         self.0.lock().unwrap().phy.get(&register).copied().unwrap_or(0)
     }
 
-    /// Sets the status of the MAC, that of the PHY, and what the partner offers.
+    fn accesses(&self) -> u32 {
+        self.0.lock().unwrap().accesses
+    }
+
+    /// Sets the status of the MAC, that of the PHY, and what the partner offers, and signals a change
+    /// of the link.
     fn set(&self, status: u32, phy_status: u16, partner: u16) {
         let FakeRegisters { mac, phy, .. } = &mut *self.0.lock().unwrap();
-        mac.insert(STATUS, status);
+        mac.extend([(STATUS, status), (ICR, CAUSE_LSC)]);
         phy.extend([(PHY_STATUS, phy_status), (PHY_PARTNER, partner)]);
     }
 }
@@ -124,9 +140,10 @@ fn a_phy_that_does_not_keep_what_it_is_set_to_is_an_error() {
     set_link(&chip.bar(), &plan(""), true).unwrap();
 }
 
-/// Reads the status of the link as a probe does; returns whether pause frames are on, and whether a
+/// Reads the status of the link as a probe after a sleep does; returns whether pause frames are on, and whether a
 /// further probe is needed.
 fn probe(chip: &FakeChip, pause: &mut NegotiatedPause) -> (bool, bool) {
+    pause.note(mac::mask(&chip.bar()));
     let link = mac::link(&chip.bar()).unwrap();
     pause.follow(&chip.bar(), link);
     let pauses = chip.bar().read32(CTRL) & (CTRL_RFCE | CTRL_TFCE);
@@ -134,10 +151,11 @@ fn probe(chip: &FakeChip, pause: &mut NegotiatedPause) -> (bool, bool) {
     (pauses != 0, pause.is_pending())
 }
 
+const UP: u32 = STATUS_LU | STATUS_FD;
+const DONE: u16 = status::NEGOTIATED | status::LINK_STAYED_UP;
+
 #[test]
 fn a_pause_is_what_each_link_has_negotiated() {
-    const UP: u32 = STATUS_LU | STATUS_FD;
-    const DONE: u16 = status::NEGOTIATED | status::LINK_STAYED_UP;
     let chip = FakeChip::default();
     let plan = plan("pause=on");
     let (off, pending, on) = ((false, false), (false, true), (true, false));
@@ -165,6 +183,41 @@ fn a_pause_is_what_each_link_has_negotiated() {
         assert_eq!(found, expected, "{status:#x} {phy_status:#x} {partner:#x}");
     }
     const { assert!(RESUME_AT < PAUSE_AT) };
+}
+
+#[test]
+fn once_pause_is_resolved_the_phy_is_read_only_after_a_change_of_the_link() {
+    let chip = FakeChip::default();
+    let mut pause = NegotiatedPause::new(&plan("pause=on"));
+    chip.set(UP, DONE, offer::PAUSE);
+    assert_eq!(probe(&chip, &mut pause), (true, false));
+    let before = chip.accesses();
+    assert_eq!(probe(&chip, &mut pause), (true, false));
+    assert_eq!(chip.accesses(), before);
+    chip.set(UP, 0, 0);
+    assert_eq!(probe(&chip, &mut pause), (true, true));
+    // The negotiation ends without a further change, so each probe reads the PHY until then.
+    chip.0.lock().unwrap().phy.insert(PHY_STATUS, DONE);
+    assert_eq!(probe(&chip, &mut pause), (false, false));
+}
+
+#[test]
+fn a_phy_that_does_not_answer_leaves_pause_frames_as_they_are() {
+    let chip = FakeChip::default();
+    let mut pause = NegotiatedPause::new(&plan("pause=on"));
+    chip.set(UP, DONE, offer::PAUSE);
+    assert_eq!(probe(&chip, &mut pause), (true, false));
+    chip.0.lock().unwrap().fails = true;
+    chip.set(UP, 0, 0);
+    assert_eq!(probe(&chip, &mut pause), (true, false));
+    // On a new link they are off, and each link costs one failed access.
+    chip.set(STATUS_FD, 0, 0);
+    probe(&chip, &mut pause);
+    let before = chip.accesses();
+    chip.set(UP, DONE, offer::PAUSE);
+    assert_eq!(probe(&chip, &mut pause), (false, false));
+    assert_eq!(probe(&chip, &mut pause), (false, false));
+    assert_eq!(chip.accesses(), before + 1);
 }
 
 #[test]
