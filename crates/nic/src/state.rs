@@ -7,12 +7,13 @@
 //! one. The state is valid only until the machine restarts, because every card then has its kernel
 //! driver again.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use slipring_drivers::CardSettings;
@@ -157,7 +158,7 @@ impl StateDir {
     /// Creates the directory, and waits until no other process changes cards.
     ///
     /// # Errors
-    /// An untrusted run directory, or a time-out.
+    /// An untrusted run directory, a symbolic link in place of the directory, or a time-out.
     pub(crate) fn lock(&self, host: &dyn NicHost) -> io::Result<FileLock> {
         let run_dir = self.dir.parent().unwrap_or(Path::new(""));
         trust::make_dir(run_dir, 0o755)?;
@@ -165,9 +166,11 @@ impl StateDir {
         // The directories may have been made with a strict umask, or by a program without cards. A
         // run directory of root is not listed to others.
         if geteuid().is_root() {
-            permit(run_dir, 0o011)?;
+            // Like `make_dir`, follows a link to the run directory.
+            permit(&open_dir(run_dir, OFlags::empty())?, 0o011)?;
         }
-        permit(&self.dir, 0o055)?;
+        let dir = open_dir(&self.dir, OFlags::NOFOLLOW).map_err(|error| link(&self.dir, error))?;
+        permit(&dir, 0o055)?;
         let until = host.uptime() + LOCK_TIMEOUT;
         loop {
             if let Some(lock) = FileLock::try_lock(&self.dir.join("lock"))? {
@@ -276,15 +279,31 @@ fn replace(path: &Path, partial: &str, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&partial, path)
 }
 
-/// Adds permission bits to a directory that belongs to this user. Those of a directory of another
-/// user are that user's business.
-fn permit(dir: &Path, bits: u32) -> io::Result<()> {
-    let found = fs::metadata(dir)?;
+/// Opens a directory, so that what is checked is what is changed.
+fn open_dir(dir: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = (OFlags::DIRECTORY | flags).bits() as i32;
+    OpenOptions::new().read(true).custom_flags(flags).open(dir)
+}
+
+/// Returns the error for an existing directory that could not be opened without following links.
+fn link(dir: &Path, error: io::Error) -> io::Error {
+    let kind = error.kind();
+    if kind != io::ErrorKind::NotADirectory {
+        return error;
+    }
+    let dir = dir.display();
+    io::Error::new(kind, format!("{dir} is a symbolic link, not a directory; remove it: rm {dir}"))
+}
+
+/// Adds permission bits to an open directory that belongs to this user. Those of a directory of
+/// another user are that user's business.
+fn permit(dir: &File, bits: u32) -> io::Result<()> {
+    let found = dir.metadata()?;
     let mode = found.mode() & 0o7777;
     if found.uid() != geteuid().as_raw() || mode & bits == bits {
         return Ok(());
     }
-    fs::set_permissions(dir, Permissions::from_mode(mode | bits))
+    dir.set_permissions(Permissions::from_mode(mode | bits))
 }
 
 /// Removes a file, if it is there.

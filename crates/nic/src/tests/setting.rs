@@ -140,6 +140,21 @@ fn saved_settings_can_be_read_by_all_users_and_count_until_the_machine_restarts(
 }
 
 #[test]
+fn a_link_in_place_of_the_directory_is_refused_and_its_target_left_as_it_is() {
+    let host = MadeUpHost::new();
+    drop(host.state().lock(&host).unwrap());
+    let [nic, target] = [host.path("run/nic"), host.path("private")];
+    fs::remove_dir_all(&nic).unwrap();
+    fs::create_dir(&target).unwrap();
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o700)).unwrap();
+    std::os::unix::fs::symlink(&target, &nic).unwrap();
+    let refusal = host.state().lock(&host).unwrap_err().to_string();
+    assert!(refusal.contains(&format!("rm {}", nic.display())), "{refusal}");
+    assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_not_replaced_except_by_a_reset() {
     let host = taken();
     let file = host.path(&format!("run/nic/{BDF}.link"));
