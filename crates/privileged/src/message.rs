@@ -116,6 +116,11 @@ pub enum HelperRequest {
     TakeName,
     /// Removes the files of the run, because the program ends.
     RemoveRunFiles,
+    /// Opens the list of the tables of iptables-legacy, which only root may do; the answer contains
+    /// the file.
+    OpenLegacyTables,
+    /// Opens the list of the tables of ip6tables-legacy.
+    OpenLegacyTables6,
 }
 
 /// Why a message is not a valid request.
@@ -197,6 +202,8 @@ impl HelperRequest {
             Self::RemoveNeighbour { .. } => HelperOperation::RemoveNeighbour,
             Self::TakeName => HelperOperation::TakeName,
             Self::RemoveRunFiles => HelperOperation::RemoveRunFiles,
+            Self::OpenLegacyTables => HelperOperation::OpenLegacyTables,
+            Self::OpenLegacyTables6 => HelperOperation::OpenLegacyTables6,
         }
     }
 
@@ -215,12 +222,15 @@ impl HelperRequest {
             | Self::AddRoute { ifindex, .. }
             | Self::RemoveRoute { ifindex, .. }
             | Self::RemoveNeighbour { ifindex, .. } => ifindex,
-            Self::TakeName | Self::RemoveRunFiles => 0,
+            Self::TakeName
+            | Self::RemoveRunFiles
+            | Self::OpenLegacyTables
+            | Self::OpenLegacyTables6 => 0,
         }
     }
 
     /// Whether the request does not count towards [`MAX_REQUESTS`], because it is made for each
-    /// neighbour, or for a user who may change any number of routes.
+    /// neighbour, for a user who may change any number of routes, or again and again.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         matches!(
@@ -229,6 +239,8 @@ impl HelperRequest {
                 | Self::AddRoute { .. }
                 | Self::RemoveRoute { .. }
                 | Self::RemoveNeighbour { .. }
+                | Self::OpenLegacyTables
+                | Self::OpenLegacyTables6
         )
     }
 
@@ -319,6 +331,8 @@ impl HelperRequest {
             },
             HelperOperation::TakeName => Self::TakeName,
             HelperOperation::RemoveRunFiles => Self::RemoveRunFiles,
+            HelperOperation::OpenLegacyTables => Self::OpenLegacyTables,
+            HelperOperation::OpenLegacyTables6 => Self::OpenLegacyTables6,
         })
     }
 }
@@ -354,7 +368,7 @@ mod tests {
         ];
         let route = (any::<[u8; 4]>(), 0..=32_u8, any::<[u8; 4]>())
             .prop_map(|(to, len, via)| (Ipv4Addr::from(to), len, Ipv4Addr::from(via)));
-        (any::<u32>(), 0..13, 0..8_usize, any::<bool>(), address, route).prop_map(
+        (any::<u32>(), 0..15, 0..8_usize, any::<bool>(), address, route).prop_map(
             |(ifindex, kind, feature, on, (address, prefix_len), route)| match kind {
                 0 => HelperRequest::SetFeature { ifindex, feature: FEATURES[feature], on },
                 1 => HelperRequest::RemoveHiddenLink { ifindex },
@@ -366,6 +380,8 @@ mod tests {
                 7 => HelperRequest::RemoveNeighbour { ifindex, address: route.0 },
                 11 => HelperRequest::TakeName,
                 12 => HelperRequest::RemoveRunFiles,
+                13 => HelperRequest::OpenLegacyTables,
+                14 => HelperRequest::OpenLegacyTables6,
                 8 | 9 => {
                     let (destination, prefix_len, gateway) = route;
                     match kind {

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS};
+use rustix::process::geteuid;
+use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, effective};
 
 use crate::message::HelperRequest;
 use crate::run_files::RunFiles;
@@ -24,10 +25,12 @@ pub enum HelperOperation {
     RemoveNeighbour = 11,
     TakeName = 12,
     RemoveRunFiles = 13,
+    OpenLegacyTables = 14,
+    OpenLegacyTables6 = 15,
 }
 
 impl HelperOperation {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::SetFeature,
         Self::RemoveHiddenLink,
         Self::SetUp,
@@ -41,6 +44,8 @@ impl HelperOperation {
         Self::RemoveNeighbour,
         Self::TakeName,
         Self::RemoveRunFiles,
+        Self::OpenLegacyTables,
+        Self::OpenLegacyTables6,
     ];
 }
 
@@ -62,6 +67,7 @@ impl HelperPolicy {
     pub(crate) fn allows(&self, request: &HelperRequest) -> bool {
         let is_known = match request {
             HelperRequest::TakeName | HelperRequest::RemoveRunFiles => self.run_files.is_some(),
+            HelperRequest::OpenLegacyTables | HelperRequest::OpenLegacyTables6 => true,
             _ => self.interfaces.contains(&request.ifindex()),
         };
         is_known && self.operations.contains(&request.operation())
@@ -73,6 +79,7 @@ impl HelperPolicy {
             HelperOperation::OpenPacketSocket => CapabilitySet::NET_RAW,
             HelperOperation::AttachXdp => CapabilitySet::NET_ADMIN | CapabilitySet::BPF,
             HelperOperation::TakeName | HelperOperation::RemoveRunFiles => self.for_files(),
+            HelperOperation::OpenLegacyTables | HelperOperation::OpenLegacyTables6 => for_tables(),
             _ => CapabilitySet::NET_ADMIN,
         };
         self.operations.iter().map(of).fold(CapabilitySet::empty(), CapabilitySet::union)
@@ -121,6 +128,15 @@ impl HelperPolicy {
             interfaces: numbers(interfaces)?,
             run_files,
         })
+    }
+}
+
+/// The capability that the helper needs to open lists of tables, if it has it. Root, whose files
+/// they are, needs none.
+fn for_tables() -> CapabilitySet {
+    match geteuid().is_root() {
+        true => CapabilitySet::empty(),
+        false => effective().intersection(CapabilitySet::DAC_READ_SEARCH),
     }
 }
 
@@ -180,6 +196,11 @@ mod tests {
         let operations = vec![HelperOperation::TakeName];
         let without_files = HelperPolicy { operations, ..policy.clone() };
         assert!(!without_files.allows(&HelperRequest::TakeName));
+        assert!(!policy.allows(&HelperRequest::OpenLegacyTables));
+        let operations = vec![HelperOperation::OpenLegacyTables];
+        let of_tables = HelperPolicy { operations, interfaces: Vec::new(), ..policy.clone() };
+        assert!(of_tables.allows(&HelperRequest::OpenLegacyTables), "it concerns no interface");
+        assert!(!of_tables.allows(&HelperRequest::OpenLegacyTables6));
         assert_eq!(policy.capabilities(), CapabilitySet::NET_ADMIN);
         assert!(policy.forbidden_calls().contains(&libc::SYS_bpf));
     }

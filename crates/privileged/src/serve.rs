@@ -1,6 +1,7 @@
 //! The helper process.
 
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,6 +25,10 @@ pub(crate) const ROLE: &str = "slipring-privileged";
 
 /// The helper's name for `ps`, `top` and `pkill`, which show 15 bytes.
 const COMM: &CStr = c"slipring-privil";
+
+/// The tables of iptables-legacy and ip6tables-legacy in the helper's network namespace.
+const LEGACY_TABLES: &str = "/proc/thread-self/net/ip_tables_names";
+const LEGACY_TABLES6: &str = "/proc/thread-self/net/ip6_tables_names";
 
 /// Whether this executable's `main` calls [`serve_if_started_as_helper`].
 static CAN_SERVE: AtomicBool = AtomicBool::new(false);
@@ -161,6 +166,8 @@ fn perform(
         HelperRequest::RemoveRunFiles => {
             policy.run_files.take().iter().for_each(|files| files.remove(policy.program));
         }
+        HelperRequest::OpenLegacyTables => return Ok(Some(File::open(LEGACY_TABLES)?.into())),
+        HelperRequest::OpenLegacyTables6 => return Ok(Some(File::open(LEGACY_TABLES6)?.into())),
         HelperRequest::OpenPacketSocket { ifindex } => {
             return Ok(Some(open_bound_socket(ifindex)?));
         }

@@ -30,7 +30,7 @@ const ALL: [HelperOperation; 7] = [
 
 type Test = (&'static str, fn(&Lab));
 
-const TESTS: [Test; 12] = [
+const TESTS: [Test; 13] = [
     ("settings_change_on_allowed_interfaces_only", settings_change_on_allowed_interfaces_only),
     ("operations_that_were_not_allowed_are_refused", operations_that_were_not_allowed_are_refused),
     ("descriptors_are_passed", descriptors_are_passed),
@@ -39,6 +39,7 @@ const TESTS: [Test; 12] = [
     ("the_helper_has_no_more_capabilities_than_it_needs", the_helper_has_few_capabilities),
     ("hidden_links_of_other_programs_stay", hidden_links_of_other_programs_stay),
     ("the_helper_closes_descriptors_that_it_inherited", the_helper_closes_inherited_descriptors),
+    ("lists_of_legacy_tables_are_opened", lists_of_legacy_tables_are_opened),
     ("the_files_of_a_run_are_moved_and_removed", the_files_of_a_run_are_moved_and_removed),
     ("a_helper_that_is_dropped_ends_and_is_reaped", a_helper_that_is_dropped_is_reaped),
     ("a_helper_that_is_killed_ends_its_program", a_helper_that_is_killed_ends_its_program),
@@ -150,6 +151,34 @@ fn the_files_of_a_run_are_moved_and_removed(_: &Lab) {
     drop(helper);
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+/// Root's lists of tables, for a program that may not open them.
+fn lists_of_legacy_tables_are_opened(lab: &Lab) {
+    use std::io::Read;
+    let both = [HelperOperation::OpenLegacyTables, HelperOperation::OpenLegacyTables6];
+    let requests = [HelperRequest::OpenLegacyTables, HelperRequest::OpenLegacyTables6];
+    let read = |mut file: std::fs::File| {
+        let mut names = String::new();
+        file.read_to_string(&mut names).map(|_| names)
+    };
+    let helper = lab.helper(&both);
+    for (request, name) in requests.iter().zip(["ip_tables_names", "ip6_tables_names"]) {
+        let path = format!("/proc/thread-self/net/{name}");
+        // A kernel without iptables-legacy has no list.
+        let own = std::fs::File::open(path).and_then(read).map_err(|error| error.kind());
+        let opened = helper.request(request, None).map(|file| file.unwrap().into());
+        assert_eq!(opened.and_then(read).map_err(|error| error.kind()), own, "{name}");
+    }
+    // A watch asks every second.
+    (0..=MAX_REQUESTS).for_each(|_| drop(helper.request(&requests[0], None)));
+    assert_ne!(helper.request(&requests[0], None).map_err(|it| it.kind()).err(), Some(BROKEN));
+    for (allowed, other) in both.iter().zip(requests.iter().rev()) {
+        assert_eq!(errno(lab.helper(&[*allowed]).request(other, None)), Some(libc::EPERM));
+    }
+}
+
+/// The error of a request to a helper that has ended.
+const BROKEN: io::ErrorKind = io::ErrorKind::BrokenPipe;
 
 /// The error number of a request that must fail.
 fn errno(answer: io::Result<Option<std::os::fd::OwnedFd>>) -> Option<i32> {

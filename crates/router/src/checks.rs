@@ -23,6 +23,7 @@ use std::io;
 
 pub(crate) use hooks::HookLister;
 pub(crate) use obstacle::{CheckedInterface, Obstacle, ObstacleKind};
+use slipring_privileged::PrivilegedHelper;
 #[cfg(test)]
 pub(crate) use tcx::accept_all;
 
@@ -34,7 +35,7 @@ pub(crate) use tcx::accept_all;
 /// bypass that stage.
 pub(crate) fn obstacles(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obstacle>> {
     let mut found = announced(interfaces)?;
-    found.extend(unannounced(interfaces, &mut HookLister::default())?);
+    found.extend(unannounced(interfaces, &mut HookLister::default(), None)?);
     Ok(found)
 }
 
@@ -52,15 +53,16 @@ pub(crate) fn announced(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obsta
 }
 
 /// The part of [`obstacles`] whose changes netlink does not announce, so that it must be polled.
-/// This takes some tens of system calls.
+/// This takes some tens of system calls. A process that is not root has `helper` open root's files.
 ///
 /// # Errors
 /// As [`obstacles`].
 pub(crate) fn unannounced(
     interfaces: &[CheckedInterface],
     hooks: &mut HookLister,
+    helper: Option<&PrivilegedHelper>,
 ) -> io::Result<Vec<Obstacle>> {
-    let mut found: Vec<_> = netfilter::legacy_tables().collect();
+    let mut found: Vec<_> = netfilter::legacy_tables(helper).collect();
     found.extend(hooks.find()?);
     found.extend(tcx::find(interfaces)?);
     Ok(found)

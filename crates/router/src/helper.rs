@@ -18,10 +18,19 @@ use crate::plan::RoutePlan;
 const CHANGES_BY_COMMAND: [HelperOperation; 3] =
     [HelperOperation::AddRoute, HelperOperation::RemoveRoute, HelperOperation::RemoveNeighbour];
 
+/// The operations that a router of another user needs: for root's files.
+const FOR_ANOTHER_USER: [HelperOperation; 4] = [
+    HelperOperation::TakeName,
+    HelperOperation::RemoveRunFiles,
+    HelperOperation::OpenLegacyTables,
+    HelperOperation::OpenLegacyTables6,
+];
+
 impl RoutePlan {
     /// Starts the helper process, so that this process needs no capability. It asks the kernel to
     /// resolve neighbours, and restores the interfaces' settings at the end. For a router that
-    /// becomes another user, it also keeps the files of the run.
+    /// becomes another user, it also keeps the files of the run, and opens the lists of the tables
+    /// of iptables-legacy.
     pub(crate) fn start_helper(
         &self,
         ifaces: &[Iface],
@@ -32,7 +41,7 @@ impl RoutePlan {
             operations.extend(CHANGES_BY_COMMAND);
         }
         if self.user.is_some() {
-            operations.extend([HelperOperation::TakeName, HelperOperation::RemoveRunFiles]);
+            operations.extend(FOR_ANOTHER_USER);
         }
         let helper = PrivilegedHelper::start(&HelperPolicy {
             program: std::process::id(),

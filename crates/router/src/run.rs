@@ -79,9 +79,6 @@ impl RoutePlan {
         let mirror = self.mirror(&mut engine, &ifaces, handle_of_own.as_ref())?;
         let feed = KernelFeed::open()?;
         let changed = Arc::new(Doorbell::new()?);
-        let ids = self.user.as_ref().map(|user| user.ids);
-        let watch = BypassWatch::start(engine.checked(), found.clone(), changed.clone(), ids)?;
-        let watch = Arc::new(watch);
         session.reporter.start(None, "monotonic", &[])?;
         if let Some(successor) = &successor {
             session.reporter.say(format_args!("takes over from process {}", successor.pid()))?;
@@ -90,6 +87,9 @@ impl RoutePlan {
         announce_own(session, &own)?;
         let helper = self.start_helper(&ifaces, session)?;
         let _files = self.user.as_ref().and(helper.clone()).map(RunFilesGuard);
+        let user = self.user.as_ref().map(|user| user.ids).zip(helper.clone());
+        let watch = BypassWatch::start(engine.checked(), found, changed.clone(), user)?;
+        let watch = Arc::new(watch);
         let handle = RoutingHandle::new()?;
         let publication = {
             let own = own.iter().map(|it| it.name.clone()).collect();

@@ -4,7 +4,8 @@
 //! ```text
 //!   root: interfaces, sockets, files of the run --> watch thread, main thread: confine_as(user)
 //!                                                      '--> all later threads inherit the user
-//!   helper, root: neighbours, settings, and the files of the run, which the user may not remove
+//!   helper, root: neighbours, settings, the files of the run, which the user may not remove, and
+//!                 lists of the tables of iptables-legacy, which the user may not open
 //! ```
 //!
 //! The files that a reload reads are opened as that user.

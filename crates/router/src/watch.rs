@@ -9,7 +9,9 @@
 //!
 //! A separate thread makes the lists, because a long list of rules must not delay a heartbeat. The
 //! lists require CAP_NET_ADMIN, so this thread keeps only that capability. Changes that netlink
-//! does not announce (BPF programs, tables of iptables-legacy) are polled every [`PERIOD`].
+//! does not announce (BPF programs, tables of iptables-legacy) are polled every [`PERIOD`]. The list
+//! of those tables is a file that only root may open. If the thread becomes another user, the helper
+//! opens it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -25,6 +27,7 @@ use rustix::net::{RecvFlags, recv};
 use slipring_confine::{
     BPF_CALL, CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, UserIds, confine, confine_as,
 };
+use slipring_privileged::PrivilegedHelper;
 use slipring_ring::Doorbell;
 
 use crate::checks::{self, CheckedInterface, HookLister, Obstacle};
@@ -49,6 +52,8 @@ pub(crate) struct BypassWatch {
 
 struct WatchShared {
     interfaces: Vec<CheckedInterface>,
+    /// Opens root's files, if the thread is another user.
+    helper: Option<Arc<PrivilegedHelper>>,
     latest: Mutex<Vec<Obstacle>>,
     stopped: AtomicBool,
     /// Rings for the watching thread when it must end.
@@ -59,7 +64,8 @@ struct WatchShared {
 
 impl BypassWatch {
     /// Starts a watch in the network namespace of the calling thread. `known` contains the
-    /// obstacles that were found before. `changed` rings when they change. The thread becomes `user`.
+    /// obstacles that were found before. `changed` rings when they change. The thread becomes `user`,
+    /// for whom the helper opens root's files.
     ///
     /// # Errors
     /// If the system refuses a socket.
@@ -67,15 +73,17 @@ impl BypassWatch {
         interfaces: Vec<CheckedInterface>,
         known: Vec<Obstacle>,
         changed: Arc<Doorbell>,
-        user: Option<UserIds>,
+        user: Option<(UserIds, Arc<PrivilegedHelper>)>,
     ) -> io::Result<Self> {
         let sockets = ANNOUNCEMENTS.into_iter().filter_map(|(family, group)| {
             // A kernel that does not support the family announces nothing.
             subscribe(family, group).ok()
         });
         let sockets: Vec<_> = sockets.collect();
+        let (user, helper) = user.unzip();
         let shared = Arc::new(WatchShared {
             interfaces,
+            helper,
             latest: Mutex::new(known),
             stopped: AtomicBool::new(false),
             stop: Doorbell::new()?,
@@ -93,11 +101,9 @@ impl BypassWatch {
             let (kept, calls) = (CapabilitySet::NET_ADMIN, [FORBIDDEN_CALLS, &calls]);
             match user {
                 None => drop(confine(kept, &calls)),
-                // The list of the tables of iptables-legacy is a file that only root may read. If
-                // the thread cannot become the user, neither can the main thread, and the run ends.
-                Some(user) => {
-                    drop(confine_as(user, kept | CapabilitySet::DAC_READ_SEARCH, &calls));
-                }
+                // If the thread cannot become the user, neither can the main thread, and the run
+                // ends.
+                Some(user) => drop(confine_as(user, kept, &calls)),
             }
             drop(confined);
             watching.watch(&sockets);
@@ -163,7 +169,7 @@ impl WatchShared {
     fn note(&self, announced: &[Obstacle], hooks: &mut HookLister) {
         let mut found = announced.to_vec();
         found.extend(
-            checks::unannounced(&self.interfaces, hooks)
+            checks::unannounced(&self.interfaces, hooks, self.helper.as_deref())
                 .unwrap_or_else(|error| vec![checks::unlisted(&error)]),
         );
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);

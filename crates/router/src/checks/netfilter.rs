@@ -1,7 +1,9 @@
 //! Rules of netfilter that apply to forwarded packets: XDP forwards before netfilter sees a packet.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
+
+use slipring_privileged::{HelperRequest, PrivilegedHelper};
 
 use super::obstacle::{Obstacle, ObstacleKind};
 use crate::dump::{attribute, be32, dump, text};
@@ -101,17 +103,25 @@ fn obstacle(chain: &[u8]) -> Option<Obstacle> {
 }
 
 /// Finds tables of iptables-legacy, which netlink does not list. A table that was ever used is
-/// listed, even if it is empty. If the file of tables cannot be read, a table is assumed.
-pub(super) fn legacy_tables() -> impl Iterator<Item = Obstacle> {
-    let files = [("iptables-legacy", "ip_tables_names"), ("ip6tables-legacy", "ip6_tables_names")];
-    files.into_iter().flat_map(|(command, file)| {
+/// listed, even if it is empty. If the file of tables cannot be read, a table is assumed. Only root
+/// may open it, so a process of another user has `helper` do that.
+pub(super) fn legacy_tables(helper: Option<&PrivilegedHelper>) -> impl Iterator<Item = Obstacle> {
+    let files = [
+        ("iptables-legacy", "ip_tables_names", HelperRequest::OpenLegacyTables),
+        ("ip6tables-legacy", "ip6_tables_names", HelperRequest::OpenLegacyTables6),
+    ];
+    files.into_iter().flat_map(move |(command, file, request)| {
         let found = |what: String, show: String| Obstacle {
             kind: ObstacleKind::Bypass,
             interface: None,
             what,
             show,
         };
-        match fs::read_to_string(format!("/proc/thread-self/net/{file}")) {
+        let names = match helper {
+            Some(helper) => read_opened(helper, &request),
+            None => fs::read_to_string(format!("/proc/thread-self/net/{file}")),
+        };
+        match names {
             Ok(names) => names
                 .lines()
                 .map(|table| {
@@ -126,4 +136,12 @@ pub(super) fn legacy_tables() -> impl Iterator<Item = Obstacle> {
             )],
         }
     })
+}
+
+/// Reads a file that the helper opens.
+fn read_opened(helper: &PrivilegedHelper, request: &HelperRequest) -> io::Result<String> {
+    let file = helper.request(request, None)?.ok_or(io::ErrorKind::InvalidData)?;
+    let mut text = String::new();
+    File::from(file).read_to_string(&mut text)?;
+    Ok(text)
 }
