@@ -313,10 +313,16 @@ impl WorkerQueues {
         inputs.iter().all(|&at| queues[at].is_exhausted())
     }
 
-    /// Publishes the filled slots of all queues.
+    /// Publishes the filled slots of all queues, also after one that fails. Returns the first error.
     #[inline]
     pub fn flush(&mut self) -> Result<(), RunError> {
-        self.queues.iter_mut().try_for_each(WorkerQueue::flush)
+        let mut flushed = Ok(());
+        for queue in &mut self.queues {
+            if let Err(error) = queue.flush() {
+                flushed = flushed.and(Err(error));
+            }
+        }
+        flushed
     }
 
     pub(crate) fn all(&self) -> Vec<&dyn Queue> {

@@ -17,7 +17,8 @@
 //! # Invariants
 //! 1. Every frame that a turn sends is published in that turn, once per queue.
 //! 2. The time that a program sees for a burst is never before the arrival of the burst.
-//! 3. At the end, held and queued frames have [`FrameProcessor::drain_limits`] to leave.
+//! 3. At the end, held and queued frames have [`FrameProcessor::drain_limits`] to leave. After an
+//!    error, only queued frames are sent, once. In both cases the processor accounts for the rest.
 //!
 //! Not for `gen` and `replay`, which generate their frames, and not for the link emulator, whose
 //! turns depend on the release times of frames.
@@ -110,14 +111,15 @@ pub trait FrameProcessor: Send + 'static {
         DrainLimits::default()
     }
 
-    /// Accounts for the frames that have not left at the end of the run. It is called once, before
-    /// [`Self::publish_final`].
+    /// Accounts for the frames that have not left at the end of the run, also if a port was lost. It
+    /// is called once, before [`Self::publish_final`].
     fn abandon(&mut self, _: &mut WorkerQueues) {}
 
     /// Publishes the counters of the program. It is called after each turn.
     fn publish(&mut self) {}
 
-    /// Publishes the last counters. It is called once, after the end of the loop.
+    /// Publishes the last counters. It is called once, after the end of the loop, also if a port was
+    /// lost.
     fn publish_final(&mut self) {
         self.publish();
     }
@@ -143,13 +145,25 @@ impl<P: FrameProcessor> Worker<P> {
     /// # Errors
     /// [`RunError`] if a port is lost.
     pub fn run(&mut self, environment: &mut impl Environment) -> Result<(), RunError> {
+        let ended = self.move_until_stopped(environment).and_then(|()| self.drain(environment));
+        if ended.is_err() {
+            // The other queues may have frames of the turn that failed. The first error counts.
+            let _ = self.queues.flush();
+        }
+        self.queues.update_stats();
+        self.processor.abandon(&mut self.queues);
+        self.processor.publish_final();
+        ended
+    }
+
+    fn move_until_stopped(&mut self, environment: &mut impl Environment) -> Result<(), RunError> {
         while !environment.is_stopped() && !self.processor.is_finished(&mut self.queues) {
             let until = self.wake_time(environment);
             environment.wait(&mut self.queues, until)?;
             while self.turn(environment)? > 0 && !environment.is_stopped() {}
             self.update_stats(environment);
         }
-        self.drain(environment)
+        Ok(())
     }
 
     /// Executes tasks, and moves at most a burst from each input. Returns the number of slots that
@@ -211,14 +225,10 @@ impl<P: FrameProcessor> Worker<P> {
             }
             let is_over = time >= start + total_ns || time >= moved_at + stalled_ns;
             if (is_empty && queued == 0) || is_over {
-                break;
+                return Ok(());
             }
             environment.relax();
         }
-        self.queues.update_stats();
-        self.processor.abandon(&mut self.queues);
-        self.processor.publish_final();
-        Ok(())
     }
 
     /// Converts the worker to the task of a thread. Errors contain the name `command`.

@@ -1,3 +1,8 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use slipring_port::{Queue, QueueCounters, QueueRings, WaitFds};
+
 use super::*;
 use crate::queues::WorkerQueue;
 use crate::slots::{bytes, slots_of, whole_frames};
@@ -242,4 +247,102 @@ fn the_example_of_the_documentation_drops_short_frames() {
     let sent = &lock(&to.traffic).sent;
     assert_eq!((sent.len(), worker.processor.dropped), (100, 100));
     assert!(sent.iter().all(|(_, frame)| frame.len() == 5000));
+}
+
+/// A queue whose port is lost at a time that the test chooses.
+struct LosableQueue {
+    queue: Box<dyn Queue>,
+    is_lost: Arc<AtomicBool>,
+}
+
+impl LosableQueue {
+    fn check(&self) -> Result<(), RunError> {
+        let lost = || RunError::system("port", "sync", std::io::ErrorKind::NotConnected.into());
+        if self.is_lost.load(Ordering::Relaxed) { Err(lost()) } else { Ok(()) }
+    }
+}
+
+impl Queue for LosableQueue {
+    fn rings(&mut self) -> QueueRings<'_> {
+        self.queue.rings()
+    }
+
+    fn tx_sync(&mut self) -> Result<(), RunError> {
+        self.check()?;
+        self.queue.tx_sync()
+    }
+
+    fn rx_sync(&mut self) -> Result<(), RunError> {
+        self.check()?;
+        self.queue.rx_sync()
+    }
+
+    fn wait_fds(&self) -> WaitFds<'_> {
+        self.queue.wait_fds()
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.queue.deadline()
+    }
+
+    fn counters(&self) -> &Arc<QueueCounters> {
+        self.queue.counters()
+    }
+}
+
+/// Sends each frame to all outputs. The port is lost with the first frame.
+struct LosingProcessor {
+    is_lost: Arc<AtomicBool>,
+    outputs: std::ops::Range<usize>,
+    /// What the loop has called at its end.
+    ended: Vec<&'static str>,
+}
+
+impl FrameProcessor for LosingProcessor {
+    fn process(&mut self, queues: &mut WorkerQueues, input: usize, _: &impl Clock) -> u32 {
+        self.is_lost.store(true, Ordering::Relaxed);
+        queues[input].rx().advance(1);
+        self.outputs.clone().for_each(|output| assert!(queues[output].copy_frame(&[1; 60])));
+        1
+    }
+
+    fn is_finished(&mut self, _: &mut WorkerQueues) -> bool {
+        false
+    }
+
+    fn abandon(&mut self, _: &mut WorkerQueues) {
+        self.ended.push("abandon");
+    }
+
+    fn publish_final(&mut self) {
+        self.ended.push("publish_final");
+    }
+}
+
+/// Runs a worker with one frame until a port is lost: either the second input, or the first output.
+/// Returns how many frames have left by the other output, and what was called at the end.
+fn run_until_lost(is_lost: bool, loses_output: bool) -> (usize, Vec<&'static str>) {
+    let mut time = VirtualTime::until(Nanos::MAX);
+    let [to, from, other] = time.ports::<3>(64);
+    lock(&from.traffic).arrivals.push_back((MS, vec![0; 60]));
+    let is_lost = Arc::new(AtomicBool::new(is_lost));
+    let lost = Box::new(LosableQueue { queue: other.queue, is_lost: is_lost.clone() });
+    let [to_queue, from_queue] = [WorkerQueue::output(to.queue), WorkerQueue::input(from.queue)];
+    let (queues, outputs) = match loses_output {
+        true => ([WorkerQueue::output(lost), to_queue, from_queue], 0..2),
+        false => ([to_queue, from_queue, WorkerQueue::input(lost)], 0..1),
+    };
+    let processor = LosingProcessor { is_lost, outputs, ended: Vec::new() };
+    let mut worker = Worker::new(processor, WorkerQueues::new(queues));
+    assert!(worker.run(&mut time).is_err());
+    (lock(&to.traffic).sent.len(), worker.processor.ended)
+}
+
+#[test]
+fn a_lost_port_ends_a_run_after_the_frames_of_the_others_are_sent_and_all_are_accounted_for() {
+    let ended = vec!["abandon", "publish_final"];
+    for loses_output in [true, false] {
+        assert_eq!(run_until_lost(false, loses_output), (1, ended.clone()), "in a turn");
+        assert_eq!(run_until_lost(true, loses_output), (0, ended.clone()), "in a wait");
+    }
 }
