@@ -212,7 +212,13 @@ impl WorkerQueue {
 
     /// Returns whether the device or the peer has taken all published frames.
     fn is_idle(&mut self) -> bool {
-        self.filled == 0 && self.queue.rings().tx.with_driver() == 0
+        self.queued() == 0
+    }
+
+    /// Returns the number of slots with frames that have not left yet, but may.
+    fn queued(&mut self) -> u32 {
+        let published = if self.queue.is_gone() { 0 } else { self.queue.rings().tx.with_driver() };
+        self.filled + published
     }
 }
 
@@ -367,10 +373,9 @@ impl WorkerQueues {
         self.queues.iter_mut().all(WorkerQueue::is_idle)
     }
 
-    /// Returns the number of slots with frames that have not left yet.
+    /// Returns the number of slots with frames that have not left yet, but may.
     pub(crate) fn queued(&mut self) -> u64 {
-        let queued = |queue: &mut WorkerQueue| queue.filled + queue.queue.rings().tx.with_driver();
-        self.queues.iter_mut().map(|queue| u64::from(queued(queue))).sum()
+        self.queues.iter_mut().map(|queue| u64::from(queue.queued())).sum()
     }
 
     /// Counts the frames that have not left as dropped, because the program ends

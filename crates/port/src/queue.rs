@@ -110,6 +110,12 @@ pub trait Queue: Send {
         false
     }
 
+    /// Returns whether the interface no longer exists, and the queue has survived it. Frames in its
+    /// tx ring never leave, and are counted.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
     /// Called before a sleep, and again if nothing ended the sleep. After the first call since
     /// [`Self::after_sleep`], the caller must sync and check once more.
     fn before_sleep(&mut self, _interest: Interest) {}

@@ -150,8 +150,13 @@ impl WorkerLink {
 
     fn reach(&self, goal: DrainGoal, limit: Duration) -> bool {
         let (sender, reached) = mpsc::sync_channel(1);
-        self.tell(move |worker| worker.drain.wait(goal, sender));
-        reached.recv_timeout(limit).is_ok()
+        // Dropped when this thread no longer waits, also without an answer.
+        let waits = Arc::new(());
+        let waits_here = Arc::downgrade(&waits);
+        self.tell(move |worker| worker.drain.wait(goal, sender, waits_here));
+        let is_reached = reached.recv_timeout(limit).is_ok();
+        drop(waits);
+        is_reached
     }
 
     /// Lets a worker with rules take frames.

@@ -1,12 +1,13 @@
 //! A queue that outlives its interface, with a gate that a takeover closes.
 //!
 //! Deleting one interface must not end the forwarding between the others. The routes of a deleted
-//! interface go with it, so its queue is idle from then on.
+//! interface go with it, so its queue is idle from then on. What has not left its tx ring is counted
+//! at once, and nobody waits for it.
 
 use std::sync::Arc;
 
 use slipring_port::{
-    Interest, Nanos, Queue, QueueCounters, QueueRings, RunCause, RunError, WaitFds,
+    DropCause, Interest, Nanos, Queue, QueueCounters, QueueRings, RunCause, RunError, WaitFds,
 };
 
 use super::gate::GateWatch;
@@ -17,21 +18,31 @@ pub(super) struct SurvivingQueue {
     /// The gate that a takeover closes; `None` for a queue that is not handed over.
     gate: Option<GateWatch>,
     is_gone: bool,
+    /// Packets in the tx ring of a deleted interface that were counted as unsent.
+    counted: u64,
 }
 
 impl SurvivingQueue {
     pub(super) fn new(queue: Box<dyn Queue>, gate: Option<GateWatch>) -> Self {
-        Self { queue, gate, is_gone: false }
+        Self { queue, gate, is_gone: false, counted: 0 }
     }
 
     fn survive(&mut self, synced: Result<(), RunError>) -> Result<(), RunError> {
         match synced {
             Err(RunError { cause: RunCause::Vanished, .. }) => {
                 self.is_gone = true;
+                self.count_unsent();
                 Ok(())
             }
             synced => synced,
         }
+    }
+
+    /// Counts the packets that can no longer leave, each once.
+    fn count_unsent(&mut self) {
+        let unsent = self.unsent();
+        self.counted += unsent;
+        self.queue.counters().dropped(DropCause::TxUnsent, unsent);
     }
 }
 
@@ -42,6 +53,8 @@ impl Queue for SurvivingQueue {
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
         if self.is_gone {
+            // Packets may have been on their way to the ring when the interface was deleted.
+            self.count_unsent();
             return Ok(());
         }
         let synced = self.queue.tx_sync();
@@ -49,7 +62,7 @@ impl Queue for SurvivingQueue {
     }
 
     fn rx_sync(&mut self) -> Result<(), RunError> {
-        let Self { queue, gate, is_gone } = self;
+        let Self { queue, gate, is_gone, .. } = self;
         if *is_gone || gate.as_mut().is_some_and(|gate| !gate.admits(&mut **queue)) {
             return Ok(());
         }
@@ -69,6 +82,10 @@ impl Queue for SurvivingQueue {
         self.is_gone || self.queue.is_link_down()
     }
 
+    fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
     fn before_sleep(&mut self, interest: Interest) {
         self.queue.before_sleep(interest);
     }
@@ -82,7 +99,7 @@ impl Queue for SurvivingQueue {
     }
 
     fn unsent(&mut self) -> u64 {
-        self.queue.unsent()
+        self.queue.unsent().saturating_sub(self.counted)
     }
 
     fn update_stats(&mut self) {
@@ -93,5 +110,70 @@ impl Queue for SurvivingQueue {
 
     fn catch_up(&mut self) {
         self.queue.catch_up();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
+    use slipring_datapath::virtual_time::VirtualTime;
+
+    use super::*;
+
+    /// A queue of an interface that is deleted before the first sync.
+    struct DeletedQueue(Box<dyn Queue>);
+
+    impl DeletedQueue {
+        fn vanished() -> RunError {
+            RunError { port: "r0".into(), cause: RunCause::Vanished }
+        }
+    }
+
+    impl Queue for DeletedQueue {
+        fn rings(&mut self) -> QueueRings<'_> {
+            self.0.rings()
+        }
+
+        fn tx_sync(&mut self) -> Result<(), RunError> {
+            Err(Self::vanished())
+        }
+
+        fn rx_sync(&mut self) -> Result<(), RunError> {
+            Err(Self::vanished())
+        }
+
+        fn wait_fds(&self) -> WaitFds<'_> {
+            WaitFds::default()
+        }
+
+        fn counters(&self) -> &Arc<QueueCounters> {
+            self.0.counters()
+        }
+    }
+
+    #[test]
+    fn what_a_deleted_interface_has_not_sent_is_counted_once_and_keeps_nobody_waiting() {
+        let [port] = VirtualTime::until(Nanos::MAX).ports::<1>(64);
+        let queue = DeletedQueue(port.queue);
+        let counters = queue.counters().clone();
+        let unsent = || {
+            let counts = counters.snapshot();
+            let unsent = counts.drops().filter(|(cause, _)| *cause == DropCause::TxUnsent);
+            unsent.map(|(_, count)| count).sum::<u64>()
+        };
+        let queue = SurvivingQueue::new(Box::new(queue), None);
+        let mut queues = WorkerQueues::new([WorkerQueue::input(Box::new(queue))]);
+        assert!(queues[0].copy_frame(&[1; 60]) && queues[0].copy_frame(&[2; 60]));
+        assert!(!queues.is_idle());
+        queues.flush().unwrap();
+        assert!(queues.is_idle());
+        assert_eq!(unsent(), 2);
+        assert!(queues[0].copy_frame(&[3; 60]));
+        queues.flush().unwrap();
+        queues.flush().unwrap();
+        assert!(queues.is_idle());
+        assert_eq!(unsent(), 3);
+        queues.count_unsent();
+        assert_eq!(unsent(), 3);
     }
 }
