@@ -12,7 +12,8 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, absolute};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf, absolute};
 
 use rustix::fs::{Access, access};
 use slipring_cli::codes::{SR0003, SR0104, SR0201};
@@ -102,7 +103,7 @@ impl SandboxUser {
                 let what = format!("the user {} cannot read {}", self.name, path.display());
                 Err(Diagnostic::new(SR0201, what)
                     .with_cause(format!("the router has become this user: {error}"))
-                    .with_help(permitting_command(path))
+                    .with_help(permitting_command(path, self.ids))
                     .with_note("then reload: slipring route ctl reload"))
             }
             // Any other error is reported when the file is read.
@@ -111,14 +112,60 @@ impl SandboxUser {
     }
 }
 
-/// Returns the command that permits to read a file, or first to pass a directory on its way.
-fn permitting_command(path: &Path) -> String {
+/// How many symbolic links a path may have, as in Linux.
+const MAX_LINKS: u32 = 40;
+
+/// Returns the command that permits a user to read a file, or first to pass a directory on its way.
+fn permitting_command(path: &Path, ids: UserIds) -> String {
     let path = absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut dirs: Vec<_> = path.ancestors().skip(1).collect();
-    dirs.reverse();
-    match dirs.into_iter().find(|dir| access(*dir, Access::EXEC_OK).is_err()) {
-        Some(dir) => format!("chmod o+x {}", dir.display()),
-        None => format!("chmod o+r {}", path.display()),
+    let (path, right) = obstruction(&path, MAX_LINKS);
+    let owner = fs::metadata(&path).map(|it| (it.uid(), it.gid()));
+    let class = owner.map_or('o', |owner| mode_class(owner, ids));
+    format!("chmod {class}+{right} {}", shell_word(&path.display().to_string()))
+}
+
+/// Returns the file or directory, without symbolic links, to which this process lacks a right, and
+/// that right of chmod(1).
+fn obstruction(path: &Path, links: u32) -> (PathBuf, char) {
+    let mut parts: Vec<_> = path.ancestors().collect();
+    parts.reverse();
+    for part in parts {
+        match fs::canonicalize(part) {
+            Ok(real) if part == path => return (real, 'r'),
+            Ok(real) if access(&real, Access::EXEC_OK).is_err() => return (real, 'x'),
+            Ok(_) => {}
+            // The obstruction is on the way that this link goes.
+            Err(_) => match (fs::read_link(part), part.parent(), path.strip_prefix(part)) {
+                (Ok(target), Some(dir), Ok(rest)) if links > 0 => {
+                    let target = dir.join(target);
+                    let parts = target.components().chain(rest.components());
+                    return obstruction(&parts.collect::<PathBuf>(), links - 1);
+                }
+                _ => break,
+            },
+        }
+    }
+    (path.to_owned(), 'r')
+}
+
+/// Returns by which class of rights a user, in no other group than its own, may access a file with
+/// this owner and group.
+const fn mode_class((uid, gid): (u32, u32), ids: UserIds) -> char {
+    if uid == ids.uid {
+        'u'
+    } else if gid == ids.gid {
+        'g'
+    } else {
+        'o'
+    }
+}
+
+/// Quotes a word for a shell, if it has special characters.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:=".contains(c);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 
@@ -140,6 +187,11 @@ impl<'l> UserEntry<'l> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::process::Command;
+
+    use slipring_confine::confine_as;
+
     use super::*;
 
     const USERS: &str = "root:x:0:0:root:/root:/bin/sh\n\
@@ -175,5 +227,75 @@ mod tests {
         {
             assert_eq!(user.check_metrics(Some(address)).is_ok(), is_fit, "{address}");
         }
+    }
+    #[test]
+    fn the_class_of_rights_is_that_of_the_owner_then_the_group() {
+        let ids = UserIds { uid: 4711, gid: 100 };
+        for (owner, class) in [
+            ((4711, 100), 'u'),
+            ((4711, 0), 'u'),
+            ((0, 100), 'g'),
+            ((0, 0), 'o'),
+            ((100, 4711), 'o'),
+        ] {
+            assert_eq!(mode_class(owner, ids), class, "{owner:?}");
+        }
+    }
+
+    #[test]
+    fn words_with_special_characters_are_quoted_for_a_shell() {
+        for word in ["/etc/slipring/route/edge.toml", "/a b", "/it's", "/$HOME;`ls`*", "/ü\n"] {
+            let quoted = shell_word(word);
+            let said = Command::new("sh").args(["-c", &format!("printf %s {quoted}")]).output();
+            assert_eq!(String::from_utf8(said.unwrap().stdout).unwrap(), word, "{quoted}");
+        }
+        assert_eq!(shell_word("/etc/edge.toml"), "/etc/edge.toml");
+    }
+
+    /// Returns the command for a path in `dir`, for a thread that is a user without capabilities.
+    fn command_for(path: PathBuf) -> String {
+        let ids = UserIds { uid: 4711, gid: 4712 };
+        let become_user = move || {
+            drop(confine_as(ids, CapabilitySet::empty(), &[]));
+            permitting_command(&path, ids)
+        };
+        std::thread::spawn(become_user).join().unwrap()
+    }
+
+    #[test]
+    fn the_command_names_what_is_behind_symbolic_links_and_the_right_that_is_missing() {
+        if !effective().contains(CapabilitySet::SETUID | CapabilitySet::SETGID) {
+            slipring_test_support::skip!("a process cannot become another user here");
+            return;
+        }
+        let root = fs::canonicalize(std::env::temp_dir()).unwrap();
+        let root = root.join(format!("slipring-obstruction-{}", std::process::id()));
+        fs::create_dir(&root).unwrap();
+        let mode = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let (dir, file, link) = (root.join("a b"), root.join("a b/f"), root.join("link"));
+        fs::create_dir(&dir).unwrap();
+        fs::write(&file, "").unwrap();
+        symlink("a b/f", &link).unwrap();
+        symlink("a b", root.join("dir")).unwrap();
+        mode(&root, 0o755);
+        mode(&dir, 0o700);
+        mode(&file, 0o600);
+        let (dir_word, file_word) =
+            (format!("'{}'", dir.display()), format!("'{}'", file.display()));
+        for path in [file.clone(), link.clone(), root.join("dir/f"), root.join("dir/../link")] {
+            assert_eq!(command_for(path), format!("chmod o+x {dir_word}"));
+        }
+        chown(&dir, None, Some(4712)).unwrap();
+        assert_eq!(command_for(link.clone()), format!("chmod g+x {dir_word}"));
+        mode(&dir, 0o701);
+        assert_eq!(command_for(link.clone()), format!("chmod g+x {dir_word}"));
+        mode(&dir, 0o710);
+        assert_eq!(command_for(link.clone()), format!("chmod o+r {file_word}"));
+        chown(&file, Some(4711), None).unwrap();
+        mode(&file, 0o044);
+        assert_eq!(command_for(root.join("dir/f")), format!("chmod u+r {file_word}"));
+        fs::remove_dir_all(&root).unwrap();
     }
 }
