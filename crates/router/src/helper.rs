@@ -101,7 +101,7 @@ pub(crate) struct RunFilesGuard(pub(crate) Arc<PrivilegedHelper>);
 
 impl Drop for RunFilesGuard {
     fn drop(&mut self) {
-        // If the helper has ended, it has removed them.
+        // A helper that has ended by itself has removed them. One that was killed has not: they stay.
         let _ = self.0.request(&HelperRequest::RemoveRunFiles, None);
     }
 }
