@@ -6,7 +6,9 @@
 //! ```
 //!
 //! What the predecessor counts after it has handed over is in its last report only: frames that did
-//! not leave its tx rings.
+//! not leave its tx rings. The counts of drivers are the interfaces', and both routers read them for
+//! themselves. So what a driver drops at the moment of a takeover may be counted by both or by
+//! neither.
 
 use std::collections::BTreeMap;
 
