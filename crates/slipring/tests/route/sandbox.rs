@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
+use slipring_bpf::{BpfAttachType, attached_programs};
+use slipring_port::iface::Iface;
 use slipring_test_support::{Program, eventually, skip};
 
 use crate::continuity::{Stream, is_forwarding};
@@ -100,13 +102,28 @@ fn run_files(dir: &Path) -> BTreeSet<String> {
     names.filter(|name| name != "control.lock").collect()
 }
 
+/// Whether a program is attached to an interface of the router: at XDP, or at tcx, which
+/// [`Subject::Slipring`] of `packet` uses and ip(8) does not show.
+fn has_program(rig: &Rig, ifname: &'static str) -> bool {
+    let tcx = rig.router.run(move || {
+        let ifindex = Iface::find(ifname).unwrap().index;
+        // A kernel without tcx has no such program.
+        [BpfAttachType::TcxIngress, BpfAttachType::TcxEgress]
+            .map(|hook| attached_programs(ifindex, hook).unwrap_or(0))
+    });
+    let link = rig.router.ip(&format!("-d link show dev {ifname}"));
+    link.contains("xdp") || tcx != [0, 0]
+}
+
+/// Asserts that programs of the router are attached.
+fn is_attached(rig: &Rig) {
+    assert!(["e0", "e1"].iter().all(|ifname| has_program(rig, ifname)));
+}
+
 /// Asserts that no program of the router is attached any more.
 fn is_detached(rig: &Rig) {
     for ifname in ["e0", "e1"] {
-        eventually("the interface without program", || {
-            let link = rig.router.ip(&format!("-d link show dev {ifname}"));
-            (!link.contains("xdp")).then_some(())
-        });
+        eventually("the interface without program", || (!has_program(rig, ifname)).then_some(()));
     }
 }
 
@@ -124,6 +141,7 @@ fn a_router_of_another_user_forwards_answers_and_leaves_nothing_behind(setup: Un
         let verified = rig.ask(&["fib", "verify"]);
         (verified["missing"] == 0 && verified["different"] == 0).then_some(())
     });
+    is_attached(&rig);
     program.stop(Signal::TERM).well();
     assert_eq!(run_files(rig.run_dir()), BTreeSet::new());
     is_detached(&rig);
@@ -145,6 +163,7 @@ fn a_router_of_another_user_is_taken_over_by_one(setup: UnprivilegedSetup) {
     stream.each_has_arrived_once();
     assert_confined(&next);
     assert_eq!(rig.ask(&["hello", "--name", "edge"])["pid"].as_u64(), Some(next.pid().into()));
+    is_attached(&rig);
     next.stop(Signal::INT).well();
     assert_eq!(run_files(rig.run_dir()), BTreeSet::new());
     is_detached(&rig);
