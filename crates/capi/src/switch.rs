@@ -103,8 +103,8 @@ pub(crate) fn open(
 ) -> Result<(PortHandle, u32), CallError> {
     let requested = RequestedPort::parse(&switch.name, port, options)?;
     let mut run = switch.run()?;
-    run.detach_closed();
-    if run.ports.values().any(|one| one.name == requested.name) {
+    // A closed port stays until the next call of `forward`, which takes its frames.
+    if run.ports.values().any(|one| one.name == requested.name && !one.is_closed()) {
         let taken = format!("{} is open already", requested.name);
         let mut error = CallError::new(SLIPRING_ERR_USAGE, taken);
         error.help = "close it, or choose another name".into();

@@ -169,6 +169,24 @@ fn a_port_that_is_closed_sends_its_frames_and_leaves_its_counters() {
 }
 
 #[test]
+fn a_closed_port_sends_its_frames_though_other_ports_are_opened_meanwhile() {
+    let switch = switch();
+    let [(a, na), (b, _)] = ["a", "b"].map(|name| port(&switch, name));
+    send(&a, &frame(2, 1, 60));
+    drop(a);
+    let (again, number) = port(&switch, "a");
+    let (other, _) = port(&switch, "c");
+    assert_ne!(number, na, "the number is the closed port's");
+    assert_eq!(forward(&switch, 0).unwrap(), 1);
+    for one in [&again, &b, &other] {
+        assert_eq!(received(one), [frame(2, 1, 60)], "an unknown station: all other ports");
+    }
+    assert_eq!(balanced(&switch).rx_packets, 1);
+    assert!(stats(&switch, na).is_err());
+    assert_eq!(port(&switch, "d").1, na, "the call has freed the number");
+}
+
+#[test]
 fn names_that_are_no_ports_of_this_switch_are_refused_with_advice() {
     let switch = switch();
     let (_a, _) = port(&switch, "a");
