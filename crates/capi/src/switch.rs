@@ -12,7 +12,7 @@ mod port;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
@@ -41,6 +41,8 @@ pub struct SwitchHandle {
 struct SwitchRun {
     engine: Switch,
     ports: BTreeMap<u32, AttachedPort>,
+    /// The ports that were closed when the running call of [`forward`] began. They receive nothing.
+    leaving: BTreeSet<u32>,
     /// The sums of the counters of ports that were closed.
     closed: SlipringSwitchStats,
     closed_drops: [u64; SwitchDropReason::ALL.len()],
@@ -77,6 +79,7 @@ pub(crate) fn create(
     let run = SwitchRun {
         engine: Switch::new(SwitchConfig { ageing_ns, ..defaults }),
         ports: BTreeMap::new(),
+        leaving: BTreeSet::new(),
         closed: SlipringSwitchStats::default(),
         closed_drops: [0; SwitchDropReason::ALL.len()],
         ready: BTreeMap::new(),
@@ -120,9 +123,11 @@ pub(crate) fn open(
 }
 
 /// Takes the frames that all ports have sent, and delivers them. Returns the number of frames that
-/// were taken.
+/// were taken. Ports that were closed before the call are detached; a port that another thread closes
+/// meanwhile is detached by the next call.
 pub(crate) fn forward(switch: &SwitchHandle, now_ns: u64) -> Result<c_int, CallError> {
     let mut run = switch.run()?;
+    run.find_closed();
     let numbers: Vec<u32> = run.ports.keys().copied().collect();
     let mut taken = 0usize;
     for number in numbers {
@@ -238,11 +243,15 @@ impl SwitchRun {
         Ok(self.burst.frames.len())
     }
 
-    /// Copies the frames for one destination of the batch to its ring.
+    /// Copies the frames for one destination of the batch to its ring. Frames for a closed port count
+    /// as dropped.
     fn deliver(&mut self, index: usize) -> Result<DeliveryCounts, RunError> {
         let destination = self.batch.destination(index);
         let (number, ring) = (destination.port().0, destination.ring() as usize);
         let mut delivered = DeliveryCounts::default();
+        if self.leaving.contains(&number) {
+            return Ok(delivered);
+        }
         let Some(port) = self.ports.get_mut(&number) else { return Ok(delivered) };
         let queue = &mut port.switch_side.queues[ring];
         // Frees the slots of frames that the program has received.
@@ -262,10 +271,15 @@ impl SwitchRun {
         Ok(delivered)
     }
 
-    /// Detaches the ports that the program has closed. Their frames have been forwarded.
-    fn detach_closed(&mut self) {
+    /// Notes which ports the program has closed.
+    fn find_closed(&mut self) {
         let closed = |(&number, port): (&u32, &AttachedPort)| port.is_closed().then_some(number);
-        for number in self.ports.iter().filter_map(closed).collect::<Vec<_>>() {
+        self.leaving = self.ports.iter().filter_map(closed).collect();
+    }
+
+    /// Detaches the ports that [`Self::find_closed`] has found. Their frames have been forwarded.
+    fn detach_closed(&mut self) {
+        for number in std::mem::take(&mut self.leaving) {
             self.ports.remove(&number);
             self.ready.remove(&number);
             let Some(counters) = self.engine.detach(SwitchPortId(number)) else { continue };

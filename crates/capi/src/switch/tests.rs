@@ -187,6 +187,47 @@ fn a_closed_port_sends_its_frames_though_other_ports_are_opened_meanwhile() {
 }
 
 #[test]
+fn frames_for_a_closed_port_are_counted_as_dropped() {
+    let switch = switch();
+    let [(a, _), (b, _), (c, nc)] = ["a", "b", "c"].map(|name| port(&switch, name));
+    send(&b, &frame(ALL, 2, 60));
+    assert_eq!(forward(&switch, 0).unwrap(), 1);
+    assert_eq!(received(&c).len(), 1);
+    // One frame to the port at which the station was learned, and one to all ports.
+    send(&a, &frame(2, 1, 60));
+    send(&a, &frame(ALL, 1, 60));
+    drop(b);
+    while take_ready(&switch).unwrap().is_some() {}
+    assert_eq!(forward(&switch, 0).unwrap(), 2);
+    assert_eq!(received(&c), [frame(ALL, 1, 60)]);
+    let full = SwitchDropReason::DestinationFull as u32;
+    assert_eq!(dropped(&switch, SLIPRING_ALL_PORTS, full).unwrap(), 2);
+    assert_eq!(balanced(&switch).tx_packets, 2 + 1, "all that was received or can be");
+    assert_eq!(take_ready(&switch).unwrap(), Some((0, SLIPRING_WAIT_TX)));
+    assert_eq!(take_ready(&switch).unwrap(), Some((nc, SLIPRING_WAIT_RX)));
+    assert_eq!(take_ready(&switch).unwrap(), None, "nobody can serve the closed port");
+}
+
+#[test]
+fn a_port_that_is_closed_during_a_call_is_detached_by_the_next() {
+    let switch = switch();
+    let [(a, na), (b, _)] = ["a", "b"].map(|name| port(&switch, name));
+    {
+        // The steps of a call, with another thread that sends and closes after the port's turn.
+        let mut run = switch.run().unwrap();
+        run.find_closed();
+        assert_eq!(run.forward_ring(0, na, 0).unwrap(), 0);
+        send(&a, &frame(2, 1, 60));
+        drop(a);
+        run.detach_closed();
+    }
+    assert_eq!(forward(&switch, 0).unwrap(), 1);
+    assert_eq!(received(&b), [frame(2, 1, 60)]);
+    assert!(stats(&switch, na).is_err());
+    balanced(&switch);
+}
+
+#[test]
 fn names_that_are_no_ports_of_this_switch_are_refused_with_advice() {
     let switch = switch();
     let (_a, _) = port(&switch, "a");
