@@ -510,7 +510,7 @@ SlipringNetDevice::CountUnfinished()
         m_stats[i].txBytes += completed.bytes;
         m_stats[i].txUnfinished += queue.tx.GetInflightFrames();
         m_stats[i].portDrops += m_port->GetDrops(i);
-        // A restart begins with an empty ring, and a queue that may send.
+        // A restart counts new frames only, and begins with a queue that may send.
         ResetLimits(i);
     }
 }

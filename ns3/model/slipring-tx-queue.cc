@@ -13,6 +13,23 @@
 namespace ns3
 {
 
+namespace
+{
+
+/**
+ * \param ring a tx ring, or null
+ * \return number of slots that are still to be freed: in the ring of an end of a pipe that was opened
+ *         again, frames that the peer has not read
+ */
+uint32_t
+SlotsInFlight(const netmap_ring* ring)
+{
+    uint32_t space = ring ? SlipringRingSpace(ring) : 0;
+    return ring && space < ring->num_slots ? ring->num_slots - 1 - space : 0;
+}
+
+} // namespace
+
 SlipringTxQueue::SlipringTxQueue(slipring_port* port, uint32_t queue, bool shared)
     : m_port(port),
       m_queue(queue),
@@ -21,7 +38,8 @@ SlipringTxQueue::SlipringTxQueue(slipring_port* port, uint32_t queue, bool share
       m_tail(m_ring ? m_ring->tail : 0),
       m_unsynced(0),
       m_inflightBytes(0),
-      m_inflightFrames(0)
+      m_inflightFrames(0),
+      m_lengths(SlotsInFlight(m_ring), 0)
 {
 }
 

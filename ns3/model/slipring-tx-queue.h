@@ -123,7 +123,8 @@ class SlipringTxQueue
     uint32_t m_unsynced;      //!< frames published after the last sync
     uint64_t m_inflightBytes; //!< bytes in flight
     uint64_t m_inflightFrames; //!< frames in flight
-    /// For each slot in flight, oldest first: the frame's length in its last slot, else 0
+    /// For each slot in flight, oldest first: the frame's length in its last slot, else 0. Slots in
+    /// flight since before the port was opened have 0, too: their frames were counted then.
     std::deque<uint32_t> m_lengths;
 };
 

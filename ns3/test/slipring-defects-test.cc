@@ -8,7 +8,6 @@
 #include "slipring-test-util.h"
 
 #include "ns3/ipv4-queue-disc-item.h"
-#include "ns3/queue-limits.h"
 #include "ns3/simulator.h"
 #include "ns3/slipring-netmap-compat.h"
 #include "ns3/string.h"
@@ -28,39 +27,6 @@ using namespace ns3::slipringtest;
 
 namespace
 {
-
-/// Queue limits that record all calls, and never limit
-class NotingLimits : public QueueLimits
-{
-  public:
-    std::vector<uint32_t> queued;    //!< arguments of Queued
-    std::vector<uint32_t> completed; //!< arguments of Completed
-    int64_t limit{1 << 30};          //!< limit in bytes
-
-    void Reset() override
-    {
-    }
-
-    void Completed(uint32_t count) override
-    {
-        completed.push_back(count);
-        m_inflight -= count;
-    }
-
-    int32_t Available() const override
-    {
-        return static_cast<int32_t>(limit - m_inflight);
-    }
-
-    void Queued(uint32_t count) override
-    {
-        queued.push_back(count);
-        m_inflight += count;
-    }
-
-  private:
-    int64_t m_inflight{0}; //!< bytes queued and not completed
-};
 
 void
 D1(FunctionTest& test)

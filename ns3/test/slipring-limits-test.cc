@@ -125,6 +125,52 @@ Restart(FunctionTest& test)
     test.Equal(queued.discs.Get(0)->GetNPackets(), 0, "packets left in the queue disc");
 }
 
+void
+RestartWithUnread(FunctionTest& test)
+{
+    auto limits = CreateObject<NotingLimits>();
+    Bottleneck link(64, limits);
+    Ptr<SlipringNetDevice> device = link.device;
+    auto step = [&](uint32_t bytes, uint32_t frames, uint32_t sent, const std::string& when) {
+        Frame frame;
+        test.Equal(link.peer.Receive(frame), true, "a frame" + when);
+        device->Service();
+        test.Equal(device->GetInflightBytes(0), bytes, "bytes in flight" + when);
+        test.Equal(device->GetInflightFrames(0), frames, "frames in flight" + when);
+        test.Equal(device->GetStats().txPackets, sent, "frames that have left" + when);
+    };
+    Simulator::Schedule(Seconds(1), [&]() {
+        for (uint32_t i = 0; i < 3; i++)
+        {
+            SendPayload(device, MakeFrame(FRAME, i));
+        }
+        // One of several slots, whose lengths are in its last slot.
+        device->SetMtu(9000);
+        SendPayload(device, MakeFrame(9014, 3));
+        device->Stop(Seconds(0));
+    });
+    Simulator::Schedule(Seconds(2), [&]() {
+        test.Equal(device->GetStats().txUnfinished, 4, "frames in the ring at the stop");
+        device->Start(Seconds(0));
+    });
+    Simulator::Schedule(Seconds(3), [&]() {
+        limits->completed.clear();
+        SendPayload(device, MakeFrame(100, 4));
+        SendPayload(device, MakeFrame(200, 5));
+        for (uint32_t i = 0; i < 4; i++)
+        {
+            step(300, 2, 0, " after a frame of before the restart");
+        }
+        step(200, 1, 1, " after the first new frame");
+        step(0, 0, 2, " after the second");
+    });
+    Simulator::Run();
+    test.Equal((limits->completed == std::vector<uint32_t>{100, 200}), true, "what the limits are told");
+    SlipringQueueStats stats = device->GetStats();
+    test.Equal(stats.txAccepted, stats.txPackets + stats.txUnfinished, "all frames");
+    test.Equal(stats.txBytes, 300, "bytes that have left");
+}
+
 /// The suite
 class SlipringLimitsTestSuite : public TestSuite
 {
@@ -135,6 +181,7 @@ class SlipringLimitsTestSuite : public TestSuite
         Add("ByteQueueLimitsWithAMaximumKeepTwoFramesInTheRing", KeepTwoFrames);
         Add("ByteQueueLimitsGrowOnlyWithLateCompletions", Adapt);
         Add("RestartResumesAQueueThatLimitsHaveStopped", Restart);
+        Add("RestartCountsOnlyNewFramesWhileOldOnesAreUnread", RestartWithUnread);
     }
 
   private:

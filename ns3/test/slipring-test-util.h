@@ -189,6 +189,39 @@ class FunctionTest : public TestCase
     std::function<void(FunctionTest&)> m_function; //!< the test
 };
 
+/// Queue limits that record all calls, and limit nothing unless told to
+class NotingLimits : public QueueLimits
+{
+  public:
+    std::vector<uint32_t> queued;    //!< arguments of Queued
+    std::vector<uint32_t> completed; //!< arguments of Completed
+    int64_t limit{1 << 30};          //!< limit in bytes
+
+    void Reset() override
+    {
+    }
+
+    void Completed(uint32_t count) override
+    {
+        completed.push_back(count);
+        m_inflight -= count;
+    }
+
+    int32_t Available() const override
+    {
+        return static_cast<int32_t>(limit - m_inflight);
+    }
+
+    void Queued(uint32_t count) override
+    {
+        queued.push_back(count);
+        m_inflight += count;
+    }
+
+  private:
+    int64_t m_inflight{0}; //!< bytes queued and not completed
+};
+
 /// A device with a queue disc
 struct QueuedDevice
 {
