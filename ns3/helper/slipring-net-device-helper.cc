@@ -261,8 +261,12 @@ SlipringEmuFdNetDeviceHelper::OpenSocket(SlipringError& error) const
     m_deviceName.copy(request.ifr_name, IFNAMSIZ - 1);
     int fd = socket(PF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
     bool isReady = fd >= 0 && ioctl(fd, SIOCGIFFLAGS, &request) == 0;
-    request.ifr_flags |= IFF_PROMISC;
-    isReady = isReady && ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+    // To change flags takes more than cap_net_raw.
+    if (isReady && !(request.ifr_flags & IFF_PROMISC))
+    {
+        request.ifr_flags |= IFF_PROMISC;
+        isReady = ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+    }
     if (isReady)
     {
         return fd;

@@ -14,7 +14,10 @@
 #include "ns3/test.h"
 
 #include <cstdlib>
+#include <linux/capability.h>
 #include <slipring.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 using namespace ns3;
 using namespace ns3::slipringtest;
@@ -120,6 +123,59 @@ class VethTest : public TestCase
     }
 };
 
+/// While it lives, this thread may not configure interfaces
+class NoNetAdmin
+{
+  public:
+    NoNetAdmin()
+    {
+        syscall(SYS_capget, &m_header, m_before);
+        __user_cap_data_struct without[2] = {m_before[0], m_before[1]};
+        without[0].effective &= ~(1U << CAP_NET_ADMIN);
+        syscall(SYS_capset, &m_header, without);
+    }
+
+    ~NoNetAdmin()
+    {
+        syscall(SYS_capset, &m_header, m_before);
+    }
+
+  private:
+    __user_cap_header_struct m_header{_LINUX_CAPABILITY_VERSION_3, 0}; //!< this thread
+    __user_cap_data_struct m_before[2]{};                              //!< its capabilities
+};
+
+/// A packet socket on a promiscuous interface takes cap_net_raw only
+class PromiscuousTest : public TestCase
+{
+  public:
+    PromiscuousTest()
+        : TestCase("an interface that is promiscuous already is opened without cap_net_admin")
+    {
+    }
+
+  private:
+    SlipringError Try() const
+    {
+        NoNetAdmin guard;
+        SlipringEmuFdNetDeviceHelper helper;
+        helper.SetDeviceName("sv0");
+        SlipringError error = helper.TryInstall(CreateObject<Node>()).error;
+        Simulator::Destroy();
+        return error;
+    }
+
+    void DoRun() override
+    {
+        SlipringError refused = Try();
+        NS_TEST_EXPECT_MSG_EQ(refused.kind, SlipringError::MACHINE, refused);
+        NS_TEST_EXPECT_MSG_EQ(std::system("ip link set sv0 promisc on"), 0, "ip");
+        SlipringError error = Try();
+        NS_TEST_EXPECT_MSG_EQ(bool(error), false, error);
+        NS_TEST_EXPECT_MSG_EQ(std::system("ip link set sv0 promisc off"), 0, "ip");
+    }
+};
+
 /// The suite
 class SlipringVethTestSuite : public TestSuite
 {
@@ -128,6 +184,7 @@ class SlipringVethTestSuite : public TestSuite
         : TestSuite("slipring-net-device-veth", SLIPRING_SUITE_SYSTEM)
     {
         AddTestCase(new VethTest, SLIPRING_TEST_QUICK);
+        AddTestCase(new PromiscuousTest, SLIPRING_TEST_QUICK);
     }
 };
 
