@@ -111,7 +111,8 @@ int slipring_open(const char *name, const struct slipring_options *options, stru
 int slipring_open_all(const char *const *names, size_t count, const struct slipring_options *options, struct slipring_port **ports);
 
 /*
- * Closes the port. Frames that were queued and not synced are lost: call slipring_drain first.
+ * Closes the port. Frames that were queued and not synced are lost: call slipring_drain first. The
+ * peer of a pipe still finds the frames that were synced before its other end was closed.
  * `port` may be NULL.
  */
 void slipring_close(struct slipring_port *port);
