@@ -21,7 +21,7 @@
  * Threads. All functions may be called from any thread. Calls on the same queue, switch or network
  * wait for each other; calls on different ones run in parallel. The slots of a ring
  * between head and tail belong to the program: its own threads have to agree on who uses them.
- * Closing a port or freeing a network must be the last call on it.
+ * Closing a port or freeing a network or a switch must be the last call on it.
  *
  * Versions. Structures with a `size` begin with it: set it to sizeof before the call. Functions and
  * fields are added and never changed, and SLIPRING_API_VERSION grows: a program runs with every
@@ -274,8 +274,9 @@ void slipring_switch_free(struct slipring_switch *vale);
 /*
  * Opens a port of the switch: "a", or with rings and slots of its own "a@conf:rings=2,slots=256". Of
  * the options, only slots and buf_size are used; they may be NULL. Returns the number of the port in
- * the switch, the lowest that no open port has. slipring_close closes the port; its frames and its
- * number are the switch's until the next call of slipring_switch_forward or slipring_switch_open.
+ * the switch, the lowest that is free. slipring_close closes the port, and its name is free at once.
+ * The next call of slipring_switch_forward takes the frames that it had sent, drops frames for it, and
+ * frees its number.
  */
 int slipring_switch_open(struct slipring_switch *vale, const char *name, const struct slipring_options *options, struct slipring_port **port);
 
@@ -316,8 +317,9 @@ int slipring_switch_stats(struct slipring_switch *vale, uint32_t port, struct sl
 
 /*
  * slipring_switch_dropped returns the number of frames dropped for one reason. A full ring is counted
- * at the destination (also by slipring_dropped, as "rx_ring_full"), all others at the source. Reasons
- * are numbered from 0; slipring_switch_drop_name returns NULL after the last one.
+ * at the destination (also by slipring_dropped, as "rx_ring_full"), and so is one whose port was
+ * closed; all others are counted at the source. Reasons are numbered from 0;
+ * slipring_switch_drop_name returns NULL after the last one.
  */
 uint64_t slipring_switch_dropped(struct slipring_switch *vale, uint32_t port, uint32_t reason);
 const char *slipring_switch_drop_name(uint32_t reason);
