@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_helper_that_does_not_answer_keeps_nobody_waiting_and_is_asked_for_all_later() {
+    fn a_helper_that_does_not_answer_keeps_no_thread_waiting_and_is_asked_for_all_later() {
         let (answer, answers) = channel::<()>();
         let (asked, requests) = channel();
         let make = move |request| {

@@ -205,7 +205,7 @@ fn frames_for_a_closed_port_are_counted_as_dropped() {
     assert_eq!(balanced(&switch).tx_packets, 2 + 1, "all that was received or can be");
     assert_eq!(take_ready(&switch).unwrap(), Some((0, SLIPRING_WAIT_TX)));
     assert_eq!(take_ready(&switch).unwrap(), Some((nc, SLIPRING_WAIT_RX)));
-    assert_eq!(take_ready(&switch).unwrap(), None, "nobody can serve the closed port");
+    assert_eq!(take_ready(&switch).unwrap(), None, "no port is left to serve");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Deleting one interface must not end the forwarding between the others. The routes of a deleted
 //! interface go with it, so its queue is idle from then on. What has not left its tx ring is counted
-//! at once, and nobody waits for it.
+//! at once, and no thread waits for it.
 
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_deleted_interface_has_not_sent_is_counted_once_and_keeps_nobody_waiting() {
+    fn what_a_deleted_interface_has_not_sent_is_counted_once_and_keeps_no_thread_waiting() {
         let [port] = VirtualTime::until(Nanos::MAX).ports::<1>(64);
         let queue = DeletedQueue(port.queue);
         let counters = queue.counters().clone();
