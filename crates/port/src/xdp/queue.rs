@@ -385,7 +385,6 @@ impl Queue for XdpQueue {
 
     fn after_sleep(&mut self) {
         self.socket.after_sleep();
-        self.needs_probe = true;
         // A program that syncs in its own process does not watch the interface, so this process
         // does it.
         if self.link.read_events() && self.ownership.is_some() {
@@ -396,6 +395,7 @@ impl Queue for XdpQueue {
                 let _ = self.with_ownership(SyncDirection::Tx, Self::kick_pending);
             }
         }
+        self.needs_probe = true;
     }
 
     fn counters(&self) -> &Arc<QueueCounters> {
