@@ -61,8 +61,8 @@ pub fn running(dir: &Path) -> Vec<RunningProgram> {
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     pub(crate) listener: UnixListener,
-    /// The user who has opened the socket, whose clients are answered. The process may become
-    /// another user later.
+    /// The user who opened the socket. Only clients of this user and of root are answered, even if
+    /// the process becomes another user later.
     pub(crate) owner: u32,
     /// The directory with the socket's file; `None` if another process owns the file.
     dir: Option<PathBuf>,

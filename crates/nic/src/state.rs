@@ -1,7 +1,7 @@
 //! Two files in the run directory for each card that is bound to vfio-pci: `nic/BDF.json` has the
 //! state from before it was bound, `nic/BDF.link` has the settings that a user has made.
 //!
-//! All users can read them, because a user who has no other rights may open the card.
+//! All users can read both files, because a user without other privileges may open the card.
 //!
 //! A file is replaced as a whole, so that a process that is killed leaves the old state or the new
 //! one. The state is valid only until the machine restarts, because every card then has its kernel

@@ -403,11 +403,7 @@ impl Queue for XdpQueue {
     }
 
     fn unsent(&mut self) -> u64 {
-        let out = match self.socket.zero_copy {
-            true => self.tx_side.packets_out(),
-            false => self.socket.tx.waiting_packets(),
-        };
-        self.tx_side.unsubmitted() + out
+        self.socket.unsent(&self.tx_side)
     }
 
     fn lender(&mut self) -> Option<&mut dyn QueueLender> {

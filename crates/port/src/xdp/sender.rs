@@ -88,11 +88,7 @@ impl XdpSender {
 
     /// Number of frames that are lost if the socket is closed now.
     pub(crate) fn unsent(&mut self) -> u64 {
-        let out = match self.socket.zero_copy {
-            true => self.side.packets_out(),
-            false => self.socket.tx.waiting_packets(),
-        };
-        self.side.unsubmitted() + out
+        self.socket.unsent(&self.side)
     }
 
     /// Writable when there may be space for more frames.

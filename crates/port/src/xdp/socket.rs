@@ -13,6 +13,7 @@ use super::ring::{Consumer, Producer};
 use super::sys;
 use super::umem::Umem;
 use crate::error::RunCause;
+use crate::nic::TxSide;
 use crate::nic::dma::DmaMemory;
 
 /// How often to retry a bind to a busy queue: for about a second. The kernel needs some tens of
@@ -166,6 +167,16 @@ impl XdpSocket {
         if !self.tx.tx.is_stuck() {
             self.wait.watch_room(false);
         }
+    }
+
+    /// Returns the number of packets of `side` that are lost if the socket is closed now. In copy
+    /// mode, the kernel has copied those that it has taken.
+    pub(super) fn unsent(&mut self, side: &TxSide) -> u64 {
+        let out = match self.zero_copy {
+            true => side.packets_out(),
+            false => self.tx.waiting_packets(),
+        };
+        side.unsubmitted() + out
     }
 
     /// Checks that the interface still exists and is up.
