@@ -43,7 +43,9 @@ pub(crate) struct Qfq {
     sets: [u64; 4],
     /// The virtual time V.
     now: u64,
-    /// Sum of the weights of all queues that have packets.
+    /// Sum of the weights of all queues, also of those without packets. If it counted only the
+    /// queues with packets, V could overtake the finish times of queues that wait, and groups would
+    /// no longer be ready in the order of their finish times.
     weights: u64,
 }
 
@@ -117,8 +119,8 @@ impl Qfq {
         let (old, had_packets) = (u64::from(queue.weight), queue.has_packets);
         queue.weight = share.weight;
         queue.lmax = share.lmax;
+        self.weights = self.weights + u64::from(share.weight) - old;
         if had_packets {
-            self.weights = self.weights + u64::from(share.weight) - old;
             self.rebuild();
         } else {
             queue.group = queue.home();
@@ -127,16 +129,14 @@ impl Qfq {
 
     pub(super) fn remove(&mut self, index: u32) {
         let queue = core::mem::take(grown(&mut self.queues, index));
+        self.weights -= u64::from(queue.weight);
         if queue.has_packets {
-            self.weights -= u64::from(queue.weight);
             self.rebuild();
         }
     }
 
     pub(super) fn arrive(&mut self, index: u32, len: u32) {
-        let queue = &mut self.queues[index as usize];
-        queue.has_packets = true;
-        self.weights += u64::from(queue.weight);
+        self.queues[index as usize].has_packets = true;
         self.activate(index, len);
     }
 
@@ -156,9 +156,7 @@ impl Qfq {
             self.renew(number);
         }
         if next.is_none() {
-            let queue = &mut self.queues[index as usize];
-            queue.has_packets = false;
-            self.weights -= u64::from(queue.weight);
+            self.queues[index as usize].has_packets = false;
         } else if let Some(next) = next
             && self.queues[index as usize].group != number
         {

@@ -6,7 +6,6 @@ use std::vec;
 use std::vec::Vec;
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 use super::super::{FlowScheduler, QueueShare};
 use super::weight;
@@ -109,7 +108,7 @@ fn slot_of(time: u128, group: u32) -> u128 {
 
 impl PlainQfq {
     fn weights(&self) -> u128 {
-        self.queues.iter().filter(|queue| queue.has_packets).map(|queue| queue.weight).sum()
+        self.queues.iter().map(|queue| queue.weight).sum()
     }
 
     /// Returns the finish and the number of the eligible group with the earliest finish, among the
@@ -286,17 +285,12 @@ proptest! {
     ) {
         check_wf2q(weights, steps, &changes);
     }
-
 }
 
 proptest! {
-    // The same cases in each run: about one of 1,400 random cases sends in another order than the
-    // definition, and why is not known yet.
-    #![proptest_config(ProptestConfig {
-        cases: 100,
-        rng_seed: RngSeed::Fixed(1),
-        ..ProptestConfig::default()
-    })]
+    // Wrong orders are rare: with a virtual time that was slightly too fast, one of 1,400 cases
+    // failed.
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
 
     #[test]
     fn qfq_sends_in_the_order_of_its_definition(
