@@ -11,8 +11,9 @@ export PATH="$PATH:/usr/sbin:/sbin"
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target"
 log=$target/test.log
-# Read by the test harness of each binary, and by the script that computes the times of tests.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(nproc)}
+# Read by the test harness of each binary, and by the script that computes the times of tests. Most tests wait
+# for other programs most of the time, so two of them can share a processor.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 slowest=$target/test.slowest
 : > "$slowest"
 # What the failed tests printed: the last thing that a person, or the end of a long log of CI, needs.
