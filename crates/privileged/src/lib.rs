@@ -25,6 +25,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod client;
+mod directory;
 mod message;
 mod policy;
 mod run_files;

@@ -18,6 +18,7 @@ use slipring_port::{iface, inherited};
 
 use crate::message::{HelperRequest, MAX_REQUESTS, REQUEST_LEN};
 use crate::policy::HelperPolicy;
+use crate::run_files::{OpenRunFiles, RunFiles};
 use crate::transfer::{receive, send};
 
 /// `argv[0]` of the helper.
@@ -58,6 +59,8 @@ fn run(policy: &HelperPolicy) -> io::Result<()> {
     inherited::close_all()?;
     ignore_stop_signals()?;
     rustix::thread::set_name(COMM)?;
+    // Before this process gives up privileges, and before the program becomes another user.
+    let mut files = policy.run_files.as_ref().map(RunFiles::open).transpose()?;
     let needed = policy.capabilities();
     if !effective().contains(needed) {
         return Err(io::ErrorKind::PermissionDenied.into());
@@ -68,10 +71,9 @@ fn run(policy: &HelperPolicy) -> io::Result<()> {
     }
     let socket = io::stdin();
     answer(socket.as_fd(), 0, None)?;
-    let mut policy = policy.clone();
-    let served = serve(socket.as_fd(), &mut policy);
+    let served = serve(socket.as_fd(), policy, &mut files);
     // If the program was killed, it has not asked for this.
-    policy.run_files.iter().for_each(|files| files.remove(policy.program));
+    files.iter().for_each(|files| files.remove(policy.program));
     served
 }
 
@@ -86,7 +88,11 @@ fn ignore_stop_signals() -> io::Result<()> {
 }
 
 /// Answers requests until the program ends or violates the protocol.
-fn serve(socket: BorrowedFd<'_>, policy: &mut HelperPolicy) -> io::Result<()> {
+fn serve(
+    socket: BorrowedFd<'_>,
+    policy: &HelperPolicy,
+    files: &mut Option<OpenRunFiles>,
+) -> io::Result<()> {
     let broken = || io::Error::from(io::ErrorKind::InvalidData);
     let mut counted = 0;
     while counted < MAX_REQUESTS {
@@ -105,7 +111,7 @@ fn serve(socket: BorrowedFd<'_>, policy: &mut HelperPolicy) -> io::Result<()> {
             return Err(broken());
         }
         match policy.allows(&request) {
-            true => match perform(request, got.descriptor, policy) {
+            true => match perform(request, got.descriptor, policy.program, files) {
                 Ok(made) => answer(socket, 0, made.as_ref().map(AsFd::as_fd))?,
                 Err(error) => answer(socket, errno_of(&error), None)?,
             },
@@ -131,7 +137,8 @@ fn errno_of(error: &io::Error) -> i32 {
 fn perform(
     request: HelperRequest,
     descriptor: Option<OwnedFd>,
-    policy: &mut HelperPolicy,
+    program: u32,
+    files: &mut Option<OpenRunFiles>,
 ) -> io::Result<Option<OwnedFd>> {
     let netlink = Netlink::open()?;
     match request {
@@ -139,7 +146,7 @@ fn perform(
             iface::set_feature_by_index(ifindex, feature, on)?;
         }
         HelperRequest::RemoveHiddenLink { ifindex } => {
-            slipring_port::host::remove_of(policy.program, ifindex)?;
+            slipring_port::host::remove_of(program, ifindex)?;
         }
         HelperRequest::SetUp { ifindex } => netlink.set_up(ifindex)?,
         HelperRequest::AddAddress { ifindex, address, prefix_len } => {
@@ -161,10 +168,10 @@ fn perform(
             netlink.remove_neighbour(ifindex, address)?;
         }
         HelperRequest::TakeName => {
-            policy.run_files.as_ref().map_or(Ok(()), |files| files.take_name(policy.program))?;
+            files.as_ref().map_or(Ok(()), |files| files.take_name(program))?;
         }
         HelperRequest::RemoveRunFiles => {
-            policy.run_files.take().iter().for_each(|files| files.remove(policy.program));
+            files.take().iter().for_each(|files| files.remove(program));
         }
         HelperRequest::OpenLegacyTables => return Ok(Some(File::open(LEGACY_TABLES)?.into())),
         HelperRequest::OpenLegacyTables6 => return Ok(Some(File::open(LEGACY_TABLES6)?.into())),
