@@ -111,10 +111,10 @@ pub fn open(
 
 /// The map of an interface's sockets, by queue, to which an XDP program of the map's owner
 /// redirects frames.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct XdpSocketMap {
     /// The map, with an entry for each queue.
-    pub map: BpfMap,
+    pub map: Arc<BpfMap>,
     /// Whether the XDP program runs in the driver; otherwise in the stack.
     pub is_native: bool,
 }
@@ -124,7 +124,9 @@ pub struct XdpSocketMap {
 /// the options say.
 ///
 /// # Errors
-/// [`OpenError`], as for [`open`].
+/// [`OpenError`], as for [`open`]. A [`OpenCause::Busy`] that names nobody means that no process has
+/// an AF_XDP socket here: the kernel keeps a queue until the device has sent the frames of a socket
+/// that was closed. Another attempt may then use the same region.
 pub fn open_into(
     name: &str,
     ifname: &str,

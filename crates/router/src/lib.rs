@@ -36,6 +36,7 @@ mod policers;
 mod port_settings;
 mod publication;
 mod punt_answer;
+mod queue_wait;
 mod reasons;
 mod reload;
 mod resident;

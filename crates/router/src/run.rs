@@ -26,6 +26,7 @@ use crate::helper::RunFilesGuard;
 use crate::neighbours::NeighbourRequests;
 use crate::plan::RoutePlan;
 use crate::publication;
+use crate::queue_wait::QueueWait;
 use crate::reload::RouterReload;
 use crate::resident::{ResidentEngine, UserSpaceIo};
 use crate::router_figures::RouterFigures;
@@ -71,7 +72,9 @@ impl RoutePlan {
         let _pidfile = pidfile.map(write_pidfile).transpose()?;
         let signals = Signals::install()?;
         let mut engine = ResidentEngine::open(&ifaces, self.io, rules.is_some(), offer)?;
-        let user_space = self.open_user_space(&mut engine, &own)?;
+        let Some(user_space) = self.open_user_space(&mut engine, &own, &signals, session)? else {
+            return Ok(Exit::Done);
+        };
         let workers = user_space.as_ref().map(|(ports, _)| ports.workers());
         let subinterfaces = self.open_subinterfaces(&own, &ifaces, workers)?;
         let handle_of_own = subinterfaces.as_ref().map(ServedSubinterfaces::handle);
@@ -193,21 +196,28 @@ impl RoutePlan {
         }
     }
 
-    /// Opens the sockets of the engine in user space, if packets are forwarded there.
+    /// Opens the sockets of the engine in user space, if packets are forwarded there. Returns `None`
+    /// if the run is ended while it waits for a queue.
     fn open_user_space(
         &self,
         engine: &mut ResidentEngine,
         own: &[OwnSubinterface],
-    ) -> Result<Option<(UserSpacePorts, UserSpaceIo)>, Failure> {
+        signals: &Signals,
+        session: &mut Session<'_>,
+    ) -> Result<Option<Option<(UserSpacePorts, UserSpaceIo)>>, Failure> {
         let sockets = engine.take_sockets();
         if sockets.is_empty() {
-            return Ok(None);
+            return Ok(Some(None));
         }
         let io = engine.user_space_io()?;
         let mode = self.io.sockets().unwrap_or_default();
         let shape = (self.threads, self.rules.is_some());
-        let ports = UserSpacePorts::open(sockets, mode, shape, own)?;
-        Ok(Some((ports, io)))
+        let mut wait = QueueWait::new(signals, session);
+        let opened = UserSpacePorts::open(sockets, mode, shape, own, &mut |of| wait.goes_on(of));
+        match opened {
+            Err(_) if wait.is_ended() => Ok(None),
+            opened => Ok(Some(Some((opened?, io)))),
+        }
     }
 
     /// Makes the workers, if packets are forwarded in user space.

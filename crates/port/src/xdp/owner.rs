@@ -22,16 +22,30 @@ pub(super) fn program_owner(ifindex: u32) -> Option<String> {
 /// may remain from a loan, and it keeps the queue busy. `None` if no other process has any, or
 /// several have.
 pub(super) fn socket_owner() -> Option<String> {
-    let processes = fs::read_dir("/proc").ok()?.flatten();
+    match others_with_rings()[..] {
+        [pid] => process_label(pid),
+        _ => None,
+    }
+}
+
+/// Like [`socket_owner`], but `None` only if no other process has any.
+pub(super) fn socket_owners() -> Option<String> {
+    let pids = others_with_rings();
+    let label = |pid: &u32| process_label(*pid).unwrap_or_else(|| format!("process {pid}"));
+    let labels: Vec<_> = pids.iter().map(label).collect();
+    (!labels.is_empty()).then(|| labels.join(" or "))
+}
+
+/// Returns the other processes of this network namespace that have mapped AF_XDP rings.
+fn others_with_rings() -> Vec<u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let has_rings = |pid: u32| {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"));
         maps.is_ok_and(|maps| maps.lines().any(is_fill_ring))
     };
     let own = std::process::id();
-    let mut found = pids.filter(|&pid| pid != own && is_in_our_netns(pid) && has_rings(pid));
-    let (pid, another) = (found.next()?, found.next());
-    another.is_none().then(|| process_label(pid)).flatten()
+    pids.filter(|&pid| pid != own && is_in_our_netns(pid) && has_rings(pid)).collect()
 }
 
 /// Returns whether a line of `/proc/PID/maps` is the mapping of a fill ring. Columns: addresses,

@@ -45,7 +45,7 @@ pub(super) enum VlanHandling {
 /// A device's attached program, and the map of its sockets.
 #[derive(Debug)]
 pub(super) struct XdpHook {
-    map: BpfMap,
+    map: Arc<BpfMap>,
     /// The link that keeps the program attached; `None` if the caller has attached the program.
     _link: Option<BpfLink>,
     pub(super) attach_mode: XdpAttachMode,
@@ -118,6 +118,7 @@ impl XdpHook {
         };
         let link = attach_with_retry(&program, ifindex, flags).map_err(HookError::Refused)?;
         let HookRequest { attach_mode: mode, vlan, frags } = wanted;
+        let map = Arc::new(map);
         let hook = Arc::new(Self { map, _link: Some(link), attach_mode: mode, vlan, frags });
         let mut hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
         hooks.retain(|(_, hook)| hook.strong_count() > 0);
@@ -127,7 +128,7 @@ impl XdpHook {
 
     /// Wraps the map of a caller that has attached an XDP program of its own. That program takes
     /// packets of several buffers.
-    pub(super) fn of_owner(map: BpfMap, attach_mode: XdpAttachMode) -> Arc<Self> {
+    pub(super) fn of_owner(map: Arc<BpfMap>, attach_mode: XdpAttachMode) -> Arc<Self> {
         Arc::new(Self { map, _link: None, attach_mode, vlan: VlanHandling::InBand, frags: true })
     }
 

@@ -45,7 +45,8 @@ pub(super) fn open_queues(
     options: &OpenOptions,
     given: Option<Arc<XdpHook>>,
 ) -> Result<BoundSockets, OpenCause> {
-    let attempt = SetupAttempt { iface, queues, region, options };
+    let uses_given = given.is_some();
+    let attempt = SetupAttempt { iface, queues, region, options, uses_given };
     let attached = given.as_ref().map(|hook| hook.attach_mode);
     let mut hook = given.or_else(|| XdpHook::existing(iface.index));
     // The initial value is reported if no mode could be tried at all; later this is the error of
@@ -84,7 +85,7 @@ pub(super) fn bind_senders(
     region: &Region,
     options: &OpenOptions,
 ) -> Option<(Vec<XdpSocket>, bool)> {
-    let attempt = SetupAttempt { iface, queues, region, options };
+    let attempt = SetupAttempt { iface, queues, region, options, uses_given: false };
     for mode in modes(iface, XdpMode::Generic, false) {
         match attempt.bind_all(mode) {
             Ok(sockets) => return Some((sockets, mode.chains)),
@@ -134,6 +135,8 @@ struct SetupAttempt<'a> {
     queues: &'a [u32],
     region: &'a Region,
     options: &'a OpenOptions,
+    /// Whether the caller has attached the XDP program, so that only a socket can keep a queue busy.
+    uses_given: bool,
 }
 
 impl SetupAttempt<'_> {
@@ -237,7 +240,10 @@ impl SetupAttempt<'_> {
         let ifname = self.iface.name.clone();
         SetupFailure::Fatal(match error.raw_os_error() {
             Some(libc::EBUSY) => {
-                let by = owner::program_owner(self.iface.index).or_else(owner::socket_owner);
+                let by = match self.uses_given {
+                    true => owner::socket_owners(),
+                    false => owner::program_owner(self.iface.index).or_else(owner::socket_owner),
+                };
                 OpenCause::Busy { by, ifname, queue }
             }
             Some(libc::EPERM | libc::EACCES) => OpenCause::Privilege {

@@ -10,7 +10,8 @@ use slipring_datapath::workers::WorkerTask;
 use slipring_fib::{FibPortIndex, ForwardingTables};
 use slipring_neighbour::NeighbourLimits;
 use slipring_port::iface::Iface;
-use slipring_port::{OpenError, OpenOptions, Port, Queue, RegionNeeds, XdpMode};
+use slipring_port::xdp::XdpSocketMap;
+use slipring_port::{OpenCause, OpenError, OpenOptions, Port, Queue, RegionNeeds, XdpMode};
 use slipring_port::{packet, xdp};
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
 use slipring_route::{PortPolicy, RouteBatch, RouteConfig, RouteEngine};
@@ -48,15 +49,17 @@ pub(crate) struct UserSpacePorts {
 impl UserSpacePorts {
     /// Opens a port for each interface, to which its program redirects frames. `threads` is the
     /// maximum number of workers; `None` means the number of CPUs. With rules, workers give frames
-    /// to each other. `own` contains the subinterfaces that the workers will serve.
+    /// to each other. `own` contains the subinterfaces that the workers will serve. `waits` decides
+    /// whether to wait for a queue that the kernel keeps for a closed socket.
     ///
     /// # Errors
-    /// If an interface has no AF_XDP in the mode, or there is no memory.
+    /// If an interface has no AF_XDP in the mode, or there is no memory; or the error of `waits`.
     pub(crate) fn open(
         interfaces: Vec<(Iface, InterfaceSockets)>,
         mode: XdpMode,
         (threads, has_rules): (Option<usize>, bool),
         own: &[OwnSubinterface],
+        waits: &mut WaitsForQueue<'_>,
     ) -> Result<Self, Failure> {
         let options = OpenOptions { slots: SLOTS, xdp: mode, ..OpenOptions::default() };
         let mut needs = RegionNeeds::default();
@@ -85,26 +88,8 @@ impl UserSpacePorts {
         let ifindexes = interfaces.iter().map(|(iface, _)| iface.index).collect();
         let is_inherited = |(_, sockets): &(_, InterfaceSockets)| sockets.are_inherited();
         let succeeds = interfaces.iter().any(is_inherited);
-        let open = |(iface, sockets): (Iface, InterfaceSockets)| match sockets {
-            InterfaceSockets::Xdp(map) => {
-                xdp::open_into(&iface.name, &iface.name, &region, &options, map)
-            }
-            InterfaceSockets::Packet(socket_filters) => {
-                let (shared, promiscuous) = (true, false);
-                let sends_by_xdp = true;
-                let options = OpenOptions {
-                    shared,
-                    promiscuous,
-                    socket_filters,
-                    sends_by_xdp,
-                    ..options.clone()
-                };
-                packet::open(&iface.name, &iface.name, None, &region, &options)
-            }
-            InterfaceSockets::Inherited(sockets) => {
-                let options = OpenOptions { shared: true, promiscuous: false, ..options.clone() };
-                packet::open_inherited(&iface.name, &iface.name, &region, &options, sockets)
-            }
+        let open = |(iface, sockets): (Iface, InterfaceSockets)| {
+            open_port(&iface.name, sockets, &region, &options, waits)
         };
         let ports = interfaces.into_iter().map(open).collect::<Result<_, _>>()?;
         let pipes = WorkerPipes::open(piped, &region)?;
@@ -201,6 +186,54 @@ impl UserSpacePorts {
         }
         Ok((tasks, links))
     }
+}
+
+/// Decides whether to wait further for a queue that is in use. It gets the error of the last attempt.
+pub(crate) type WaitsForQueue<'w> = dyn FnMut(&OpenError) -> Result<bool, Failure> + 'w;
+
+/// Opens the AF_XDP sockets of an interface. As long as no process uses a queue that is busy, and
+/// `waits` returns true, tries again: the kernel tells of a free queue by no event, so each attempt
+/// is a bind that is repeated for a second.
+fn open_xdp(
+    name: &str,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+    map: &XdpSocketMap,
+    waits: &mut WaitsForQueue<'_>,
+) -> Result<Port, Failure> {
+    loop {
+        match xdp::open_into(name, name, region, options, map.clone()) {
+            Err(error) if is_unused(&error) && waits(&error)? => {}
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+/// Whether a queue is busy although no process has a socket for it.
+fn is_unused(error: &OpenError) -> bool {
+    matches!(*error.cause, OpenCause::Busy { by: None, .. })
+}
+
+/// Opens the sockets of an interface.
+fn open_port(
+    name: &str,
+    sockets: InterfaceSockets,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+    waits: &mut WaitsForQueue<'_>,
+) -> Result<Port, Failure> {
+    let shared = OpenOptions { shared: true, promiscuous: false, ..options.clone() };
+    let opened = match sockets {
+        InterfaceSockets::Xdp(map) => return open_xdp(name, region, options, &map, waits),
+        InterfaceSockets::Packet(socket_filters) => {
+            let options = OpenOptions { socket_filters, sends_by_xdp: true, ..shared };
+            packet::open(name, name, None, region, &options)
+        }
+        InterfaceSockets::Inherited(sockets) => {
+            packet::open_inherited(name, name, region, &shared, sockets)
+        }
+    };
+    Ok(opened?)
 }
 
 /// Raises the limit of open descriptors to the maximum. With rules, each pair of workers needs four

@@ -16,25 +16,20 @@ use rustix::process::Signal;
 use slipring_test_support::{Program, eventually};
 
 use crate::continuity::{Stream, is_forwarding};
-use crate::rig::{Rig, Setup, Subject};
+use crate::packet::Packet;
+use crate::rig::{Rig, Setup, Subject, v4};
 use crate::takeover::counted;
 
 crate::program_checks! {
     for crate::rig::Setup:
+    a_takeover_while_an_interface_takes_no_frames_loses_none_uncounted,
     the_end_of_a_router_while_an_interface_takes_no_frames_loses_none_uncounted,
 }
 
-macro_rules! without_xsk {
-    ($($check:ident),* $(,)?) => {
-        crate::instances!(in_xdp: crate::rig::Setup = crate::rig::Subject::Slipring("xdp"), $($check),*);
-        crate::instances!(in_packet: crate::rig::Setup = crate::rig::Subject::Slipring("packet"), $($check),*);
-    };
-}
-
-// Not with AF_XDP sockets: as long as the device holds frames of the old router's socket, the kernel
-// keeps the queue for it, and the new router cannot open one.
-without_xsk! {
-    a_takeover_while_an_interface_takes_no_frames_loses_none_uncounted,
+crate::instances! {
+    in_xsk: crate::rig::Setup = crate::rig::Subject::Slipring("xsk"),
+    a_takeover_waits_for_a_queue_until_the_device_has_sent_the_frames_of_the_old_router,
+    a_router_that_waits_for_a_queue_ends_by_a_signal
 }
 
 macro_rules! with_threads {
@@ -57,6 +52,10 @@ const BURST: u32 = 192;
 /// A router that ends does not wait for this time.
 const LONG_PERIOD: Duration = Duration::from_secs(3);
 const SHORT_PERIOD: Duration = Duration::from_millis(100);
+/// The device takes no frames until the test changes it.
+const NO_END: Duration = Duration::from_hours(1);
+/// What a router says that waits for a queue.
+const WAITS: &str = "the kernel forwards until it has";
 
 /// A router, and a stream of packets that wait for B's device.
 struct SlowEgress<'r> {
@@ -69,6 +68,11 @@ struct SlowEgress<'r> {
 /// Starts the router, between links on which the kernel may refuse frames.
 fn start(setup: Setup) -> Rig {
     setup.router.command("tc", "qdisc add dev e1 root pfifo limit 10000");
+    start_without_queue(setup)
+}
+
+/// Starts the router, between links on which the kernel drops what finds B's ring full.
+fn start_without_queue(setup: Setup) -> Rig {
     // Without an XDP program at the peer, veth only uses its ring for frames of such a device.
     setup.router.command("ethtool", "-K e1 tso off");
     setup.start()
@@ -82,7 +86,7 @@ impl<'r> SlowEgress<'r> {
         let mut stream = Stream::new(rig);
         defer_polls(rig, period);
         let mut bursts = 0..WAITING.div_ceil(BURST);
-        while bursts.next().is_some() || (period == LONG_PERIOD && stream.on_their_way() < WAITING)
+        while bursts.next().is_some() || (period >= LONG_PERIOD && stream.on_their_way() < WAITING)
         {
             let (before, sent) = (counted(rig), rig.a.sent());
             stream.send(BURST);
@@ -183,6 +187,53 @@ fn the_end_of_a_router_while_an_interface_takes_no_frames_loses_none_uncounted(s
     let slow = SlowEgress::fill(&rig, LONG_PERIOD);
     let dropped = end(&slow);
     slow.assert_accounted_for(dropped);
+}
+
+/// Makes B's device take the frames that come, and drop those that it holds.
+fn empty_device(rig: &Rig) {
+    rig.b.namespace.command("ethtool", "-K e0 gro off");
+}
+
+/// A former defect: the new router ended after a second, because the queue was in use.
+fn a_takeover_waits_for_a_queue_until_the_device_has_sent_the_frames_of_the_old_router(
+    setup: Setup,
+) {
+    let rig = start_without_queue(setup);
+    SlowEgress::fill(&rig, NO_END);
+    let running = rig.take_program();
+    let next = rig.launch_program("--takeover");
+    next.wait_for_text(WAITS);
+    running.finish().well();
+    let meanwhile = Packet::udp(v4().b, v4().a, b"the kernel forwards");
+    rig.b.send(&meanwhile);
+    let expected = meanwhile.forwarded();
+    rig.a.receive("a packet", |frame| (frame.packet()? == expected).then_some(()));
+    empty_device(&rig);
+    eventually("a takeover", || {
+        assert!(!next.has_ended(), "{:#?}", next.so_far());
+        is_forwarding(&next).then_some(())
+    });
+    rig.forwards(&[Packet::udp(v4().a, v4().b, b"the new router forwards")]);
+    let interfaces = &rig.ask(&["interface", "e1"])["interfaces"];
+    let left = interfaces[0]["passed"]["disabled"].as_u64();
+    assert!(left > Some(0), "{interfaces}");
+    next.stop(Signal::INT).well();
+}
+
+fn a_router_that_waits_for_a_queue_ends_by_a_signal(setup: Setup) {
+    let rig = start_without_queue(setup);
+    SlowEgress::fill(&rig, NO_END);
+    rig.take_program().stop(Signal::INT).well();
+    let next = rig.launch_program("");
+    next.wait_for_text(WAITS);
+    let ended = next.stop(Signal::TERM).well();
+    assert!(ended.stderr.contains("ended before the queue was free"), "{}", ended.stderr);
+    let again = rig.launch_program("");
+    again.wait_for_text(WAITS);
+    empty_device(&rig);
+    again.wait_for_text("forwarding");
+    rig.forwards(&[Packet::udp(v4().a, v4().b, b"as before")]);
+    again.stop(Signal::INT).well();
 }
 
 fn a_takeover_while_an_interface_takes_frames_slowly_loses_none(setup: Setup) {

@@ -1,0 +1,49 @@
+//! The wait for a queue that a device still uses for a socket which no process has any more.
+//!
+//! When an AF_XDP socket is closed, frames that it has sent may still be in the device. Until the
+//! device has sent them, the kernel keeps the queue for that socket. So a router may find the queues
+//! of a previous router busy, in particular the one from which it takes over. It waits then. Its
+//! programs are attached already, and leave all packets to the kernel, which they count as `disabled`.
+
+use slipring_cli::{Failure, Session, Signals};
+use slipring_port::OpenError;
+
+/// A wait that ends when the queue is free, or with the run.
+pub(crate) struct QueueWait<'r, 's> {
+    signals: &'r Signals,
+    session: &'r mut Session<'s>,
+    /// What the user was told last.
+    told: String,
+    is_ended: bool,
+}
+
+impl<'r, 's> QueueWait<'r, 's> {
+    pub(crate) const fn new(signals: &'r Signals, session: &'r mut Session<'s>) -> Self {
+        Self { signals, session, told: String::new(), is_ended: false }
+    }
+
+    /// Whether to wait further, after an attempt with this error. Informs the user once for each
+    /// queue.
+    ///
+    /// # Errors
+    /// If the user cannot be informed.
+    pub(crate) fn goes_on(&mut self, busy: &OpenError) -> Result<bool, Failure> {
+        self.is_ended = self.signals.stopping();
+        let cause = busy.cause.to_string();
+        if self.is_ended {
+            self.session.reporter.warn(format_args!("ended before the queue was free: {cause}"))?;
+        } else if self.told != cause {
+            self.session.reporter.warn(format_args!(
+                "{cause} for frames of a closed socket, which the device has not sent yet: the \
+                 kernel forwards until it has"
+            ))?;
+            self.told = cause;
+        }
+        Ok(!self.is_ended)
+    }
+
+    /// Whether the run has ended.
+    pub(crate) const fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+}
