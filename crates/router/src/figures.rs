@@ -12,7 +12,7 @@ use slipring_rtnetlink::RouteFamily;
 use crate::resident::AttachedInterface;
 use crate::router_figures::{
     DRIVER_DROP, FibFigures, InterfaceFigures, OWN_MODE, OWN_PASSES, QUEUE_FULL, RouterFigures,
-    RuleFigures, UNSENT_OF_KERNEL, WorkerSummary,
+    RuleFigures, UNREAD, UNSENT_OF_KERNEL, WorkerSummary,
 };
 use crate::routing::{Routing, RoutingHandle};
 use crate::subinterface::SubinterfaceFigures;
@@ -308,7 +308,18 @@ impl InterfaceFigures {
             let lost = worker.lost.iter().filter(|(of, ..)| usize::from(of.0) == port);
             add(&mut self.dropped, lost.map(|(_, cause, count)| (cause.name(), *count)));
         }
+        add(&mut self.dropped, std::iter::once((UNREAD, unread(port, workers))));
     }
+}
+
+/// Packets of a port that the workers had received, and not taken when they ended. What pipes contain
+/// is counted when all workers have ended: before, it may still be taken.
+fn unread(port: usize, workers: &[WorkerFigures]) -> u64 {
+    let totals = || workers.iter().map(|worker| &worker.totals);
+    let in_sockets: u64 = totals().filter_map(|of| of.unread.get(port)).sum();
+    let in_pipes: i64 = totals().filter_map(|of| of.in_pipes.get(port)).sum();
+    let have_ended = workers.iter().all(|worker| worker.is_final);
+    in_sockets + if have_ended { u64::try_from(in_pipes).unwrap_or_default() } else { 0 }
 }
 
 impl WorkerSummary {
@@ -389,6 +400,7 @@ fn state(routing: &Routing) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::WorkerTotals;
 
     fn figures(rules: Option<RuleFigures>) -> RouterFigures {
         let worker = WorkerSummary {
@@ -414,6 +426,18 @@ mod tests {
         let figures = InterfaceFigures::of_own("e1.100", "forwarding", &of_thread);
         let expected = BTreeMap::from([(QUEUE_FULL, 3), (UNSENT_OF_KERNEL, 5)]);
         assert_eq!(figures.dropped, expected);
+    }
+
+    #[test]
+    fn what_pipes_contain_counts_as_unread_when_all_workers_have_ended() {
+        let worker = |in_pipes, is_final| {
+            let (in_pipes, unread) = (vec![0, in_pipes], vec![0, 1]);
+            let totals = WorkerTotals { in_pipes, unread, ..WorkerTotals::default() };
+            WorkerFigures { is_final, totals, ..WorkerFigures::default() }
+        };
+        assert_eq!(unread(1, &[worker(5, true), worker(-3, false)]), 2, "they may be taken");
+        assert_eq!(unread(1, &[worker(5, true), worker(-3, true)]), 4);
+        assert_eq!(unread(0, &[worker(5, true), worker(-3, true)]), 0);
     }
 
     #[test]

@@ -112,6 +112,9 @@ pub(crate) const QUEUE_FULL: &str = "ring-full";
 /// interface is full. Unlike packets of other causes, these have not arrived on the subinterface.
 pub(crate) const UNSENT_OF_KERNEL: &str = "ring-full-from-kernel";
 
+/// The drop cause of packets that threads had received, and not taken when the router ended.
+pub(crate) const UNREAD: &str = "unread";
+
 /// Why the kernel gets packets of a subinterface without a decision of the engine.
 pub(crate) const OWN_PASSES: [&str; 2] = ["unresolved", "left-to-kernel"];
 

@@ -42,6 +42,7 @@ mod steer;
 mod survivor;
 mod trace;
 mod turn;
+mod unread;
 mod vlan;
 mod vlan_queues;
 mod vlan_state;
@@ -189,11 +190,35 @@ pub(crate) struct WorkerTotals {
     pub(crate) busy_ns: u64,
     /// Packets forwarded, by the port on which they arrived.
     pub(crate) forwarded: Vec<ForwardedTraffic>,
+    /// Frames that the worker has put into pipes minus those that it has taken out of pipes, by the
+    /// port on which they arrived. The sum over all workers is what the pipes contain.
+    pub(crate) in_pipes: Vec<i64>,
+    /// Received frames that the worker had not taken when it ended, by the port on which they
+    /// arrived.
+    pub(crate) unread: Vec<u64>,
+}
+
+impl WorkerTotals {
+    /// Makes space for the counters of this number of ports.
+    fn resize(&mut self, ports: usize) {
+        self.forwarded.resize(ports, ForwardedTraffic::default());
+        self.in_pipes.resize(ports, 0);
+        self.unread.resize(ports, 0);
+    }
+
+    /// Counts a frame that was put into a pipe (1), or taken out (-1).
+    fn count_in_pipe(&mut self, port: FibPortIndex, change: i64) {
+        if let Some(count) = self.in_pipes.get_mut(usize::from(port.0)) {
+            *count += change;
+        }
+    }
 }
 
 /// The figures of a worker at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerFigures {
+    /// Whether the worker has ended.
+    pub(crate) is_final: bool,
     pub(crate) id: usize,
     pub(crate) queues: Vec<u16>,
     pub(crate) totals: WorkerTotals,
@@ -213,6 +238,7 @@ impl RouteWorker {
     /// The figures of this moment.
     pub(crate) fn figures(&self) -> WorkerFigures {
         WorkerFigures {
+            is_final: false,
             id: self.id,
             queues: self.ports.numbers.clone(),
             totals: self.totals.clone(),
@@ -229,7 +255,7 @@ impl RouteWorker {
     pub(crate) fn set_tables(&mut self, tables: Arc<ForwardingTables>, now_ns: Nanos) {
         let index = |ifindex| self.ports.ifindexes.iter().position(|other| *other == ifindex);
         self.interface_of = tables.ports.iter().map(|port| index(port.ifindex)).collect();
-        self.totals.forwarded.resize(tables.ports.len(), ForwardedTraffic::default());
+        self.totals.resize(tables.ports.len());
         self.held.resolve(&tables, now_ns);
         self.subinterfaces.iter().for_each(|of| of.set_tables(&tables));
         let generation = tables.generation;
@@ -407,6 +433,7 @@ impl FrameProcessor for RouteWorker {
     }
 
     fn abandon(&mut self, queues: &mut WorkerQueues) {
+        self.count_unread(queues);
         queues.count_unsent();
         while let Some(output) = self.unsent.take().or_else(|| self.engine.pop()) {
             if let RouteOutput::Send { port, .. } = output

@@ -66,6 +66,7 @@ impl WorkerShared {
 
     /// Records the end of the worker. A second call changes nothing.
     pub(super) fn end(&self, figures: WorkerFigures) {
+        let figures = WorkerFigures { is_final: true, ..figures };
         self.last_figures.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(figures);
         // A caller that gets no answer from now on finds the figures.
         self.tasks.close();
@@ -127,36 +128,31 @@ impl WorkerLink {
     /// processed.
     pub(crate) fn drain_all(links: &[Self]) -> bool {
         // Each worker is drained twice, because a worker may give its last frames to another worker
-        // that is already drained. A worker that cannot be drained does not keep the others from it.
-        Self::reach_all(links.iter().chain(links), DrainGoal::Processed, DRAIN_LIMIT)
+        // that is already drained. These are few frames, so most of the time is for the first pass.
+        let drain = |limit| Self::reach_all(links, DrainGoal::Processed, limit);
+        drain(DRAIN_LIMIT * 3 / 4) & drain(DRAIN_LIMIT / 4)
     }
 
     /// Waits for at most [`SEND_LIMIT`] until the kernel has taken the frames that all workers have
     /// sent. Workers whose interfaces take frames slowly go on to send until the end of the run.
     pub(crate) fn send_all(links: &[Self]) {
-        Self::reach_all(links.iter(), DrainGoal::Sent, SEND_LIMIT);
+        Self::reach_all(links, DrainGoal::Sent, SEND_LIMIT);
     }
 
-    fn reach_all<'l>(
-        links: impl Iterator<Item = &'l Self>,
-        goal: DrainGoal,
-        limit: Duration,
-    ) -> bool {
+    /// All workers are asked at once, so each has the whole time, whatever another one does with it.
+    fn reach_all(links: &[Self], goal: DrainGoal, limit: Duration) -> bool {
         let end = Instant::now() + limit;
-        let reach = |link: &Self| link.reach(goal, end.saturating_duration_since(Instant::now()));
-        // All workers are asked, also after one that has not reached the goal.
-        links.filter(|link| !reach(link)).count() == 0
-    }
-
-    fn reach(&self, goal: DrainGoal, limit: Duration) -> bool {
-        let (sender, reached) = mpsc::sync_channel(1);
         // Dropped when this thread no longer waits, also without an answer.
         let waits = Arc::new(());
-        let waits_here = Arc::downgrade(&waits);
-        self.tell(move |worker| worker.drain.wait(goal, sender, waits_here));
-        let is_reached = reached.recv_timeout(limit).is_ok();
-        drop(waits);
-        is_reached
+        let ask = |link: &Self| {
+            let (sender, reached) = mpsc::sync_channel(1);
+            let waits_here = Arc::downgrade(&waits);
+            link.tell(move |worker| worker.drain.wait(goal, sender, waits_here));
+            reached
+        };
+        let asked: Vec<_> = links.iter().map(ask).collect();
+        let left = || end.saturating_duration_since(Instant::now());
+        asked.iter().filter(|reached| reached.recv_timeout(left()).is_err()).count() == 0
     }
 
     /// Lets a worker with rules take frames.

@@ -51,6 +51,7 @@ impl RouteWorker {
         let Some(pipe) = handover.pipe_of(steering, frame) else { return false };
         if queues.hand_over_copy(frame, pipe, ingress.0.into()) {
             handover.count_handed();
+            self.totals.count_in_pipe(ingress, 1);
         } else {
             self.totals.frames += 1;
             self.engine.refuse(ingress, frame.len(), RouteDropCause::ThreadQueueFull);
@@ -78,6 +79,7 @@ impl RouteWorker {
         let len = parts.map(|slot| usize::from(slot.len)).sum();
         if queues.hand_over(input, at, slots, pipe, ingress.0.into()) {
             handover.count_handed();
+            self.totals.count_in_pipe(ingress, 1);
         } else {
             self.totals.frames += 1;
             self.engine.refuse(ingress, len, RouteDropCause::ThreadQueueFull);

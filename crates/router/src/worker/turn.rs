@@ -33,6 +33,9 @@ impl RouteWorker {
         let own = self.keep_own(queues, input, count);
         let rx = queues[input].rx();
         let ports = self.ports.ingresses(input, count, rx);
+        if self.ports.of_queue[input].is_none() {
+            ports[..count as usize].iter().for_each(|port| self.totals.count_in_pipe(*port, -1));
+        }
         let mut lent = rx.batch(count);
         let mut slots = lent.frames().zip(ports).zip(0..).filter(|(_, at)| own & 1 << at != 0);
         let mut frames: [_; MAX_ROUTE_BATCH] = std::array::from_fn(|_| match slots.next() {
@@ -119,6 +122,9 @@ impl RouteWorker {
         }
         let count = slots_of(rx, 0, end);
         let port = self.ports.ingress(input, 0, rx);
+        if self.ports.of_queue[input].is_none() {
+            self.totals.count_in_pipe(port, -1);
+        }
         self.moved += 1;
         if self.hand_over_long(queues, input, count) {
             queues[input].rx().advance(count);
