@@ -16,11 +16,13 @@
 mod answers;
 mod columns;
 mod command;
+mod files;
 mod kernel_counters;
 mod server;
 mod session;
 mod settings;
 
 pub(crate) use answers::{CompatAnswers, interfaces};
-pub(crate) use server::{CompatServer, CompatSocket, write_pidfile};
+pub(crate) use files::CompatFiles;
+pub(crate) use server::{CompatServer, CompatSocket};
 pub(crate) use settings::CompatSettings;

@@ -102,6 +102,7 @@ impl RoutePlan {
         let metrics: Option<String> = typed(matches, "metrics").or(file.metrics);
         let user: Option<SandboxUser> = typed(matches, "user").or(file.user);
         user.as_ref().map_or(Ok(()), |user| user.check_metrics(metrics.as_deref()))?;
+        let takes_over = takes_over(matches, compat.is_some(), user.is_some())?;
         Ok(Self {
             interfaces,
             io,
@@ -116,7 +117,7 @@ impl RoutePlan {
             duration: matches.get_one::<TimeSpan>("duration").map(|span| span.duration()),
             metrics,
             user,
-            takes_over: takes_over(matches, compat.is_some())?,
+            takes_over,
             compat,
             policers: file.policers,
             source_checks: file.source_checks,
@@ -171,12 +172,13 @@ impl RoutePlan {
     }
 }
 
-/// Whether a running router is to be taken over. A router with netmap-fwd's socket cannot take
-/// over, because the running router uses the same path for its socket.
-fn takes_over(matches: &ArgMatches, is_compat: bool) -> Result<bool, Failure> {
+/// Whether a running router is to be taken over. As another user, a router cannot give netmap-fwd's
+/// command socket its name when the running router has ended.
+fn takes_over(matches: &ArgMatches, is_compat: bool, has_user: bool) -> Result<bool, Failure> {
     let takes_over = matches.get_flag("takeover");
-    if takes_over && is_compat {
-        return Err(Diagnostic::new(SR0003, "--takeover does not go together with --compat")
+    if takes_over && is_compat && has_user {
+        let what = "--takeover does not go together with --compat and --user";
+        return Err(Diagnostic::new(SR0003, what)
             .with_cause("netmap-fwd's command socket is the running router's until it has ended")
             .with_help(
                 "end the running router, and leave out --takeover: slipring route ctl shutdown",
@@ -256,6 +258,10 @@ mod tests {
             ("e0 e1 -f fwd.conf", ["-f has no effect without --compat", "--config"]),
             ("e0 e1 -H", ["-H has no effect without --compat", "leave it out"]),
             ("e0 e1 -b 64", ["-b has no effect without --compat", "leave it out"]),
+            (
+                "e0 e1 --takeover --compat --user 4711",
+                ["--takeover does not go together with --compat and --user", "ctl shutdown"],
+            ),
         ] {
             let refusal = refusal(words);
             for part in parts {

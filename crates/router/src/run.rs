@@ -20,7 +20,7 @@ use slipring_privileged::{HelperRequest, PrivilegedHelper};
 use slipring_ring::Doorbell;
 
 use crate::checks::{Obstacle, ObstacleKind};
-use crate::compat::{CompatAnswers, CompatServer, CompatSocket, write_pidfile};
+use crate::compat::{CompatAnswers, CompatFiles, CompatServer, CompatSocket};
 use crate::feed::KernelFeed;
 use crate::helper::RunFilesGuard;
 use crate::neighbours::NeighbourRequests;
@@ -67,9 +67,8 @@ impl RoutePlan {
         let name = self.name.as_deref().filter(|_| successor.is_none());
         let reservation = Reservation::new(&session.run_dir, name);
         let reservation = reservation.map_err(|error| Diagnostic::of(&error))?;
-        let compat = self.compat.as_ref().map(|of| CompatSocket::bind(&of.socket)).transpose()?;
-        let pidfile = self.compat.as_ref().and_then(|of| of.pidfile.as_deref());
-        let _pidfile = pidfile.map(write_pidfile).transpose()?;
+        let make_files = |of| CompatFiles::make(of, successor.is_some());
+        let (compat_files, compat) = self.compat.as_ref().map(make_files).transpose()?.unzip();
         let signals = Signals::install()?;
         let mut engine = ResidentEngine::open(&ifaces, self.io, rules.is_some(), offer)?;
         let Some(user_space) = self.open_user_space(&mut engine, &own, &signals, session)? else {
@@ -137,12 +136,19 @@ impl RoutePlan {
         let _compat = self.serve_compat(compat.zip(answers))?;
         let metrics = RefCell::new(None);
         let successor = RefCell::new(successor);
+        let compat_files = RefCell::new(compat_files);
         if successor.borrow().is_none() {
             metrics.replace(serve_metrics(session, handle.clone())?);
         }
         let take_over = |session: &mut Session<'_>| -> Result<(), Failure> {
             let Some(it) = successor.take() else { return Ok(()) };
             self.take_over(it, (&handle, rules.as_deref()), namer.as_deref(), session)?;
+            let mut files = compat_files.borrow_mut();
+            if let Some(Err(error)) = files.as_mut().map(CompatFiles::take_names) {
+                session.reporter.warn(format_args!(
+                    "netmap-fwd's socket and process ID keep names with a number: {error}"
+                ))?;
+            }
             match serve_metrics(session, handle.clone()) {
                 Ok(endpoint) => metrics.replace(endpoint),
                 Err(_) => {

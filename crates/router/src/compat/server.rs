@@ -5,7 +5,7 @@ use std::io;
 use std::net::Shutdown;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, spawn};
 
@@ -19,29 +19,9 @@ use super::session;
 /// For how long no client is accepted after the process has run out of descriptors.
 const FD_RETRY_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// A file that belongs to the run. It is removed when this value is dropped.
-pub(crate) struct OwnedFile(PathBuf);
-
-impl Drop for OwnedFile {
-    fn drop(&mut self) {
-        // If the file cannot be removed, it is replaced at the next start.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// Writes the process ID to a file.
-///
-/// # Errors
-/// If the file cannot be written.
-pub(crate) fn write_pidfile(path: &Path) -> Result<OwnedFile, Failure> {
-    fs::write(path, format!("{}\n", std::process::id())).map_err(|error| cannot(path, &error))?;
-    Ok(OwnedFile(path.to_owned()))
-}
-
 /// The bound socket. Clients wait until it is served.
 pub(crate) struct CompatSocket {
     listener: UnixListener,
-    _file: OwnedFile,
 }
 
 impl CompatSocket {
@@ -50,7 +30,7 @@ impl CompatSocket {
     ///
     /// # Errors
     /// If another program listens on the socket, or the socket cannot be created.
-    pub(crate) fn bind(path: &Path) -> Result<Self, Failure> {
+    pub(super) fn bind(path: &Path) -> Result<Self, Failure> {
         if UnixStream::connect(path).is_ok() {
             return Err(in_use(path).into());
         }
@@ -60,10 +40,9 @@ impl CompatSocket {
         }
         let failed = |error: io::Error| cannot(path, &error);
         let listener = UnixListener::bind(path).map_err(failed)?;
-        let file = OwnedFile(path.to_owned());
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        Ok(Self { listener, _file: file })
+        Ok(Self { listener })
     }
 }
 
@@ -75,7 +54,7 @@ fn in_use(path: &Path) -> Diagnostic {
         .with_note("cli_socket_path in a file that -f names is another one")
 }
 
-fn cannot(path: &Path, error: &io::Error) -> Failure {
+pub(super) fn cannot(path: &Path, error: &io::Error) -> Failure {
     let name = path.display();
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Diagnostic::new(SR0204, format!("cannot make {name}"))

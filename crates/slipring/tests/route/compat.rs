@@ -24,6 +24,7 @@ crate::program_checks! {
     a_neighbour_that_is_removed_by_command_is_removed_in_the_kernel,
     more_clients_than_allowed_are_disconnected,
     a_confirmed_shutdown_ends_the_program_and_removes_its_files,
+    a_router_that_takes_over_gets_the_command_socket,
 }
 
 /// A rig with the command socket.
@@ -165,6 +166,22 @@ fn a_confirmed_shutdown_ends_the_program_and_removes_its_files(setup: Setup) {
     assert_eq!(compat.tell("shut\ny\n"), "shutdown netmap-fwd ? [N/y] ");
     program.finish().well();
     assert!(!pidfile.exists() && !compat.socket.exists());
+}
+
+fn a_router_that_takes_over_gets_the_command_socket(setup: Setup) {
+    let compat = start(setup);
+    let running = compat.rig.take_program();
+    let next = compat.rig.launch_program("--takeover");
+    let pid = next.pid();
+    next.wait_for_text("forwarding");
+    running.finish().well();
+    assert_eq!(compat.tell("cli\n"), "cli clients: 1\n");
+    let pidfile = compat.socket.with_extension("pid");
+    assert_eq!(std::fs::read_to_string(&pidfile).unwrap(), format!("{pid}\n"));
+    next.stop(Signal::INT).well();
+    let dir = std::fs::read_dir(compat.socket.parent().unwrap()).unwrap();
+    let left: Vec<_> = dir.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["nf.conf"]);
 }
 
 /// netmap-fwd needs a configuration, and exits with 1 on any error.

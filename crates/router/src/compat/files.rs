@@ -1,0 +1,78 @@
+//! The files of netmap-fwd's interface: the command socket, and the file with the process ID.
+//!
+//! Another router may have files of these names until this router has taken over from it. Until then,
+//! this router's files have names with its process ID at the end.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use slipring_cli::Failure;
+
+use super::server::{CompatSocket, cannot};
+use super::settings::CompatSettings;
+
+/// The files of a run. They are removed when this value is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct CompatFiles(Vec<CompatFile>);
+
+#[derive(Debug)]
+struct CompatFile {
+    /// The path that the settings name.
+    path: PathBuf,
+    /// The path at which the file is.
+    present: PathBuf,
+}
+
+impl Drop for CompatFile {
+    fn drop(&mut self) {
+        // If the file cannot be removed, it is replaced at the next start.
+        let _ = fs::remove_file(&self.present);
+    }
+}
+
+impl CompatFiles {
+    /// Makes the files. With `are_in_use`, another router has files of these names, and
+    /// [`Self::take_names`] must be called when it has ended.
+    ///
+    /// # Errors
+    /// If a file cannot be made, or another program listens on the socket.
+    pub(crate) fn make(
+        settings: &CompatSettings,
+        are_in_use: bool,
+    ) -> Result<(Self, CompatSocket), Failure> {
+        let mut files = Self::default();
+        let present = |path: &Path| if are_in_use { with_pid(path) } else { path.to_owned() };
+        let socket = CompatSocket::bind(&present(&settings.socket))?;
+        files.add(&settings.socket, present(&settings.socket));
+        if let Some(path) = &settings.pidfile {
+            let text = format!("{}\n", std::process::id());
+            fs::write(present(path), text).map_err(|error| cannot(path, &error))?;
+            files.add(path, present(path));
+        }
+        Ok((files, socket))
+    }
+
+    fn add(&mut self, path: &Path, present: PathBuf) {
+        self.0.push(CompatFile { path: path.to_owned(), present });
+    }
+
+    /// Gives the files the names of the settings.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(crate) fn take_names(&mut self) -> io::Result<()> {
+        for CompatFile { path, present } in &mut self.0 {
+            fs::rename(&*present, &*path)?;
+            present.clone_from(path);
+        }
+        Ok(())
+    }
+}
+
+/// The name of a file until it may have the name `path`.
+fn with_pid(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    name.into()
+}
