@@ -11,6 +11,8 @@
 //! | `forwarding` | what a packet looks like after one hop; which packets are dropped |
 //! | `link_layer` | destination MAC addresses, tags, other protocols |
 //! | `martians` | addresses that are not forwarded |
+//! | `bridge` | a bridge as an interface |
+//! | `groups` | multicast routes of the kernel |
 //! | `egress` | frames that a driver does not take |
 //! | `errors` | ICMP errors: when, from which address, along which route, how many |
 //! | `fragments` | MTU, fragmentation, "too big" |
@@ -100,6 +102,7 @@ macro_rules! instances {
 }
 pub(crate) use {instances, kernel_checks, program_checks};
 
+mod bridge;
 mod changes;
 mod compat;
 mod continuity;
@@ -111,6 +114,7 @@ mod events;
 mod extensions;
 mod forwarding;
 mod fragments;
+mod groups;
 mod host_traffic;
 mod hosts;
 mod lifecycle;
