@@ -50,7 +50,8 @@ pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
 
 /// Pushes the names of a path, so that the first one is popped first.
 fn push_names(names: &mut Vec<OsString>, path: &Path) {
-    let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
+    let is_name =
+        |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
     let parts: Vec<_> = path.components().filter(is_name).collect();
     names.extend(parts.iter().rev().map(|part| part.as_os_str().to_owned()));
 }
@@ -89,9 +90,12 @@ mod tests {
             let path = root.join(path);
             assert_eq!(opened(&path).unwrap(), fs::metadata(&path).unwrap().ino(), "{path:?}");
         }
-        for (path, errno) in
-            [("loop", Errno::LOOP), ("file", Errno::NOTDIR), ("file/b", Errno::NOTDIR), ("x", Errno::NOENT)]
-        {
+        for (path, errno) in [
+            ("loop", Errno::LOOP),
+            ("file", Errno::NOTDIR),
+            ("file/b", Errno::NOTDIR),
+            ("x", Errno::NOENT),
+        ] {
             let error = opened(&root.join(path)).unwrap_err();
             assert_eq!(error.raw_os_error(), Some(errno.raw_os_error()), "{path}");
         }

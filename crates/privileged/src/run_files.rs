@@ -39,7 +39,8 @@ impl RunFiles {
     /// If a directory cannot be opened, or another user could say by a link which one it is.
     pub(crate) fn open(&self) -> io::Result<OpenRunFiles> {
         let open = |path: &PathBuf| {
-            let (dir, file) = path.parent().zip(path.file_name()).ok_or(io::ErrorKind::InvalidInput)?;
+            let (dir, file) =
+                path.parent().zip(path.file_name()).ok_or(io::ErrorKind::InvalidInput)?;
             Ok((open_directory(dir)?, file.to_owned()))
         };
         Ok(OpenRunFiles {

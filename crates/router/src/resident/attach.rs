@@ -227,7 +227,8 @@ pub(super) fn xdp_interface(
 ) -> Result<AttachedInterface, NotAttached> {
     let is_native = mode == ResidentMode::Native;
     let sockets = link.take_sockets();
-    let sockets = sockets.map(|map| InterfaceSockets::Xdp(XdpSocketMap { map: Arc::new(map), is_native }));
+    let sockets =
+        sockets.map(|map| InterfaceSockets::Xdp(XdpSocketMap { map: Arc::new(map), is_native }));
     let has_sockets = sockets.is_some();
     Ok(AttachedInterface {
         iface: iface.clone(),

@@ -42,7 +42,8 @@ fn packets_to_a_group_are_forwarded_by_the_kernels_multicast_routes(setup: Setup
     let groups = ["239.1.2.3", "ff0e::1234"];
     let rig = setup.start();
     let words = [v4().a.to_string(), groups[0].into(), v6().a.to_string(), groups[1].into()];
-    let words: Vec<_> = ["-c", DAEMON].into_iter().chain(words.iter().map(String::as_str)).collect();
+    let words: Vec<_> =
+        ["-c", DAEMON].into_iter().chain(words.iter().map(String::as_str)).collect();
     let daemon = Program::start_with(&rig.router, "python3", &words);
     daemon.wait_for_text("routes are set");
     for (net, group, mac) in [
