@@ -191,6 +191,20 @@ SlipringNetDevice::ResetLimits(uint32_t number)
 }
 
 void
+SlipringNetDevice::StopFull()
+{
+    for (uint32_t i = 0; m_running && i < m_queues.size(); i++)
+    {
+        m_queues[i].lastProgress = Simulator::Now();
+        StopIfFull(i);
+        if (m_running && m_queues[i].stopped)
+        {
+            ScheduleStallCheck();
+        }
+    }
+}
+
+void
 SlipringNetDevice::ResumeLimited()
 {
     for (uint32_t i = 0; m_running && i < m_queues.size(); i++)
@@ -243,7 +257,7 @@ SlipringNetDevice::SyncTx(uint32_t number)
     stats.txSyncs++;
     stats.txPackets += completed.frames;
     stats.txBytes += completed.bytes;
-    if (completed.frames > 0)
+    if (completed.slots > 0)
     {
         queue.lastProgress = Simulator::Now();
         queue.stalled = false;
@@ -341,12 +355,10 @@ SlipringNetDevice::WantsTxEvents() const
 {
     for (uint32_t i = 0; i < m_queues.size(); i++)
     {
-        if (m_queues[i].tx.GetInflightFrames() == 0)
-        {
-            continue;
-        }
+        // A stopped queue may have none of its frames in the ring: others of before a restart fill it.
         Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(i);
-        if (m_queues[i].stopped || (deviceQueue && deviceQueue->GetQueueLimits()))
+        bool isLimited = deviceQueue && deviceQueue->GetQueueLimits();
+        if (m_queues[i].stopped || (isLimited && m_queues[i].tx.GetInflightFrames() > 0))
         {
             return true;
         }
@@ -364,6 +376,12 @@ SlipringNetDevice::ScheduleStallCheck()
     }
 }
 
+bool
+SlipringNetDevice::IsWaiting(uint32_t number) const
+{
+    return m_queues[number].stopped || m_queues[number].tx.GetInflightFrames() > 0;
+}
+
 void
 SlipringNetDevice::CheckStall()
 {
@@ -371,8 +389,7 @@ SlipringNetDevice::CheckStall()
     bool watch = false;
     for (uint32_t i = 0; m_running && i < m_queues.size(); i++)
     {
-        if (m_queues[i].tx.GetInflightFrames() == 0 || !SyncTx(i) ||
-            m_queues[i].tx.GetInflightFrames() == 0 || m_queues[i].stalled)
+        if (m_queues[i].stalled || !IsWaiting(i) || !SyncTx(i) || !IsWaiting(i))
         {
             continue;
         }
@@ -385,8 +402,8 @@ SlipringNetDevice::CheckStall()
         m_stats[i].stalls++;
         NS_LOG_WARN(m_portName << ": queue " << i << " has sent nothing for "
                                << m_stallTimeout.As(Time::S) << ", with "
-                               << m_queues[i].tx.GetInflightFrames()
-                               << " frames in its ring: nobody takes them");
+                               << m_queues[i].tx.GetInflightSlots()
+                               << " slots of its ring in use: nobody takes the frames");
         m_stallTrace(i);
     }
     if (watch && m_running)

@@ -449,6 +449,7 @@ SlipringNetDevice::StartPort()
     m_interface.empty() ? SetLink(true) : ObserveLink();
     SchedulePeriod();
     ScheduleService();
+    StopFull();
     ResumeLimited();
 }
 

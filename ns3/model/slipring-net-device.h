@@ -304,6 +304,12 @@ class SlipringNetDevice : public FdNetDevice
     /// Sends published frames.
     void Flush();
 
+    /**
+     * \param number number of the queue
+     * \return whether frames have to leave its ring
+     */
+    bool IsWaiting(uint32_t number) const;
+
     /// Looks for queues that have not sent for TxStallTimeout.
     void CheckStall();
 
@@ -376,6 +382,9 @@ class SlipringNetDevice : public FdNetDevice
      * \param number number of the queue
      */
     void ResetLimits(uint32_t number);
+
+    /// Stops the queues whose rings are full of frames of before a restart.
+    void StopFull();
 
     /// Wakes the queues that byte queue limits have stopped because of frames of a former ring.
     void ResumeLimited();

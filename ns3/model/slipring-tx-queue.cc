@@ -143,6 +143,7 @@ SlipringTxQueue::Sync(Completed& completed)
     {
         uint32_t length = m_lengths.front();
         m_lengths.pop_front();
+        completed.slots++;
         if (length > 0)
         {
             completed.frames++;

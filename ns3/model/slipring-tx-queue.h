@@ -30,6 +30,7 @@ class SlipringTxQueue
     {
         uint32_t frames{0}; //!< number of frames
         uint32_t bytes{0};  //!< their bytes
+        uint32_t slots{0};  //!< slots that became free, also of frames of before the port was opened
     };
 
     /**
@@ -105,6 +106,14 @@ class SlipringTxQueue
     uint64_t GetInflightFrames() const
     {
         return m_inflightFrames;
+    }
+
+    /**
+     * \return number of slots in flight, also of frames of before the port was opened
+     */
+    std::size_t GetInflightSlots() const
+    {
+        return m_lengths.size();
     }
 
   private:

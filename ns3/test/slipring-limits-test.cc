@@ -171,6 +171,37 @@ RestartWithUnread(FunctionTest& test)
     test.Equal(stats.txBytes, 300, "bytes that have left");
 }
 
+void
+RestartWithFullRing(FunctionTest& test)
+{
+    Bottleneck link(64);
+    Ptr<SlipringNetDevice> device = link.device;
+    device->SetAttribute("TxStallTimeout", TimeValue(MilliSeconds(500)));
+    uint32_t stalls = 0;
+    device->TraceConnectWithoutContext("TxStall",
+                                       Callback<void, uint32_t>([&stalls](uint32_t) { stalls++; }));
+    Simulator::Schedule(Seconds(1), [&]() {
+        link.Send(63, PAYLOAD);
+        test.Equal(device->GetStats().stops, 1, "the ring is full");
+        device->Stop(Seconds(0));
+    });
+    Simulator::Schedule(Seconds(2), [&]() { device->Start(Seconds(0)); });
+    Simulator::Schedule(Seconds(3), [&]() {
+        test.Equal(device->GetStats().stops, 2, "the ring is full of frames of before the restart");
+        test.Equal(stalls, 1, "nobody takes them, which is reported");
+        link.Send(10, PAYLOAD);
+        test.Equal(link.discs.Get(0)->GetNPackets(), 10, "packets wait in the queue disc");
+        test.Equal(link.peer.ReceiveAll(), 63, "frames of before the restart");
+        device->Service();
+    });
+    Simulator::Schedule(Seconds(4), [&]() { test.Equal(link.peer.ReceiveAll(), 10, "frames of after it"); });
+    Simulator::Run();
+    SlipringQueueStats stats = device->GetStats();
+    test.Equal(stats.wakes, 1, "the queue was woken");
+    test.Equal(stats.GetDrops(SlipringDropReason::TX_RING_FULL), 0, "packets lost at the full ring");
+    test.Equal(link.discs.Get(0)->GetStats().nTotalDroppedPackets, 0, "packets lost by the queue disc");
+}
+
 /// The suite
 class SlipringLimitsTestSuite : public TestSuite
 {
@@ -181,6 +212,7 @@ class SlipringLimitsTestSuite : public TestSuite
         Add("ByteQueueLimitsWithAMaximumKeepTwoFramesInTheRing", KeepTwoFrames);
         Add("ByteQueueLimitsGrowOnlyWithLateCompletions", Adapt);
         Add("RestartResumesAQueueThatLimitsHaveStopped", Restart);
+        Add("RestartOverAFullRingStopsTheQueueUntilThePeerReads", RestartWithFullRing);
         Add("RestartCountsOnlyNewFramesWhileOldOnesAreUnread", RestartWithUnread);
     }
 

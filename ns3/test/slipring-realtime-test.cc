@@ -13,8 +13,10 @@
 #include "ns3/string.h"
 #include "ns3/test.h"
 
+#include <functional>
 #include <set>
 #include <thread>
+#include <vector>
 
 using namespace ns3;
 using namespace ns3::slipringtest;
@@ -120,6 +122,82 @@ class ThreadsTest : public RealtimeTest
     }
 };
 
+/// 10000 frames of all lengths cross a pipe in each direction, unchanged and in order
+class PipeTest : public RealtimeTest
+{
+  public:
+    PipeTest()
+        : RealtimeTest("APipeCarriesFramesOfAllLengthsInBothDirections")
+    {
+    }
+
+  private:
+    static constexpr uint32_t FRAMES = 10000; //!< frames in each direction
+    static constexpr uint32_t LENGTHS = 1455; //!< lengths from 60 to 1514
+
+    /// What one device sends, and the other has received
+    struct Direction
+    {
+        Ptr<NetDevice> sender; //!< the sending device
+        uint32_t seed;         //!< what the bytes depend on
+        uint32_t sent{0};      //!< frames sent
+        uint32_t received{0};  //!< frames received
+        uint32_t wrong{0};     //!< frames that differ from what was sent
+
+        Frame Make(uint32_t number) const
+        {
+            return MakeFrame(60 + number % LENGTHS, number + seed);
+        }
+
+        bool Receive(Ptr<NetDevice>, Ptr<const Packet> packet, uint16_t, const Address&)
+        {
+            Frame frame = Make(received++);
+            Frame payload(packet->GetSize());
+            packet->CopyData(payload.data(), packet->GetSize());
+            wrong += payload == Frame(frame.begin() + 14, frame.end()) ? 0 : 1;
+            return true;
+        }
+    };
+
+    std::vector<Direction> m_directions; //!< both directions
+
+    /// Sends what the rings have room for, until all has arrived.
+    void Feed()
+    {
+        uint32_t received = 0;
+        for (Direction& way : m_directions)
+        {
+            for (uint32_t i = 0; i < 100 && way.sent < FRAMES && way.sent < way.received + 500; i++)
+            {
+                NS_TEST_EXPECT_MSG_EQ(SendPayload(way.sender, way.Make(way.sent)), true, way.sent);
+                way.sent++;
+            }
+            received += way.received;
+        }
+        received < 2 * FRAMES ? (void)Simulator::Schedule(MicroSeconds(100), &PipeTest::Feed, this)
+                              : Simulator::Stop();
+    }
+
+    void Realtime() override
+    {
+        NetDeviceContainer ends = SlipringNetDeviceHelper().InstallPipe(CreateObject<Node>(),
+                                                                        CreateObject<Node>(),
+                                                                        PipeName());
+        m_directions = {{ends.Get(0), 0}, {ends.Get(1), 77}};
+        ends.Get(1)->SetReceiveCallback(MakeCallback(&Direction::Receive, &m_directions[0]));
+        ends.Get(0)->SetReceiveCallback(MakeCallback(&Direction::Receive, &m_directions[1]));
+        Simulator::Schedule(MilliSeconds(1), &PipeTest::Feed, this);
+        Simulator::Stop(Seconds(120));
+        Simulator::Run();
+        for (const Direction& way : m_directions)
+        {
+            NS_TEST_EXPECT_MSG_EQ(way.received, FRAMES, "frames received");
+            NS_TEST_EXPECT_MSG_EQ(way.wrong, 0, "frames that differ");
+        }
+        m_directions.clear();
+    }
+};
+
 /// An idle device has no events and no syncs
 class IdleTest : public RealtimeTest
 {
@@ -191,6 +269,45 @@ class SpuriousTest : public RealtimeTest
     }
 };
 
+/// Frames of before a restart fill the ring; the poll thread waits until the peer has read them
+class RestartTest : public RealtimeTest
+{
+  public:
+    RestartTest()
+        : RealtimeTest("RestartOverAFullRingWaitsForThePeer")
+    {
+    }
+
+  private:
+    static constexpr uint32_t SLOTS = 64; //!< slots of the ring
+    static constexpr uint32_t AFTER = 10; //!< packets after the restart
+
+    void Realtime() override
+    {
+        Bottleneck link(SLOTS);
+        uint32_t received = 0;
+        std::function<void()> look = [&]() {
+            received += link.peer.ReceiveAll();
+            received < SLOTS - 1 + AFTER ? (void)Simulator::Schedule(MilliSeconds(1), look)
+                                         : Simulator::Stop();
+        };
+        link.device->SetAttribute("StopDrainTime", TimeValue(Time(0)));
+        Simulator::Schedule(MilliSeconds(1), [&]() {
+            link.Send(SLOTS - 1, 100);
+            link.device->Stop(Time(0));
+            // The stop ends a start that is due.
+            Simulator::Schedule(MilliSeconds(1), [&]() { link.device->Start(Time(0)); });
+            Simulator::Schedule(MilliSeconds(5), [&]() { link.Send(AFTER, 100); });
+            // Only the peer's reading tells the device that its ring has room.
+            Simulator::Schedule(MilliSeconds(10), look);
+        });
+        Simulator::Stop(Seconds(60));
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_EQ(received, SLOTS - 1 + AFTER, "frames of before and after the restart");
+        NS_TEST_EXPECT_MSG_EQ(link.discs.Get(0)->GetStats().nTotalDroppedPackets, 0, "drops");
+    }
+};
+
 /// The suite
 class SlipringRealtimeTestSuite : public TestSuite
 {
@@ -199,8 +316,10 @@ class SlipringRealtimeTestSuite : public TestSuite
         : TestSuite("slipring-net-device-realtime", SLIPRING_SUITE_SYSTEM)
     {
         AddTestCase(new ThreadsTest, SLIPRING_TEST_QUICK);
+        AddTestCase(new PipeTest, SLIPRING_TEST_QUICK);
         AddTestCase(new IdleTest, SLIPRING_TEST_QUICK);
         AddTestCase(new SpuriousTest, SLIPRING_TEST_QUICK);
+        AddTestCase(new RestartTest, SLIPRING_TEST_QUICK);
     }
 };
 
