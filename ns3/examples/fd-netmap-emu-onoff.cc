@@ -30,7 +30,7 @@ SampleSink(Ptr<PacketSink> sink, uint64_t before, Time interval)
 int
 main(int argc, char** argv)
 {
-    Options options;
+    ExampleOptions options;
     std::string client = "10.0.1.11";
     std::string server = "10.0.1.2";
     std::string transport = "Udp";

@@ -13,7 +13,7 @@ using namespace emu;
 int
 main(int argc, char** argv)
 {
-    Options options;
+    ExampleOptions options;
     std::string client = "10.0.1.11";
     std::string server = "10.0.1.2";
     std::string background = "10Mbps";

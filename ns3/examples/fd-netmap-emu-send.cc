@@ -113,7 +113,7 @@ Run(Ptr<NetDevice> device, const std::string& server, int mode, uint32_t size, d
 int
 main(int argc, char** argv)
 {
-    Options options;
+    ExampleOptions options;
     options.duration = 1;
     std::string client = "10.0.1.11";
     std::string server = "10.0.1.2";

@@ -15,7 +15,7 @@ using namespace emu;
 int
 main(int argc, char** argv)
 {
-    Options options;
+    ExampleOptions options;
     std::string deviceName2 = "veth2";
     std::string address = "10.0.1.1";
     std::string address2 = "10.0.2.1";
@@ -31,7 +31,7 @@ main(int argc, char** argv)
     SlipringNetDeviceHelper::EnableRealtime();
     auto node = CreateObject<Node>();
     // The wire is on the side of the server.
-    Options unlimited = options;
+    ExampleOptions unlimited = options;
     unlimited.wire = "0bps";
     auto first = Install(unlimited, node, options.deviceName, address);
     auto second = first ? Install(options, node, deviceName2, address2) : nullptr;

@@ -67,8 +67,8 @@ EndOnSignals()
     Simulator::Schedule(Time(0), &StopIfInterrupted);
 }
 
-/// Options of all four examples.
-struct Options
+/// Options of all four examples. ns-3.48 has a type Options of its own.
+struct ExampleOptions
 {
     std::string deviceName{"veth0"};
     bool netmapMode{true};
@@ -111,7 +111,7 @@ OrPrint(const std::string& name, const SlipringInstallResult& result)
 
 /// Installs the stock device. \return no device after an error, which is printed
 inline NetDeviceContainer
-InstallRaw(const Options& options, Ptr<Node> node, const std::string& name)
+InstallRaw(const ExampleOptions& options, Ptr<Node> node, const std::string& name)
 {
     if (options.bql)
     {
@@ -131,7 +131,7 @@ PortName(const std::string& name)
 
 /// Installs our device. \return no device after an error, which is printed
 inline NetDeviceContainer
-InstallSlipring(const Options& options, Ptr<Node> node, const std::string& name)
+InstallSlipring(const ExampleOptions& options, Ptr<Node> node, const std::string& name)
 {
     std::string port = PortName(name);
     const double rate = DataRate(options.wire).GetBitRate();
@@ -156,7 +156,7 @@ InstallSlipring(const Options& options, Ptr<Node> node, const std::string& name)
 
 /// \return the device of a node, with an address, queue disc and limits; none after an error
 inline Ptr<NetDevice>
-Install(const Options& options,
+Install(const ExampleOptions& options,
         Ptr<Node> node,
         const std::string& name,
         const std::string& address)

@@ -218,7 +218,7 @@ SlipringNetDevice::DoInitialize()
     TimeValue stop;
     GetAttribute("Start", start);
     GetAttribute("Stop", stop);
-    if (!m_startDevice.IsRunning())
+    if (m_startDevice.IsExpired())
     {
         Start(start.Get());
     }

@@ -1,37 +1,8 @@
 # Builds the module and its tests against an installed ns-3. SPDX-License-Identifier: GPL-2.0-only
 
-# pkg-config first: the CMake files of Debian's libns3-dev end in an error unless the package ns3 is
-# installed, too. Give ns3_DIR for an ns-3 elsewhere.
-set(slipring_modules core network internet traffic-control applications internet-apps fd-net-device
-    point-to-point)
-find_package(PkgConfig QUIET)
-foreach(module ${slipring_modules})
-  list(APPEND slipring_packages ns3-${module})
-endforeach()
-if(PkgConfig_FOUND AND NOT ns3_DIR)
-  pkg_check_modules(ns3pc QUIET ${slipring_packages})
-endif()
-if(ns3pc_FOUND)
-  set(slipring_ns3_version "${ns3pc_ns3-core_VERSION}")
-  set(slipring_ns3 ${ns3pc_LINK_LIBRARIES})
-  # The directory of the headers is one of the compiler's own, or the first.
-  pkg_get_variable(slipring_ns3_includes ns3-core includedir)
-  string(REPLACE "\"" "" slipring_ns3_includes "${slipring_ns3_includes}")
-  include_directories(SYSTEM "${slipring_ns3_includes}")
-else()
-  find_package(ns3 3.37 QUIET)
-  if(NOT ns3_FOUND)
-    message(FATAL_ERROR "ns-3 is not installed: apt install libns3-dev libgsl-dev libsqlite3-dev")
-  endif()
-  set(slipring_ns3_version "${ns3_VERSION}")
-  foreach(module ${slipring_modules})
-    if(TARGET ns3::${module})
-      list(APPEND slipring_ns3 ns3::${module})
-    else()
-      list(APPEND slipring_ns3 ns3::lib${module})
-    endif()
-  endforeach()
-endif()
+include(${CMAKE_CURRENT_SOURCE_DIR}/tools/installed-ns3.cmake)
+# The directory of the headers is one of the compiler's own, or the first.
+include_directories(SYSTEM "${slipring_ns3_includes}")
 string(REGEX MATCH "^3\\.([0-9]+)" _ "${slipring_ns3_version}")
 set(slipring_ns3_minor ${CMAKE_MATCH_1})
 
@@ -71,6 +42,11 @@ target_link_libraries(slipring-net-device-test PRIVATE slipring-net-device)
 foreach(suite slipring-net-device slipring-net-device-switch slipring-net-device-defects slipring-net-device-limits slipring-net-device-realtime slipring-frame slipring-link)
   add_test(NAME ${suite} COMMAND slipring-net-device-test --suite=${suite} --verbose)
 endforeach()
+
+# A failed test ends the runner with an error.
+add_test(NAME slipring-failure
+         COMMAND sh -c "$<TARGET_FILE:slipring-net-device-test> --suite=slipring-failure --verbose; test $? = 1")
+set_tests_properties(slipring-failure PROPERTIES ENVIRONMENT SLIPRING_TEST_FAILURE=1)
 
 add_test(NAME slipring-net-device-veth
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test/veth.sh $<TARGET_FILE:slipring-net-device-test>)
