@@ -134,19 +134,19 @@ libslipring: $(if $(filter file,$(origin LIBRARY)),library) ## build the C libra
 	@$(MAKE) --no-print-directory -s -C libnetmap OUT=$(abspath $(TARGET))/libnetmap \
 		ARCHIVE=$(abspath $(LIBRARY)) PREFIX=$(PREFIX)
 
-ns3: ## build the ns-3 module against the installed ns-3, and run its tests and examples; LIBRARY=FILE and SLIPRING=FILE take a libslipring.a and a program that are built
+ns3: ## build the ns-3 module against the installed ns-3, or that at NS3_PREFIX=PATH, and run its tests and examples; LIBRARY=FILE and SLIPRING=FILE take a libslipring.a and a program that are built
 	@scripts/setup.sh ns3
-	@CMAKE_ARGS=-DSLIPRING_SANITIZE=$(SANITIZE) scripts/ns3.sh build $(if $(filter file,$(origin LIBRARY)),,$(abspath $(LIBRARY)))
+	@CMAKE_ARGS="-DSLIPRING_SANITIZE=$(SANITIZE) -DSLIPRING_NS3=$(NS3_PREFIX)" scripts/ns3.sh build $(if $(filter file,$(origin LIBRARY)),,$(abspath $(LIBRARY)))
 	@cd $(TARGET)/ns3 && ctest --output-on-failure
 	@scripts/ns3.sh examples
 
-ns3-figures: ## measure it beside ns-3's stock device, on a machine that does nothing else; 5 minutes
-	@scripts/setup.sh ns3
+ns3-figures: ## measure it beside ns-3's stock device, on a machine that does nothing else, and write ns3/doc/figures.rst; 5 minutes
+	@scripts/setup.sh figures
 	@cargo build --release -q -p slipring-capi
 	@scripts/ns3.sh figures $(abspath $(TARGET))/release/libslipring.a
 
-ns3-contrib: ## build and test it inside the source tree of ns-3 at NS3=PATH
-	@scripts/ns3.sh contrib "$(NS3)"
+ns3-contrib: ## build and test it inside the source tree of ns-3 at NS3=PATH; LIBRARY=FILE takes a libslipring.a that is built
+	@scripts/ns3.sh contrib "$(NS3)" $(if $(filter file,$(origin LIBRARY)),,$(abspath $(LIBRARY)))
 
 libnetmap: libslipring ## the same: netmap's C library
 

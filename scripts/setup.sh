@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks for the programs that a make target runs: setup.sh demo|test|bench|gate|fuzz|ns3
+# Checks for the programs that a make target runs: setup.sh demo|test|bench|gate|fuzz|ns3|figures
 # If run as root, installs missing Debian packages, else prints the command that does. Quick if none is missing.
 # Waits while another program installs packages: see apt.sh.
 set -euo pipefail
@@ -37,8 +37,10 @@ case "${1:?}" in
     bench) wanted="$BUILD ip:iproute2" ;;
     gate)  wanted="$BUILD valgrind:valgrind" ;;
     fuzz)  wanted="$BUILD c++:g++" ;;
-    ns3)   wanted="$BUILD $NET ethtool:ethtool python3:python3 unshare:util-linux sysctl:procps c++:g++ cmake:cmake pkg-config:pkg-config /usr/include/gsl:libgsl-dev"
-           wanted="$wanted /usr/include/ns3/fd-net-device.h:libns3-dev /usr/include/sqlite3.h:libsqlite3-dev" ;;
+    ns3 | figures)
+           wanted="$BUILD $NET ethtool:ethtool python3:python3 unshare:util-linux sysctl:procps c++:g++ cmake:cmake pkg-config:pkg-config /usr/include/gsl:libgsl-dev"
+           wanted="$wanted /usr/include/ns3/fd-net-device.h:libns3-dev /usr/include/sqlite3.h:libsqlite3-dev"
+           [ "$1" = ns3 ] || wanted="$wanted iperf:iperf rsvg-convert:librsvg2-bin" ;;
     *)     echo "setup.sh: no target $1" >&2; exit 2 ;;
 esac
 

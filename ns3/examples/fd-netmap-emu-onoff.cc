@@ -25,6 +25,19 @@ SampleSink(Ptr<PacketSink> sink, uint64_t before, Time interval)
     Simulator::Schedule(interval, &SampleSink, sink, total, interval);
 }
 
+/// The age of the oldest packet that a sink has received, in ms
+double g_oldest = 0;
+
+/// Notes the age of a packet of slipring-source.
+void
+NoteAge(Ptr<const Packet> packet, const Address&)
+{
+    int64_t sent = 0;
+    packet->CopyData(reinterpret_cast<uint8_t*>(&sent), sizeof(sent));
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    g_oldest = std::max(g_oldest, (std::chrono::nanoseconds(now).count() - sent) / 1e6);
+}
+
 } // namespace
 
 int
@@ -38,6 +51,7 @@ main(int argc, char** argv)
     uint32_t packetSize = 1400;
     uint16_t port = 8000;
     bool serverMode = false;
+    bool stamped = false;
     CommandLine line(__FILE__);
     options.AddTo(line);
     line.AddValue("client", "address of the client", client);
@@ -47,6 +61,7 @@ main(int argc, char** argv)
     line.AddValue("rate", "offered rate", rate);
     line.AddValue("packetSize", "bytes of payload in a packet", packetSize);
     line.AddValue("serverMode", "the simulated node is the server", serverMode);
+    line.AddValue("stamped", "with serverMode: packets come from slipring-source, so print the age of the oldest", stamped);
     line.Parse(argc, argv);
     if (transport != "Udp" && transport != "Tcp")
     {
@@ -74,6 +89,10 @@ main(int argc, char** argv)
         PacketSinkHelper sinks(factory, InetSocketAddress(Ipv4Address::GetAny(), port));
         applications = sinks.Install(node);
         Simulator::Schedule(interval, &SampleSink, DynamicCast<PacketSink>(applications.Get(0)), 0, interval);
+        if (stamped)
+        {
+            applications.Get(0)->TraceConnectWithoutContext("Rx", MakeCallback(&NoteAge));
+        }
     }
     else
     {
@@ -95,7 +114,12 @@ main(int argc, char** argv)
     if (serverMode)
     {
         const uint64_t bytes = DynamicCast<PacketSink>(applications.Get(0))->GetTotalRx();
-        std::cout << "received " << bytes << " bytes" << std::endl;
+        std::cout << "received " << bytes << " bytes";
+        if (stamped)
+        {
+            std::cout << ", the oldest packet after " << g_oldest << " ms";
+        }
+        std::cout << std::endl;
     }
     sampler.Print();
     pinger.Print();

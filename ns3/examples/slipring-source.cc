@@ -2,6 +2,7 @@
 //
 // Sends UDP to port 8000 of a host at a constant rate, from a port of slipring: the load behind
 // `make ns3-figures`. Starts with the first frame that arrives, which says that the host is there.
+// The first 8 bytes of each payload are the steady clock in ns, in the machine's order of bytes.
 //
 //   slipring-source PORT ADDRESS PACKETS-PER-SECOND SECONDS BYTES
 
@@ -34,23 +35,50 @@ Put16(uint8_t* at, std::size_t value)
     at[1] = static_cast<uint8_t>(value);
 }
 
-/// Returns the Internet checksum of some bytes, an even number, and of a sum that is added.
-std::size_t
-Checksum(const uint8_t* at, std::size_t length, uint32_t sum)
+/// Returns the sum of some bytes, an even number, for the Internet checksum, and of a sum that is added.
+uint32_t
+Sum(const uint8_t* at, std::size_t length, uint32_t sum)
 {
     for (std::size_t i = 0; i < length; i += 2)
     {
         sum += at[i] << 8 | at[i + 1];
     }
+    return sum;
+}
+
+/// Returns the Internet checksum of a sum.
+std::size_t
+Checksum(uint32_t sum)
+{
     sum = (sum & 0xffff) + (sum >> 16);
     return ~(sum + (sum >> 16)) & 0xffff;
 }
 
-/// Returns a frame to all stations, from 10.0.1.2.
-std::vector<uint8_t>
-MakeFrame(const char* address, std::size_t size)
+/// Frames with the time in their payload
+struct Frames
 {
-    std::vector<uint8_t> frame(size, 0);
+    std::vector<uint8_t> frame; //!< the next frame
+    uint32_t sum{0};            //!< sum of its pseudo header and UDP header without the checksum
+
+    /// Writes the time and the checksum.
+    void Stamp()
+    {
+        const int64_t ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+        uint8_t* udp = frame.data() + ETHERNET + IP;
+        std::memcpy(udp + UDP, &ns, sizeof(ns));
+        const std::size_t checksum = Checksum(Sum(udp + UDP, sizeof(ns), sum));
+        // 0 would say that there is no checksum.
+        Put16(udp + 6, checksum == 0 ? 0xffff : checksum);
+    }
+};
+
+/// Returns frames to all stations, from 10.0.1.2. The rest of the payload is zero.
+Frames
+MakeFrames(const char* address, std::size_t size)
+{
+    Frames frames;
+    std::vector<uint8_t>& frame = frames.frame;
+    frame.assign(size, 0);
     std::memset(frame.data(), 0xff, 6);
     frame[6] = 2;
     frame[12] = 8;
@@ -61,14 +89,14 @@ MakeFrame(const char* address, std::size_t size)
     ip[9] = 17;
     inet_pton(AF_INET, "10.0.1.2", ip + 12);
     inet_pton(AF_INET, address, ip + 16);
-    Put16(ip + 10, Checksum(ip, IP, 0));
+    Put16(ip + 10, Checksum(Sum(ip, IP, 0)));
     uint8_t* udp = ip + IP;
     Put16(udp, 8000);
     Put16(udp + 2, 8000);
     Put16(udp + 4, size - ETHERNET - IP);
-    // The payload is zero. The pseudo header: addresses, protocol, length.
-    Put16(udp + 6, Checksum(ip + 12, 8 + 6, 17 + static_cast<uint32_t>(size - ETHERNET - IP)));
-    return frame;
+    // The pseudo header: addresses, protocol, length.
+    frames.sum = Sum(ip + 12, 8 + UDP, 17 + static_cast<uint32_t>(size - ETHERNET - IP));
+    return frames;
 }
 
 } // namespace
@@ -76,7 +104,7 @@ MakeFrame(const char* address, std::size_t size)
 int
 main(int argc, char** argv)
 {
-    if (argc != 6 || std::strtoul(argv[5], nullptr, 10) < ETHERNET + IP + UDP)
+    if (argc != 6 || std::strtoul(argv[5], nullptr, 10) < ETHERNET + IP + UDP + 8)
     {
         std::cerr << "slipring-source PORT ADDRESS PACKETS-PER-SECOND SECONDS BYTES" << std::endl;
         return 2;
@@ -89,7 +117,7 @@ main(int argc, char** argv)
     }
     const double rate = std::atof(argv[3]);
     const std::chrono::duration<double> length(std::atof(argv[4]));
-    const std::vector<uint8_t> frame = MakeFrame(argv[2], std::strtoul(argv[5], nullptr, 10));
+    Frames frames = MakeFrames(argv[2], std::strtoul(argv[5], nullptr, 10));
     std::cout << "source waits" << std::endl;
     struct slipring_wait first = {port, SLIPRING_WAIT_RX, 0};
     ::slipring_wait(&first, 1, -1);
@@ -100,9 +128,13 @@ main(int argc, char** argv)
     for (; elapsed < length; elapsed = Clock::now() - start)
     {
         const auto target = static_cast<uint64_t>(elapsed.count() * rate);
-        while (sent < target && slipring_send(port, 0, frame.data(), frame.size()) == 1)
+        for (; sent < target; sent++)
         {
-            sent++;
+            frames.Stamp();
+            if (slipring_send(port, 0, frames.frame.data(), frames.frame.size()) != 1)
+            {
+                break;
+            }
         }
         slipring_tx_sync(port, 0);
         if (sent >= target)
