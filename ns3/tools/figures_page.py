@@ -120,7 +120,7 @@ def short(value):
 
 # The pictures: name of the file, and what is below it.
 PICTURES = {
-    "send": "A simulated node sends to the host's kernel as fast as it can: UDP, and TCP to ``iperf --server``.",
+    "send": "A simulated node sends to the host's kernel as fast as it can by UDP, and at most 500 Mbit/s by TCP, to ``iperf --server``.",
     "cpu": "CPU time of the whole process, which is simulator, stack and device.",
     "rtt": "Round-trip time of 50 pings a second to the host's kernel.",
     "write": "``FdNetDevice::Write`` in a loop: the lowest primitive, without the stack.",
@@ -136,7 +136,7 @@ def page(figures):
     lines = [".. SPDX-License-Identifier: GPL-2.0-only", ".. Made by ns3/tools/figures_page.py from figures/figures.csv.", "",
              "Figures", "-------", "",
              f"Measured on {run['date']}: {run['machine']}; load average {run['load before']} before and {run['load after']} after; "
-             "over veth in namespaces, medians of three runs, the two devices in turn. ``make ns3-figures`` measures again and "
+             "over veth in namespaces, the two devices in turn; medians of three runs, but one run for reception and queues. ``make ns3-figures`` measures again and "
              "writes this page. ``figures/figures.csv`` has each number.", "",
              "Goals", "*****", ""]
     lines += table(("goal", "measured", ""), [(*goal, "met" if met else "**missed**") for *goal, met in goals(figures)])
