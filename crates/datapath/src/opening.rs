@@ -22,7 +22,7 @@ use slipring_port::iface::Iface;
 use slipring_port::middleware::{self, CaptureObserver, FaultSpec, inject, observe};
 use slipring_port::netlink::LinkEvents;
 use slipring_port::{
-    Interest, OpenError, OpenOptions, Port, Queue, WaitStrategy, XdpMode, native, now,
+    Interest, OpenError, OpenOptions, Port, Queue, WaitStrategy, XdpMode, native, now, taken,
 };
 use slipring_ring::{HugePages, is_buf_size};
 
@@ -370,9 +370,13 @@ pub fn wait_while(
     Ok(false)
 }
 
+/// Returns whether an interface is down. The TAP device with the name of a taken card does not
+/// count, because the port is the card itself.
 fn is_down(name: &PortName) -> bool {
     let interface = name.kind.names_interface() && name.pipe.is_none();
-    interface && Iface::find(&name.name).is_ok_and(|iface| iface.require_up().is_err())
+    interface
+        && Iface::find(&name.name).is_ok_and(|iface| iface.require_up().is_err())
+        && taken::card_of(&name.name).is_none()
 }
 
 /// Puts a wrapper around each queue of a port.

@@ -1,5 +1,10 @@
 //! Before the first frame, waits for the link of a port, and prints that it waits: a link that is
 //! down or has no carrier sends no frames.
+//!
+//! | port | its link | is waited for |
+//! |---|---|---|
+//! | an interface of the kernel | is the kernel's, and can be seen before the port is opened | before |
+//! | a card with a native driver | is negotiated from the moment when the port is opened | after |
 
 use std::time::Duration;
 
@@ -9,13 +14,26 @@ use slipring_cli::codes::SR0113;
 use slipring_cli::{Diagnostic, Failure, Reporter, Signals};
 use slipring_datapath::opening;
 use slipring_port::iface::Iface;
-use slipring_port::{OpenOptions, native};
+use slipring_port::{
+    Interest, OpenOptions, Port, PortMode, RunError, WaitStrategy, Waiter, native, now, taken,
+};
+
+/// The kind of the ports whose links are waited for after they are opened.
+const CARD_KIND: &str = "vfio";
+/// How long a card may negotiate if the user has set no limit. With 1 Gbit/s over copper, it takes
+/// 2 to 4 s.
+const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time between two looks at the link of a card. A change ends a sleep of a waiter, but not
+/// its wait.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Why no frame can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinkDownReason {
     Down,
     NoCarrier,
+    /// A card has no link: it still negotiates, or no cable is plugged in.
+    NoLink,
 }
 
 /// Waits until the interface of `port` is up and has a carrier, or a signal arrives.
@@ -52,15 +70,65 @@ pub(crate) fn wait(
     }
     // The reason is determined again, because it may have changed during the wait, for example from
     // "the link is down" to "no carrier".
-    Err(obstacle().unwrap_or(first).error(port, wait).into())
+    Err(obstacle().unwrap_or(first).error(name, wait).into())
 }
 
-/// Returns whether the port has a link to wait for. Host rings and pipes have none. A TAP device is
-/// not waited for, because it gets its carrier only when another program opens it.
+/// Waits until the links of all cards with a native driver are up, or a signal arrives. Without
+/// `wait`, this is at most [`NEGOTIATION_TIMEOUT`] per card. Call this after the process has given
+/// up its privileges, because the first sync of a port starts a thread.
+///
+/// # Errors
+/// SR0113 if a link is not up when the time is over; the errors of syncs.
+pub(crate) fn wait_for_cards(
+    ports: &mut [Port],
+    wait: Option<Duration>,
+    signals: &Signals,
+    reporter: &mut Reporter,
+) -> Result<(), Failure> {
+    let wait = wait.unwrap_or(NEGOTIATION_TIMEOUT);
+    for port in ports.iter_mut().filter(|port| port.info.kind == CARD_KIND && is_down(port)) {
+        let name = port.info.name.clone();
+        let reason = LinkDownReason::NoLink;
+        reporter.say_at(0, format_args!("{name} {}: waiting {wait:?} for it", reason.words()))?;
+        if !is_up_within(port, wait, signals)? {
+            return Err(reason.error(&name, wait).into());
+        }
+        let mode = port.info.mode.iter().filter(|(key, _)| *key != "link");
+        port.info.mode = mode.fold(PortMode::new(), |mode, (key, value)| mode.with(key, value));
+    }
+    Ok(())
+}
+
+fn is_down(port: &Port) -> bool {
+    port.queues.iter().all(|queue| queue.is_link_down())
+}
+
+/// Waits for the link of a card. Returns false if it was still down when the time was over.
+fn is_up_within(port: &mut Port, wait: Duration, signals: &Signals) -> Result<bool, Failure> {
+    let until = now().saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+    let failed = |error| RunError::system(&port.info.name, "wait for the link", error);
+    let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).map_err(failed)?;
+    waiter.add_fd(signals.wake_fd()).map_err(failed)?;
+    while is_down(port) && !signals.stopping() {
+        let Some(left) = until.checked_sub(now()).filter(|left| *left > 0) else {
+            return Ok(false);
+        };
+        let sleep = Duration::from_nanos(left).min(LOOK_INTERVAL);
+        waiter.wait_ports(&mut [&mut *port], Interest::NONE, Some(sleep))?;
+        // The card is only asked for its link in a sync. There is nothing to send yet.
+        port.tx_sync()?;
+    }
+    Ok(true)
+}
+
+/// Returns whether the port has a link to wait for before it is opened. Host rings and pipes have
+/// none. A TAP device is not waited for, because it gets its carrier only when another program opens
+/// it. That includes the TAP device with the name of a taken card.
 fn has_link(port: &PortName) -> bool {
     let nic =
         matches!(port.rings, RingSelection::All | RingSelection::One(_)) && port.pipe.is_none();
     nic && (port.kind.has(HOST_RINGS) || port.kind.has(DEVICE_PATH))
+        && taken::card_of(&port.name).is_none()
 }
 
 /// Returns whether the interface is in another network namespace, that of the daemon. Then its
@@ -75,16 +143,21 @@ impl LinkDownReason {
         match self {
             Self::Down => "is down",
             Self::NoCarrier => "has no carrier",
+            Self::NoLink => "has no link",
         }
     }
 
-    fn error(self, port: &PortName, wait: Duration) -> Diagnostic {
-        let name = &port.name;
+    fn error(self, name: &str, wait: Duration) -> Diagnostic {
         let help = match self {
             Self::Down => format!("ip link set dev {name} up; to wait longer: -w 10"),
             Self::NoCarrier => {
                 "plug the cable in, or bring the other end up: ip link set dev PEER \
                                 up; to wait longer: -w 10"
+                    .to_owned()
+            }
+            Self::NoLink => {
+                "plug the cable in, or bring the other end up; what the card is set to: slipring \
+                 nic set CARD; to wait longer: -w 30"
                     .to_owned()
             }
         };

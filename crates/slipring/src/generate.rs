@@ -79,8 +79,13 @@ impl GenPlan {
         } else {
             self.function.direction()
         };
-        let ports = self.opening.clone().one_direction(direction).open(&names, teller.session)?;
+        let mut ports =
+            self.opening.clone().one_direction(direction).open(&names, teller.session)?;
         Confinement::for_ports(&ports).begin(teller.session)?;
+        if self.function.sends() {
+            let (wait, reporter) = (self.card_link_wait, &mut *teller.session.reporter);
+            carrier::wait_for_cards(&mut ports[..1], wait, &signals, reporter)?;
+        }
         let streams = u32::from(self.stream)..u32::from(self.stream) + u32::from(self.threads);
         let meter = PortMeter::new(&ports);
         let _publishing = publish::start(meter.clone(), None, teller.session)?;

@@ -72,6 +72,9 @@ struct ReplayPort {
     name: PortName,
     opening: PortOpening,
     link_wait: Duration,
+    /// How long to wait for the link of a card with a native driver; `None` if the user has not
+    /// said.
+    card_link_wait: Option<Duration>,
     /// The CPU to which the sending thread is bound; `None` if it is not bound.
     cpu: Option<u32>,
     /// Maximum frames and bytes between two tx syncs.
@@ -260,6 +263,7 @@ fn target(matches: &ArgMatches, file: &str) -> Result<ReplayTarget, Failure> {
             opening: PortOpening::of(matches)
                 .with_roles([(name, PortRole::Sink)], vec![RunFile::read(Path::new(file))])?,
             link_wait: span("wait").unwrap_or_default(),
+            card_link_wait: span("wait"),
             cpu: matches.get_one("cpu").copied(),
             burst: matches.get_one("burst").copied().unwrap_or_default(),
             period: span("period").filter(|period| !period.is_zero()),

@@ -92,7 +92,8 @@ codes! {
     SR0113 Machine "the link has no carrier" {
         cause: "The interface is down, or the other end of its link is down or no cable is plugged in,\n\
                 so that no frame can leave. `slipring gen` and `slipring replay` wait for that as long\n\
-                as -w says, 2 s where it says nothing.",
+                as -w says, 2 s where it says nothing. A card with a native driver has 10 s then: it\n\
+                negotiates its link after its port was opened.",
         remedy: "Plug the cable in, or bring the other end up. The two ends of a veth pair are links\n\
                  like any other.",
         example: "ip link set dev PEER up\nslipring gen -i netmap:eth0 -f tx -w 10",

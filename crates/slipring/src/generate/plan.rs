@@ -46,6 +46,9 @@ pub(super) struct GenPlan {
     pub(super) faulty: bool,
     pub(super) exit_when_idle: bool,
     pub(super) link_wait: Duration,
+    /// How long to wait for the link of a card with a native driver; `None` if the user has not
+    /// said.
+    pub(super) card_link_wait: Option<Duration>,
     pub(super) period: Option<Duration>,
     pub(super) duration: Option<Duration>,
     pub(super) expectations: Expectations,
@@ -125,6 +128,7 @@ impl GenPlan {
                 .any(|id| reader.typed(id)),
             exit_when_idle: matches.get_flag("exit-when-idle"),
             link_wait: reader.span("wait").unwrap_or_default(),
+            card_link_wait: reader.span("wait").filter(|_| reader.typed("wait")),
             period: flags::period_of(matches),
             duration: reader.span("duration"),
             style: FigureStyle {

@@ -69,6 +69,7 @@ pub(super) fn play(
         .opening_files()
         .serving_metrics(plan.outputs.metrics.as_deref())
         .begin(session)?;
+    carrier::wait_for_cards(&mut ports, port.card_link_wait, signals, session.reporter)?;
     let mut meter = PortMeter::new(&ports);
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
     let (channel, sender_report) =

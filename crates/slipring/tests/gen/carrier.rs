@@ -35,6 +35,21 @@ fn a_carrier_that_comes_in_time_starts_the_sender() {
     assert_eq!(report["packets"], 10, "{report}");
 }
 
+/// A TAP device with the name of a card has no carrier while no program has it open, but the port is
+/// the card. Here the card does not exist.
+#[test]
+fn a_sender_on_a_taken_card_does_not_wait_for_the_tap_device_of_its_name() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.ip("tuntap add dev ta mode tap");
+    namespace.ip("link set ta alias vfio:ffff:ff:1f.7");
+    for state in ["down", "up"] {
+        namespace.ip(&format!("link set ta {state}"));
+        let ended = Program::start(&namespace, SLIPRING, "gen -i netmap:ta -f tx -n 1").finish();
+        assert!(ended.stderr.contains("there is no PCI device ffff:ff:1f.7"), "{ended:#?}");
+        assert!(!ended.stderr.contains("waiting"), "{ended:#?}");
+    }
+}
+
 /// Programs that end with their link down: each waits, reports that and fails.
 fn fails_while_down(namespace: &Namespace, words: &str) {
     let ended = Program::start(namespace, SLIPRING, words).finish();
