@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::chip::LinkState;
-use crate::listener::SettingsSocket;
+use crate::listener::{SettingsSocket, has_gone};
 use crate::settings::{CardSettings, SettingRefusal, SettingsRequest};
 
 /// How long a program may take until its next sync.
@@ -116,7 +116,8 @@ impl CardControl {
     }
 
     /// Takes the pending request, if any: its number, which the answer must carry, and its
-    /// contents.
+    /// contents. Refuses a request whose client has gone, as after a time in which this process was
+    /// stopped: the client has told its user that nothing was changed.
     ///
     /// The first call starts the thread of the socket. A program syncs its ports only after it has
     /// dropped its privileges, so this thread has none either.
@@ -127,7 +128,14 @@ impl CardControl {
             // If no thread can be started, the socket is closed, and `ask` fails.
             exchange.thread = socket.start_thread(self.clone()).ok();
         }
-        Some((exchange.number, exchange.request.take()?))
+        let request = exchange.request.take()?;
+        if exchange.client.as_ref().is_some_and(|client| has_gone(client)) {
+            let reason = "the client has given up".to_owned();
+            exchange.answer = Some(Err(SettingRefusal::new(reason, "run the command again")));
+            self.answered.notify_all();
+            return None;
+        }
+        Some((exchange.number, request))
     }
 
     pub(crate) fn answer(&self, number: u64, answer: Result<CardStatus, SettingRefusal>) {
@@ -207,5 +215,22 @@ mod tests {
         let client = std::thread::spawn(move || asked.request(SettingsRequest::default()));
         control.close();
         assert!(client.join().unwrap().unwrap_err().reason.contains("closed"));
+    }
+
+    /// A process that is stopped answers in no time that its clients wait for. When it continues, the
+    /// queue can come to the request before the thread that has passed it on.
+    #[test]
+    fn a_request_whose_client_has_gone_while_the_program_was_stopped_is_not_executed() {
+        let control = Arc::new(CardControl::default());
+        let (client, served) = UnixStream::pair().unwrap();
+        assert!(control.set_client(Some(Arc::new(served))));
+        let asked = control.clone();
+        let thread = std::thread::spawn(move || asked.request("speed=10".parse().unwrap()));
+        while !control.has_request() {
+            std::thread::yield_now();
+        }
+        drop(client);
+        assert_eq!(control.take(), None);
+        assert!(thread.join().unwrap().is_err());
     }
 }

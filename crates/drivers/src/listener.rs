@@ -135,7 +135,7 @@ fn answer(
 /// Returns whether the client has closed its socket. Then it has already told its user that the
 /// request has failed, so the request must not be executed. It has not gone if it has only shut down
 /// its writing side: then it still reads the answer.
-fn has_gone(client: &UnixStream) -> bool {
+pub(crate) fn has_gone(client: &UnixStream) -> bool {
     // A poll always reports HUP, which the kernel sets only when both directions are shut down.
     let mut fds = [PollFd::new(client, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
