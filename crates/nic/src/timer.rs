@@ -3,7 +3,8 @@
 //! ```text
 //!   slipring nic bind --confirm-within 60     state: confirm_by
 //!        '-- starts --> slipring nic expire BDF          own session, no terminal
-//!                            | sleeps until confirm_by, however long the others live
+//!                            | sleeps until confirm_by, or until that is no longer set,
+//!                            | however long the others live
 //!                            '-- is confirm_by still set? then restores
 //!   slipring nic confirm                      state: confirm_by removed
 //! ```
@@ -45,8 +46,8 @@ pub(crate) fn detach() -> io::Result<()> {
     stdout.flush()
 }
 
-/// Waits until a card's time is over, and gives the card back unless the user has confirmed.
-/// Returns whether it was given back.
+/// Waits until a card's time is over or the user has confirmed, and gives the card back unless the
+/// user has confirmed. Returns whether it was given back.
 ///
 /// # Errors
 /// The errors of [`restore::put_back`].
@@ -60,6 +61,10 @@ pub(crate) fn expire(host: &dyn NicHost, state: &StateDir, bdf: &str) -> io::Res
     let confirm_by = Duration::from_millis(confirm_by_ms);
     while let Some(rest) = confirm_by.checked_sub(host.uptime()).filter(|rest| !rest.is_zero()) {
         host.pause(rest.min(MAX_PAUSE));
+        // A state that cannot be read now is read again at the end.
+        if pending(host).is_ok_and(|pending| pending != Some(confirm_by_ms)) {
+            return Ok(false);
+        }
     }
     let _lock = state.lock(host)?;
     // The card may have been confirmed, or given back and bound again with another time limit.

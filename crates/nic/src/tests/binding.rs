@@ -151,6 +151,17 @@ fn a_confirmed_card_stays_taken() {
 }
 
 #[test]
+fn the_process_of_a_card_that_is_confirmed_while_it_waits_ends_long_before_the_time_is_over() {
+    let host = busy_host();
+    bind(&host).unwrap();
+    let start = host.uptime();
+    *host.written_meanwhile.borrow_mut() = Some(saved(&host).unwrap().with_confirm_by(None));
+    assert!(!timer::expire(&host, &host.state(), BDF).unwrap());
+    assert!(host.uptime() - start <= Duration::from_secs(1));
+    assert_eq!(driver_of(host.root(), BDF).as_deref(), Some(VFIO_DRIVER));
+}
+
+#[test]
 fn states_of_an_earlier_start_of_the_machine_do_not_count() {
     let host = busy_host();
     bind(&host).unwrap();

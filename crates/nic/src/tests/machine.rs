@@ -11,7 +11,7 @@ use slipring_drivers::{CardStatus, LinkState, SettingRefusal, SettingsRequest};
 use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
 
 use crate::host::{LinkChange, NicHost};
-use crate::state::StateDir;
+use crate::state::{SavedNic, StateDir};
 use crate::sysfs::{self, VFIO_DRIVER, device_dir, driver_dir};
 
 pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -42,6 +42,8 @@ pub(crate) struct MadeUpHost {
     /// The requests to programs so far: process, card, change.
     pub(crate) asked: RefCell<Vec<(u32, String, String)>>,
     clock: Cell<Duration>,
+    /// What another process writes to the directory of states during the next sleep.
+    pub(crate) written_meanwhile: RefCell<Option<SavedNic>>,
     next_index: Cell<u32>,
     /// The name that the kernel gives to new interfaces.
     pub(crate) new_name: RefCell<String>,
@@ -63,6 +65,7 @@ impl MadeUpHost {
             answer: RefCell::default(),
             asked: RefCell::default(),
             clock: Cell::new(Duration::from_secs(100)),
+            written_meanwhile: RefCell::default(),
             next_index: Cell::new(2),
             new_name: RefCell::new("eth1".into()),
         };
@@ -351,5 +354,8 @@ impl NicHost for MadeUpHost {
 
     fn pause(&self, time: Duration) {
         self.clock.set(self.clock.get() + time);
+        if let Some(saved) = self.written_meanwhile.take() {
+            self.state().write(&saved).unwrap();
+        }
     }
 }
