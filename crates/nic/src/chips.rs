@@ -1,7 +1,13 @@
 //! The network chips for which native drivers exist, and those that are refused by name.
 //!
-//! The identifiers are from the PCI ID database. `docs/hardware.md` contains the same list for
-//! users.
+//! ```text
+//!   identifier --> CHIPS: refused by name, or several chips with one identifier
+//!              '-> the drivers' own lists (`slipring_drivers`): all other chips with a driver
+//! ```
+//! So a new driver needs no entry here. The identifiers are from the PCI ID database.
+//! `docs/hardware.md` has the same lists for users.
+
+use slipring_drivers::{NicDriver, PciId, driver_of, drivers};
 
 /// The identity of a PCI device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +22,7 @@ pub(crate) struct PciIdentity {
 /// How a kind of chip is supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChipSupport {
-    /// The native driver of this name drives it.
+    /// The native driver of this name drives it. Chips of [`CHIPS`] never have this.
     Native(&'static str),
     /// The native driver of this name drives some chips with this identifier, which differ in a
     /// register (XID).
@@ -39,6 +45,14 @@ pub(crate) struct ChipEntry {
     pub(crate) name: &'static str,
     vendor: u16,
     devices: &'static [u16],
+    pub(crate) support: ChipSupport,
+}
+
+/// What is known of the chip of a card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KnownChip {
+    /// The common name of the chip.
+    pub(crate) name: &'static str,
     pub(crate) support: ChipSupport,
 }
 
@@ -69,17 +83,8 @@ const ZERO_COPY: ChipSupport = ChipSupport::Refused(
 const OTHER_REALTEK: ChipSupport =
     ChipSupport::Refused("the native driver knows the RTL8168g and h and the RTL8125A and B only");
 
-/// All known kinds of chips.
+/// The kinds of chips that the list of a driver cannot describe, or that no driver has.
 pub(crate) const CHIPS: &[ChipEntry] = &[
-    chip("82540", INTEL, ChipSupport::Native("e1000"), &[0x100e, 0x1015, 0x1016, 0x1017, 0x101e]),
-    chip("82545", INTEL, ChipSupport::Native("e1000"), &[0x100f, 0x1026]),
-    chip("82574L", INTEL, ChipSupport::Native("e1000e"), &[0x10d3, 0x10f6]),
-    chip("82583V", INTEL, ChipSupport::Native("e1000e"), &[0x150c]),
-    chip("82576", INTEL, ChipSupport::Native("igb"), &[0x10c9, 0x10e8, 0x150a, 0x1526]),
-    chip("I210", INTEL, ChipSupport::Native("igb"), &[0x1533, 0x157b]),
-    chip("I211", INTEL, ChipSupport::Native("igb"), &[0x1539]),
-    chip("I350", INTEL, ChipSupport::Native("igb"), &[0x1521, 0x1546]),
-    chip("virtio-net", VIRTIO, ChipSupport::Native("virtio"), &[0x1041]),
     chip("RTL8111/8168", REALTEK, ChipSupport::ByXid("rtl", XIDS_8168), &[0x8168, 0x8161]),
     chip("RTL8125", REALTEK, ChipSupport::ByXid("rtl", XIDS_8125), &[0x8125, 0x8162]),
     chip(
@@ -123,9 +128,15 @@ pub(crate) const CHIPS: &[ChipEntry] = &[
 ];
 
 impl PciIdentity {
-    /// Returns the entry for this kind of chip, if it is known.
-    pub(crate) fn find(self) -> Option<&'static ChipEntry> {
-        CHIPS.iter().find(|chip| chip.vendor == self.vendor && chip.devices.contains(&self.device))
+    /// Returns what is known of this chip; `None` if neither this table nor a driver has it.
+    pub(crate) fn find(self) -> Option<KnownChip> {
+        let is_it =
+            |chip: &&ChipEntry| chip.vendor == self.vendor && chip.devices.contains(&self.device);
+        if let Some(chip) = CHIPS.iter().find(is_it) {
+            return Some(KnownChip { name: chip.name, support: chip.support });
+        }
+        let (driver, chip) = driver_of(PciId { vendor: self.vendor, device: self.device })?;
+        Some(KnownChip { name: chip.name, support: ChipSupport::Native(driver.name()) })
     }
 }
 
@@ -144,8 +155,9 @@ pub(crate) fn xid(registers: &[u8]) -> Option<u16> {
 
 /// Returns the names of all chips for which native drivers exist.
 pub(crate) fn supported_names() -> String {
-    let names = CHIPS.iter().filter(|chip| !matches!(chip.support, ChipSupport::Refused(_)));
-    names.map(|chip| chip.name).collect::<Vec<_>>().join(", ")
+    let mut names: Vec<_> = drivers().flat_map(NicDriver::chips).map(|chip| chip.name).collect();
+    names.dedup();
+    names.join(", ")
 }
 
 #[cfg(test)]
@@ -163,24 +175,31 @@ mod tests {
     }
 
     #[test]
-    fn a_chip_can_be_taken_if_and_only_if_the_named_driver_has_it() {
-        let taken = CHIPS.iter().flat_map(|chip| {
-            let driver = match chip.support {
-                ChipSupport::Native(driver) | ChipSupport::ByXid(driver, _) => Some(driver),
-                ChipSupport::Refused(_) => None,
-            };
-            driver.into_iter().flat_map(move |driver| {
-                chip.devices.iter().map(move |device| (driver, chip.vendor, *device))
-            })
-        });
-        let driven = slipring_drivers::drivers().flat_map(|driver| {
-            driver.chips().iter().map(|chip| (driver.name(), chip.id.vendor, chip.id.device))
-        });
-        let set = |all: &mut dyn Iterator<Item = (&'static str, u16, u16)>| {
-            all.map(|(driver, vendor, device)| format!("{vendor:04x}:{device:04x} {driver}"))
-                .collect::<std::collections::BTreeSet<_>>()
+    fn every_chip_of_a_driver_can_be_taken_and_no_other() {
+        let identity = |id: PciId| PciIdentity {
+            vendor: id.vendor,
+            device: id.device,
+            class: 0x02_0000,
+            revision: 0,
         };
-        assert_eq!(set(&mut { taken }), set(&mut { driven }));
+        for driver in drivers() {
+            for chip in driver.chips() {
+                let known = identity(chip.id).find().unwrap();
+                let (ChipSupport::Native(name) | ChipSupport::ByXid(name, _)) = known.support
+                else {
+                    panic!("{chip:?} is refused")
+                };
+                assert_eq!(name, driver.name(), "{chip:?}");
+            }
+        }
+        for chip in CHIPS {
+            for device in chip.devices {
+                let has_driver =
+                    driver_of(PciId { vendor: chip.vendor, device: *device }).is_some();
+                let is_refused = matches!(chip.support, ChipSupport::Refused(_));
+                assert_ne!(has_driver, is_refused, "{}: {device:04x}", chip.name);
+            }
+        }
     }
 
     #[test]
@@ -199,6 +218,17 @@ mod tests {
         for chip in CHIPS {
             for name in chip.name.split('/') {
                 assert!(page.contains(name), "docs/hardware.md does not name {name}");
+            }
+        }
+        for driver in drivers() {
+            for chip in driver.chips() {
+                let PciId { vendor, device } = chip.id;
+                let row = page.lines().find(|row| {
+                    row.contains(&format!("{vendor:04x}:"))
+                        && row.contains(&format!("{device:04x}"))
+                });
+                let row = row.unwrap_or_else(|| panic!("docs/hardware.md does not have {chip:?}"));
+                assert!(row.contains(&format!("| {} |", driver.name())), "{row}");
             }
         }
     }

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::chips::{ChipEntry, PciIdentity};
+use crate::chips::{KnownChip, PciIdentity};
 
 /// The class of Ethernet controllers: base class 02, subclass 00.
 const CLASS_ETHERNET: u32 = 0x0200;
@@ -136,7 +136,7 @@ impl PciNic {
     }
 
     /// Returns the entry for the device's kind of chip, if it is known.
-    pub(crate) fn known_chip(&self) -> Option<&'static ChipEntry> {
+    pub(crate) fn known_chip(&self) -> Option<KnownChip> {
         self.chip.find()
     }
 
