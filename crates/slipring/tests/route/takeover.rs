@@ -315,7 +315,8 @@ fn a_router_that_is_ended_while_it_is_taken_over_ends(setup: Setup) {
 
 /// The router that takes over admits answers to a flow for which the earlier router had a state.
 fn states_of_rules_move(setup: Setup) {
-    let rules = "add 100 check-state\n\
+    let rules = "sysctl net.inet.ip.fw.dyn_udp_lifetime=600\n\
+                 add 100 check-state\n\
                  add 200 allow udp from any to any 7000 recv e0 keep-state";
     let dir = tempfile::tempdir().unwrap();
     let rig = with_rules(setup, &dir, rules);
@@ -325,12 +326,12 @@ fn states_of_rules_move(setup: Setup) {
     rig.forwards(&[out]);
     let mut stream = Stream::new(&rig);
     let next = take_over(&rig, rig.take_program(), &mut stream);
+    stream.each_has_arrived_once();
     rig.b.send(&back);
     let seen = rig.observe([1, 0, 0]);
     assert_eq!(seen.a.len(), 1, "{seen:?}");
     let other = Packet::udp_ports(net.b, net.a, [7000, 4001], b"back");
     rig.b.send(&other);
     rig.is_silent();
-    stream.each_has_arrived_once();
     next.stop(Signal::INT).well();
 }
