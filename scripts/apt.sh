@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs apt-get quietly, once no other program holds its locks: apt.sh update | install PACKAGE...
-# Waits at most SLIPRING_APT_WAIT (600) seconds. The option of apt-get itself waits only for the
-# locks of dpkg, not for those of package lists and archives, and requires apt 1.9.11.
+# Waits at most SLIPRING_APT_WAIT seconds (default: 600). apt-get's own option DPkg::Lock::Timeout
+# waits only for the locks of dpkg, not for those of package lists and archives, and requires apt
+# 1.9.11.
 set -uo pipefail
 
 readonly WAIT=${SLIPRING_APT_WAIT:-600}

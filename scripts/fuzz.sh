@@ -26,7 +26,7 @@ fuzz() {
         echo "fuzz: $1: $(grep -E '^Done' "$log")"
         rm -f "$log"
     else
-        # In one piece, because several targets may fail at once.
+        # The lines are printed in one piece, because several targets may fail at once.
         flock "$OUTPUT_LOCK" sh -c 'echo "fuzz: $1 FAILED"; tail -n 60 "$2"' sh "$1" "$log"
         return 1
     fi
@@ -38,5 +38,5 @@ export OUTPUT_LOCK SECONDS_EACH=$1 RUNS=$2
 targets=$(cargo fuzz list)
 [ -n "$targets" ] || { echo "fuzz: there are no targets" >&2; exit 1; }
 cargo fuzz build -s none > "$OUTPUT_LOCK" 2>&1 || { tail -n 60 "$OUTPUT_LOCK"; exit 1; }
-# A target keeps one processor busy.
+# A target keeps one processor busy, so as many targets run at once as there are processors.
 printf '%s\n' "$targets" | xargs -P "$(nproc)" -I TARGET bash -c 'fuzz TARGET'

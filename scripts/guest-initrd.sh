@@ -1,9 +1,10 @@
 #!/bin/sh
-# Packs an initial file system for a virtual machine of tests:
+# Packs an initial file system for a virtual machine that runs tests:
 #   guest-initrd.sh KERNEL_DIR OUT INIT MODULE... [-- NAME=FILE...]
-# KERNEL_DIR is a directory of guest-kernel.sh. INIT is the first program, a script for busybox. The modules
-# and those that they need are packed uncompressed, since busybox's insmod reads only such; /modules lists
-# them in the order of loading. Each FILE is packed as /NAME.
+# KERNEL_DIR is a directory that guest-kernel.sh made. INIT is the first program, a script for
+# busybox. The modules and those that they need are packed uncompressed, since busybox's insmod
+# cannot read compressed ones; /modules lists them in the order of loading. Each FILE is packed as
+# /NAME.
 set -eu
 
 kernel=${1:?} out=${2:?} init=${3:?}
@@ -14,7 +15,7 @@ release=$(cat "$kernel/release")
 from=$kernel/lib/modules/$release
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
-# A directory of mktemp is closed to other users, and the guest has some.
+# mktemp gives only root access to the directory, but the guest also has other users.
 chmod 755 "$root"
 mkdir -p "$root/bin" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/lib"
 cp "$busybox" "$root/bin/busybox"
@@ -22,7 +23,8 @@ cp "$init" "$root/init"
 chmod 755 "$root/init"
 : > "$root/modules"
 
-# Appends a module, given by its path below lib/modules/RELEASE, once.
+# Packs a module, given by its path below lib/modules/RELEASE, unless it is packed already, and
+# appends its name to /modules.
 pack() {
     name=$(basename "$1" | sed 's/\.ko.*/.ko/')
     ! grep -qx "$name" "$root/modules" || return 0
@@ -35,11 +37,12 @@ pack() {
 }
 
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
-    # File names have - where modules are called with _, and the reverse.
+    # A module's file name may have - where its module name has _, and the reverse, so either
+    # matches.
     pattern=$(echo "$1" | sed 's/[-_]/[-_]/g')
     line=$(grep -E "(^|/)$pattern\.ko[^:]*:" "$from/modules.dep" || true)
     if [ -n "$line" ]; then
-        # modules.dep lists what a module needs, the nearest first.
+        # modules.dep lists the modules that this one needs in reverse order of loading.
         needed=$(echo "${line#*:}" | tr ' ' '\n' | tac)
         for path in $needed "${line%%:*}"; do pack "$path"; done
     elif ! grep -qE "(^|/)$pattern\.ko" "$from/modules.builtin" 2> /dev/null; then

@@ -4,8 +4,8 @@
 # versions (packages, versions and checksums). Installs nothing. Does nothing if DIR has them. Exits with
 # status 77, and prints the reason, if the packages are not available.
 #
-# The archive is the one that this machine's apt uses; apt checks the signature of the suite's lists and
-# by them the packages. Lists and packages of other suites stay in DIR, apart from those of the machine.
+# The archive is the one that this machine's apt uses. apt checks the signature of the suite's package lists, and
+# checks the packages by these lists. Lists and packages of other suites stay in DIR, apart from the machine's.
 set -eu
 
 suite=${1:?suite} dir=${2:?directory}
@@ -32,7 +32,7 @@ mkdir -p "$dir/apt/state/lists/partial" "$dir/apt/cache/archives/partial" "$dir/
 : > "$dir/apt/status"
 echo "deb [signed-by=$keys] $archive $suite main" > "$dir/apt/sources.list"
 
-# apt with lists of its own.
+# Runs a program of apt with package lists of its own.
 own() {
     program=$1
     shift
@@ -42,7 +42,7 @@ own() {
         -o Acquire::Languages=none "$@"
 }
 
-# Prints the packages on which a package depends whose names match.
+# Prints the dependencies of the package $1 whose names match $2.
 depends() { own apt-cache depends "$1" 2> /dev/null | sed -n "s/.*Depends: \($2\)/\1/p"; }
 
 fetch() {
@@ -58,7 +58,7 @@ for package in busybox-static "$image" $(depends "$image" 'linux-\(binary\|modul
     fetch "$package" || skip "Debian's $package cannot be fetched from $suite"
 done
 
-# Newer suites have all of these below usr.
+# In newer suites, lib and bin are below usr.
 for at in "$dir/unpacked" "$dir/unpacked/usr"; do
     [ ! -d "$at/lib/modules" ] || cp -a "$at/lib" "$dir/"
     [ ! -e "$at/bin/busybox" ] || cp "$at/bin/busybox" "$dir/busybox"
@@ -69,7 +69,8 @@ for at in "$dir/unpacked/boot/vmlinuz-$release" "$dir/lib/modules/$release/vmlin
 done
 [ -e "$dir/vmlinuz" ] || { echo "Debian's $image has no kernel where it was expected"; exit 1; }
 echo "$release" > "$dir/release"
-# Which module needs which. The list is written here, since several tests may read it at once.
+# Writes modules.dep (which module needs which). It is written here, because several tests may read
+# it at once.
 "$dir/busybox" depmod -b "$dir" "$release"
 (cd "$dir/fetched" && sha256sum ./*.deb) > "$dir/versions"
 rm -rf "$dir/apt" "$dir/fetched" "$dir/unpacked"

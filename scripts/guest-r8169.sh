@@ -11,7 +11,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 : "${MODEL:?the program slipring-rtl-model}" "${QEMU:?a command that runs qemu-system-x86_64}"
 peer=10.9.8.1
 dir=$(mktemp -d)
-# Each of these ends with this script; the model when its standard input is closed.
+# At the end of this script, the directory is removed, and the model ends because its standard input
+# is closed.
 trap 'exec 3>&-; rm -rf "$dir"' EXIT
 
 "$here/guest-initrd.sh" "$kernel" "$dir/initrd" "$here/guest-r8169-init" realtek r8169

@@ -20,7 +20,7 @@ skip() {
 
 command -v qemu-system-x86_64 > /dev/null || skip "no qemu-system-x86_64"
 mkdir -p "$DIR"
-# The machine `ports` needs this one, because that of the distribution may not know all its cards.
+# The machine `ports` needs this QEMU, because the distribution's QEMU may not have all its cards.
 readonly NEWER_QEMU=$TARGET/qemu/qemu-system-x86_64
 why=$(scripts/qemu.sh "$TARGET/qemu")
 case $? in

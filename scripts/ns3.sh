@@ -21,8 +21,8 @@ FIGURES=${FIGURES:-ns3/doc/figures}
 LIBRARY=
 export CARGO_TERM_COLOR=never
 
-# Sets LIBRARY to the library that is given, or builds it. That all crates in it go together with the GPL,
-# version 2, is a test of slipring-capi (licences.rs).
+# Sets LIBRARY to the library that is given, or builds it. A test of slipring-capi (licences.rs)
+# checks that the licences of all crates in it are compatible with the GPL, version 2.
 core() {
     LIBRARY=$(realpath -m "${1:-$TARGET/debug/libslipring.a}")
     [ $# -gt 0 ] || cargo build -q -p slipring-capi
@@ -69,7 +69,8 @@ contrib() {
     mkdir -p "$TARGET"
     ln -sfn "$HERE/ns3" "$tree/contrib/slipring-net-device"
     cd "$tree"
-    # ns-3 finds what a module needs by reading its CMakeLists.txt, which ours computes.
+    # ns-3 finds what a module needs by reading its CMakeLists.txt. Ours computes this list, so ns-3
+    # does not find it, and the modules are named here.
     # shellcheck disable=SC2086 # NS3_CONFIGURE are words.
     ./ns3 configure --enable-tests --enable-examples \
         --enable-modules="slipring-net-device;fd-net-device;point-to-point;applications;internet-apps" \

@@ -19,16 +19,17 @@ case "${1:?}" in
     demo)  wanted="$BUILD $NET" ;;
     test)  wanted="$BUILD $NET traceroute:traceroute tcpdump:tcpdump ethtool:ethtool nft:nftables"
            wanted="$wanted pasta:passt slirp4netns:slirp4netns python3:python3 curl:curl"
-           # Tests compare JSON and metrics with these.
+           # With these packages, tests check JSON against its schema, and parse metrics.
            wanted="$wanted /usr/lib/python3/dist-packages/jsonschema:python3-jsonschema"
            wanted="$wanted /usr/lib/python3/dist-packages/prometheus_client:python3-prometheus-client"
            wanted="$wanted c++:g++ flex:flex bison:bison go:golang-go nsenter:util-linux sysctl:procps"
-           # Routing daemons, where their packages start none of them: the tests start their own.
+           # Routing daemons, only where their packages do not start them, because the tests start
+           # their own.
            [ -d "$ROOT/run/systemd/system" ] || wanted="$wanted bird:bird2 /usr/lib/frr/zebra:frr"
            # Snort's DAQ includes pcap.h; libpcap and tcpdump know ports by the names in /etc/services.
            wanted="$wanted /usr/include/pcap.h:libpcap0.8-dev /etc/services:netbase"
            wanted="$wanted xz:xz-utils systemd-analyze:systemd setcap:libcap2-bin file:file openssl:openssl"
-           # The example of a link model in C.
+           # Compilers for the example of a link model in C.
            wanted="$wanted clang:clang wasm-ld:lld"
            # A test boots a kernel in a virtual machine. It downloads that kernel itself.
            [ "$(uname -m)" != x86_64 ] || wanted="$wanted qemu-system-x86_64:qemu-system-x86"
@@ -60,7 +61,7 @@ is_there() {
 
 in_archive() { apt-cache show -- "$1" > /dev/null 2>&1; }
 
-# Returns the name of a package here. That of libclang has its version at its end; the
+# Prints the name of a package on this machine. The name of libclang ends with a version; the
 # distribution's default version is tried first.
 the_name_of() {
     [ "$1" = $LIBCLANG ] || { echo "$1"; return; }

@@ -13,7 +13,7 @@ elif ! command -v objcopy > /dev/null; then
     install -m 755 "$program" "$copy"
 else
     objcopy --only-keep-debug "$program" "$copy.debug"
-    # Not executable.
+    # The debug file is not executable.
     chmod 644 "$copy.debug"
     objcopy --strip-all --add-gnu-debuglink="$copy.debug" "$program" "$copy"
 fi

@@ -16,7 +16,8 @@ log=$target/test.log
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 slowest=$target/test.slowest
 : > "$slowest"
-# What the failed tests printed: the last thing that a person, or the end of a long log of CI, needs.
+# What the failed tests printed. It is shown again at the end, where a person, or the reader of a
+# long log of CI, looks first.
 failures=$target/test.failures
 times=(cat)
 [ -z "$(command -v python3)" ] || times=(scripts/test-times.py "$slowest" "$RUST_TEST_THREADS")

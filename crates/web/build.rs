@@ -47,8 +47,8 @@ fn bundle(from: &Path, work: &Path) -> Result<(), String> {
     let stamp = work.join("installed-lock");
     if fs::read(&stamp).ok().as_ref() != Some(&lock) {
         let words = ["ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"];
-        // If the registry fails for a moment, it is tried again. If it cannot be reached, it is
-        // soon given up.
+        // If the registry fails for a moment, npm tries again. If it cannot be reached, npm soon
+        // gives up.
         let patience = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
         let words = words.into_iter().chain(patience).chain(["--fetch-timeout=30000"]);
         npm(work, words.chain(["--prefer-offline"]))?;

@@ -1,5 +1,5 @@
-//! Any bytes must decode to a request of the privileged helper in its only encoding, or give an
-//! error.
+//! Any bytes must give an error, or decode to a request of the privileged helper whose only
+//! encoding they are.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

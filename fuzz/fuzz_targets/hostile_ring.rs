@@ -216,7 +216,7 @@ impl World {
         let _ = end.tx_sync();
     }
 
-    /// Maps the region a second time while one word of its header has another value.
+    /// Maps the region a second time, while one word of the region's header has another value.
     fn remap(&mut self, at: u32, value: u32) {
         let Ok(fd) = self.region.fd().try_clone_to_owned() else { return };
         let at = 4 * u64::from(at % 12);

@@ -1,6 +1,6 @@
-//! Treats the input as bytes from a netlink socket: reading ends, lists are bounded by the bytes,
-//! and a mirror that receives the messages, with dumps begun and ended between them, publishes
-//! tables whose indices are in range.
+//! Treats the input as bytes from a netlink socket. Checks that reading ends, that lists are no
+//! longer than the bytes allow, and that a mirror that receives the messages, with dumps begun and
+//! ended between them, publishes tables whose indices are in range.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -39,7 +39,8 @@ fuzz_target!(|data: &[u8]| {
             MessageBody::NextHop(_, next_hop) => {
                 assert!(next_hop.group.map_or(0, Iterator::count) <= data.len());
             }
-            // The end of a dump of any bytes is the start and the end of one here.
+            // The input is arbitrary, so the message that ends a dump stands for both the start and
+            // the end of one: its sequence number selects the dump, its port the action.
             MessageBody::Done(_) => {
                 let kind = DumpKind::ALL[message.header.sequence as usize % DumpKind::ALL.len()];
                 if message.header.port % 2 == 0 {

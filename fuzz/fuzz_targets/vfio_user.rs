@@ -13,7 +13,7 @@ use slipring_pci::vfio_user::message::{
 };
 use slipring_pci::{PciDevice, Width};
 
-/// What fits into the buffer of a socket.
+/// Maximum length of what the device sends: it fits into the buffer of a socket.
 const MAX_STREAM_BYTES: usize = 32 << 10;
 
 macro_rules! reads_as_written {
@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let (client, mut server) = UnixStream::pair().unwrap();
     server.write_all(&bytes[..bytes.len().min(MAX_STREAM_BYTES)]).unwrap();
-    // The device ends after its last byte.
+    // The device closes the connection after its last byte.
     server.shutdown(Shutdown::Write).unwrap();
     if let Ok(device) = VfioUserDevice::over(client, "fuzz") {
         let _ = device.config_read(0, Width::Long);

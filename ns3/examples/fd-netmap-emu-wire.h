@@ -69,7 +69,7 @@ class PacedWire
   private:
     using Clock = std::chrono::steady_clock;
 
-    /// Time on the wire: CRC, preamble and gap are 24 bytes more.
+    /// \return how long a frame takes on the wire, where CRC, preamble and gap add 24 bytes
     Clock::duration TimeOf(uint32_t bytes) const
     {
         const std::chrono::duration<double> time((bytes + 24) * 8 / m_bitsPerSecond);

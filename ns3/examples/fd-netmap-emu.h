@@ -43,7 +43,8 @@ CpuSeconds()
 /// Set by SIGINT and SIGTERM.
 inline volatile std::sig_atomic_t g_interrupted = 0;
 
-/// Ends the simulation within 10 ms of its time after a signal, so that captures are complete.
+/// After a signal, ends the simulation within 10 ms of simulated time, so that captures are
+/// complete.
 inline void
 StopIfInterrupted()
 {
@@ -56,7 +57,7 @@ StopIfInterrupted()
     Simulator::Schedule(MilliSeconds(10), &StopIfInterrupted);
 }
 
-/// Makes SIGINT and SIGTERM end the simulation, as its time does.
+/// Makes SIGINT and SIGTERM end the simulation as the end of its duration does.
 inline void
 EndOnSignals()
 {
@@ -329,7 +330,7 @@ class Sampler
 
     void Refused(Ptr<const Packet> packet)
     {
-        // MacTx counted it, too.
+        // MacTx counted the refused packet as sent, so it is subtracted.
         m_refused++;
         m_sent--;
         m_sentBytes -= packet->GetSize();

@@ -26,7 +26,8 @@ EXAMPLES=${EXAMPLES:-$here/../../target/ns3/examples}
 program=$EXAMPLES/fd-netmap-emu-$name
 [ -x "$program" ] || { echo "run.sh: no program $program; try: make ns3, or EXAMPLES=DIRECTORY" >&2; exit 2; }
 
-# Namespaces of ip are names in /run/netns, which is this script's own.
+# `ip netns` stores the names of namespaces in /run/netns. With its own /run, this script sees and
+# creates no names of the host.
 mount -t tmpfs none /run
 ip link set lo up
 for pair in "peer veth0 veth1 10.0.1.2" "peer2 veth2 veth3 10.0.2.2"; do
@@ -49,7 +50,7 @@ case " $* " in
         done ;;
 esac
 
-# Receives any UDP and TCP, as `iperf -s` does, and says at the end how much.
+# Receives UDP and TCP, as `iperf -s` does, and prints at the end how many bytes it received.
 cat > /run/sink.py << 'PYTHON'
 import signal, socket, sys, threading
 
@@ -114,7 +115,8 @@ if [ "$name" = tc ]; then
         "${TRAFFIC_SECONDS:-6}" | grep -E 'SUM|error' || status=$?
     wait $example || status=$?
 else
-    # A signal for this script is for the example: it ends, and prints what it has.
+    # If this script gets a signal, the example gets it too: the example ends and prints its
+    # results.
     "$program" "$@" &
     example=$!
     trap 'kill -INT $example 2> /dev/null' INT TERM

@@ -57,7 +57,7 @@ ReadCapture(const std::string& path, uint32_t entry, std::vector<CapturedFrame>&
     return false;
 }
 
-/// Prints outcomes.
+/// Prints the outcome of each frame: where it was sent, or why it was lost.
 struct Printer
 {
     Ptr<SlipringLink> link;

@@ -41,7 +41,8 @@ SlipringNetDeviceHelper::SlipringNetDeviceHelper(const std::string& portName)
 void
 SlipringNetDeviceHelper::SetAttribute(std::string name, const AttributeValue& value)
 {
-    // ns-3's netmap device takes its period in µs, as an integer.
+    // ns-3's netmap device takes its period in µs, as an integer. So an integer is accepted here,
+    // too.
     auto micros = dynamic_cast<const UintegerValue*>(&value);
     if (name == "SyncAndNotifyQueuePeriod" && micros)
     {
@@ -134,7 +135,7 @@ SlipringNetDeviceHelper::InstallAll(const NodeContainer& nodes,
 namespace
 {
 
-/// Returns the devices of a result. Ends the program if it holds an error.
+/// Returns the devices of `result`. Ends the program if `result` holds an error instead.
 NetDeviceContainer
 OrEnd(const SlipringInstallResult& result)
 {
@@ -167,7 +168,7 @@ SlipringNetDeviceHelper::TryInstallPipe(Ptr<Node> a, Ptr<Node> b, std::string na
     {
         name = "ns3pipe" + std::to_string(number++);
     }
-    // A suffix of the name, such as @conf:rings=2, follows the mark of the end.
+    // A suffix of the name, such as @conf:rings=2, follows the { or } that marks the pipe's end.
     std::size_t suffix = std::min(name.find('@'), name.size());
     std::string pipe = name.substr(0, suffix);
     std::string conf = name.substr(suffix);
@@ -261,7 +262,7 @@ SlipringEmuFdNetDeviceHelper::OpenSocket(SlipringError& error) const
     m_deviceName.copy(request.ifr_name, IFNAMSIZ - 1);
     int fd = socket(PF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
     bool isReady = fd >= 0 && ioctl(fd, SIOCGIFFLAGS, &request) == 0;
-    // To change flags takes more than cap_net_raw.
+    // The flags are changed only if necessary, because this takes more than cap_net_raw.
     if (isReady && !(request.ifr_flags & IFF_PROMISC))
     {
         request.ifr_flags |= IFF_PROMISC;

@@ -68,7 +68,7 @@ Fold(uint64_t sum)
     return static_cast<uint32_t>(sum);
 }
 
-/// Finds the headers of an IPv4 packet that is no fragment. `ip` and the frame's length are known.
+/// Finds the headers of an IPv4 packet that is no fragment. `headers.ip` is already set.
 bool
 FindIpv4(const uint8_t* frame, std::size_t length, Headers& headers)
 {
@@ -159,7 +159,8 @@ WriteChecksum(uint8_t* frame, const Headers& headers, std::size_t field)
     uint64_t sum = PseudoHeader(frame, headers);
     sum = Sum(frame + headers.transport, headers.end - headers.transport, sum);
     uint32_t checksum = Fold(sum) ^ 0xffff;
-    // 0 means that there is no checksum (RFC 768).
+    // A UDP checksum of 0 is written as 0xffff, because 0 means that there is no checksum (RFC
+    // 768).
     checksum = checksum == 0 && headers.protocol == UDP ? 0xffff : checksum;
     Put16(frame + field, checksum);
 }

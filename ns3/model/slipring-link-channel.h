@@ -8,7 +8,7 @@
 #include "slipring-link.h"
 
 #include "ns3/point-to-point-net-device.h"
-// Included after the device, because this header only declares the device.
+// Must follow the header of the device, because the header of the channel only declares the device.
 #include "ns3/point-to-point-channel.h"
 #include "ns3/traced-callback.h"
 

@@ -273,7 +273,7 @@ SlipringLink::ReportDeliveries()
 {
     slipring_delivery taken{};
     taken.size = sizeof(taken);
-    // A callback may dispose of this object.
+    // A callback may dispose of this object, so `m_network` is checked before each delivery.
     while (m_network && slipring_network_take(m_network, &taken) == 1)
     {
         if (!m_deliver.IsNull())

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: GPL-2.0-only
  */
 
-// How SlipringNetDevice receives, and when it is served.
+// How SlipringNetDevice receives frames, and when its service function runs.
 
 #include "slipring-frame.h"
 #include "slipring-net-device-impl.h"
@@ -315,7 +315,9 @@ SlipringNetDevice::Receive()
     }
     if (received < m_rxBurst)
     {
-        // Returns the slots. Without a poll thread, frames that arrive from now on bring an event.
+        // A device that its peers serve returns its slots now; frames that arrive later make a peer
+        // schedule its service. Any other device without a poll thread runs again, to look for more
+        // frames.
         return IsServedByPeers() ? ReturnSlots() : !m_poller;
     }
     KickPeers();

@@ -51,7 +51,8 @@ SlipringNetDevice::SendFrom(Ptr<Packet> packet,
         }
         sent = FdNetDevice::SendFrom(packet, source, dest, protocolNumber);
     }
-    // A queue disc that was woken by this packet has called this function, too.
+    // A queue disc that was woken by this packet has called this function, too, and has set
+    // m_txQueue.
     m_txQueue = outerQueue;
     if (!sent)
     {

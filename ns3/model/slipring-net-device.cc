@@ -200,7 +200,7 @@ SlipringNetDevice::SlipringNetDevice()
     : m_guard(std::make_shared<Guard>(Guard{this}))
 {
     NS_LOG_FUNCTION(this);
-    // FdNetDevice calls this callback without a check.
+    // FdNetDevice calls this callback without a check, so it must be set.
     FdNetDevice::SetReceiveCallback(MakeCallback(&SlipringNetDevice::Deliver, this));
 }
 
@@ -403,7 +403,8 @@ SlipringNetDevice::CreateQueues()
     m_stats.resize(std::max<std::size_t>(m_stats.size(), queues));
     m_nextRx = 0;
     m_ended = false;
-    // A null port always has a frame. Without a period, one instant would never end.
+    // A null port always has a frame. Without a period, it would deliver frames without end at one
+    // simulated instant, so the device does not receive then.
     m_receives = m_port->GetKind() != "null" || !m_period.IsZero();
     if (m_port->GetMtu() > 0 && m_port->GetMtu() < GetMtu())
     {
@@ -511,7 +512,7 @@ SlipringNetDevice::CountUnfinished()
         m_stats[i].txBytes += completed.bytes;
         m_stats[i].txUnfinished += queue.tx.GetInflightFrames();
         m_stats[i].portDrops += m_port->GetDrops(i);
-        // A restart counts new frames only, and begins with a queue that may send.
+        // After a restart, the limits count only new frames, and the queue may send.
         ResetLimits(i);
     }
 }

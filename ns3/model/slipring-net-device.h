@@ -247,7 +247,7 @@ class SlipringNetDevice : public FdNetDevice
     /// Stops the device now, and closes the port.
     void StopPort();
 
-    /// Closes the port. Stops the device before.
+    /// Stops the device, and then closes the port.
     void ClosePort();
 
     /**
@@ -421,7 +421,8 @@ class SlipringNetDevice : public FdNetDevice
      */
     bool WantsTxEvents() const;
 
-    /// Lets the other end of the pipe, or the switch, have this device served.
+    /// Makes the devices at the other end of the pipe, or the switch, schedule the service of this
+    /// device when they have changed something at its port.
     void JoinPeers();
 
     /// Ends what JoinPeers has begun.
@@ -432,7 +433,7 @@ class SlipringNetDevice : public FdNetDevice
      */
     bool IsServedByPeers() const;
 
-    /// Lets events bring the frames that were sent to their receivers.
+    /// Schedules the events that bring the sent frames to their receivers.
     void NotifySent();
 
     /**

@@ -60,10 +60,12 @@ class SlipringPoller
      */
     void Arm(uint64_t untilNs);
 
-    /// Makes the thread ignore the port. A wake-up may be under way.
+    /// Makes the thread ignore the port until the next call of Arm. A wake-up that is already under
+    /// way still arrives.
     void Disarm();
 
-    /// Wakes the thread although nothing has happened. The thread then waits again.
+    /// Wakes the thread without an event of the port. The thread looks at its state and waits
+    /// again.
     void Disturb();
 
   private:

@@ -10,7 +10,7 @@ namespace ns3
 namespace
 {
 
-/// The types of the members
+/// Stands for the private member function FdNetDevice::ForwardUp
 struct ForwardUpMember
 {
     /// Type of the member
@@ -19,7 +19,7 @@ struct ForwardUpMember
     friend Type Get(ForwardUpMember);
 };
 
-/// The types of the members
+/// Stands for the private member FdNetDevice::m_macTxDropTrace
 struct MacTxDropMember
 {
     /// Type of the member
@@ -28,7 +28,7 @@ struct MacTxDropMember
     friend Type Get(MacTxDropMember);
 };
 
-/// Defines the function Get that returns a member
+/// Defines the function Get that returns the pointer to a private member
 template <typename Member, typename Member::Type POINTER>
 struct MemberAccess
 {

@@ -96,7 +96,8 @@ SlipringSwitch::ScheduleForward()
         return;
     }
     m_pending = true;
-    // The event keeps the switch, so that frames of a device that is gone still move.
+    // The event keeps the switch alive, so that frames of a device that no longer exists still
+    // move.
     auto self = shared_from_this();
     Simulator::ScheduleWithContext(Simulator::NO_CONTEXT, Time(0), [self]() { self->Forward(); });
 }

@@ -419,7 +419,7 @@ D16(FunctionTest& test)
 void
 D16Destroy(FunctionTest& test)
 {
-    // Without a run: the ports are open, and have to be closed.
+    // The simulator does not run. The ports are open all the same, and `Destroy` must close them.
     std::string pipe = PipeName();
     SlipringNetDeviceHelper().InstallPipe(CreateObject<Node>(), CreateObject<Node>(), pipe);
     Simulator::Destroy();

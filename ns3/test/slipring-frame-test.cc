@@ -39,7 +39,8 @@ PseudoSum(const Frame& frame)
     return OnesSum(frame.data() + 26, 8, frame[23] + length);
 }
 
-/// Returns an IPv4 frame whose checksum is left to the NIC; `field` is its place.
+/// Returns an IPv4 frame whose checksum is left to the NIC. `field` is the offset of the checksum
+/// in the transport header.
 Frame
 PartialFrame(uint8_t protocol, std::size_t payload, std::size_t field)
 {

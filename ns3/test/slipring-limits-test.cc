@@ -144,7 +144,7 @@ RestartWithUnread(FunctionTest& test)
         {
             SendPayload(device, MakeFrame(FRAME, i));
         }
-        // One of several slots, whose lengths are in its last slot.
+        // A frame of several slots. The queue records its length for its last slot.
         device->SetMtu(9000);
         SendPayload(device, MakeFrame(9014, 3));
         device->Stop(Seconds(0));

@@ -462,7 +462,7 @@ class ChannelOutcomes : public TestCase
 
     void BitErrors()
     {
-        // Behind the Ethernet header.
+        // Bit errors occur only after the Ethernet header.
         LinkedNodes linked("[link.up]\ncorrupt = \"ber(0.001,from_byte=14)\"\n[link.down]\n");
         SendAll(linked, 50);
         NS_TEST_ASSERT_MSG_EQ(linked.received.size(), 50, "all arrive");
@@ -475,7 +475,7 @@ class ChannelOutcomes : public TestCase
             NS_TEST_EXPECT_MSG_EQ(linked.received[number].number, number, "tags stay");
             NS_TEST_EXPECT_MSG_EQ(linked.received[number].byteTag, true, "byte tags, too");
         }
-        // Bits of the EtherType.
+        // Inverts bits of the EtherType.
         LinkedNodes other("[link.up]\nmangle = \"invert(12,ff,100%)\"\n[link.down]\n");
         SendAll(other, 5);
         NS_TEST_EXPECT_MSG_EQ(other.received.size(), 0, "no protocol takes them");
@@ -485,7 +485,7 @@ class ChannelOutcomes : public TestCase
 
     void Classes()
     {
-        // Conditions on the Ethernet header hold, since the links get one.
+        // The links get frames with an Ethernet header, so conditions on it can hold.
         LinkedNodes linked("[ports.left]\n[ports.right]\n"
                            "[link.up]\nfrom = \"left\"\nto = \"right\"\n"
                            "[link.slow]\nfrom = \"left\"\nto = \"right\"\ndelay = \"1s\"\n"
@@ -539,7 +539,8 @@ class ChannelCarriesUdp : public TestCase
         Simulator::Run();
         const uint64_t frames = DynamicCast<PacketSink>(sinks.Get(0))->GetTotalRx() / 958;
         const auto seen = linked.channel->GetLink()->GetCounters(0);
-        // 958 + 8 + 20 + 14 = 1000 bytes: 1250 frames in a second, and those in the queue at its end.
+        // A frame has 958 + 8 + 20 + 14 = 1000 bytes. So 1250 frames leave in the second in which
+        // packets are sent, and the 20 in the queue leave after it.
         NS_TEST_EXPECT_MSG_GT(frames, 1250, "the line is busy all the time");
         NS_TEST_EXPECT_MSG_LT(frames, 1275, "and no faster than its rate");
         NS_TEST_EXPECT_MSG_EQ(seen.output, frames, "what left has arrived");
@@ -548,7 +549,7 @@ class ChannelCarriesUdp : public TestCase
     }
 };
 
-/// The ends that a program can come to.
+/// The ways in which a program can end.
 class ChannelEndsCleanly : public TestCase
 {
   public:

@@ -300,7 +300,7 @@ class CountersTest : public TestCase
     }
 };
 
-/// A tx ring that nobody empties
+/// A tx ring that is never emptied
 class StallTest : public TestCase
 {
   public:

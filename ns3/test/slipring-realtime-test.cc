@@ -37,7 +37,7 @@ class RealtimeTest : public TestCase
     }
 
   protected:
-    /// The test.
+    /// The body of the test, which runs under the real-time simulator.
     virtual void Realtime() = 0;
 
     /// Notes the thread that calls it.
@@ -93,7 +93,7 @@ class ThreadsTest : public RealtimeTest
 
     void Send()
     {
-        // No more than the ring holds is on its way.
+        // At most as many frames are on their way as the ring holds.
         for (uint32_t i = 0; i < 100 && m_sent < FRAMES && m_sent < m_received + 500; i++)
         {
             NS_TEST_EXPECT_MSG_EQ(SendPayload(m_sender, MakeFrame(60, m_sent)), true, m_sent);

@@ -46,7 +46,7 @@ Station(uint32_t number)
     return address;
 }
 
-/// Devices at the ports of a switch, and what passes them
+/// Devices at the ports of a switch, and the frames that they send and receive
 struct SwitchedLan
 {
     NodeContainer nodes;        //!< a node at each port
@@ -76,7 +76,7 @@ struct SwitchedLan
         }
     }
 
-    /// The sniffer of a device, which sees what it sends and what it receives
+    /// Records a packet that a device sends or receives; the device's sniffer calls this
     void Note(std::string device, Ptr<const Packet> packet)
     {
         std::vector<uint8_t> bytes(packet->GetSize());
@@ -113,7 +113,7 @@ struct SwitchedLan
     }
 };
 
-/// What a simulation of echoes gives
+/// The result of a simulation of echoes
 struct EchoResult
 {
     std::string trace;       //!< every frame
@@ -123,7 +123,7 @@ struct EchoResult
     SlipringQueueStats stats; //!< sum over all devices
 };
 
-/// Two clients send to a server, over one switch
+/// Simulates two clients that send to a server over one switch
 EchoResult
 RunEchoes()
 {
@@ -132,14 +132,16 @@ RunEchoes()
     InternetStackHelper stack;
     stack.SetIpv6StackInstall(false);
     stack.Install(lan.nodes);
-    // Streams of random numbers are numbered on through the whole process.
+    // ns-3 numbers the random streams of all simulations of a process consecutively, so the streams
+    // get fixed numbers here.
     stack.AssignStreams(lan.nodes, 1000);
     Ipv4AddressHelper addresses("10.7.0.0", "255.255.255.0");
     Ipv4InterfaceContainer interfaces = addresses.Assign(lan.devices);
     UdpEchoServerHelper(7).Install(lan.nodes.Get(1)).Start(Seconds(0));
     UdpEchoClientHelper client(interfaces.GetAddress(1), 7);
     client.SetAttribute("MaxPackets", UintegerValue(PINGS));
-    // Longer than an address is asked for, because few packets may wait for the answer.
+    // Packets are sent less often than an address is resolved, because only few of them may wait
+    // for the answer.
     client.SetAttribute("Interval", TimeValue(MicroSeconds(17777)));
     client.SetAttribute("PacketSize", UintegerValue(500));
     std::function<void(Ptr<const Packet>)> answer = [&](Ptr<const Packet>) { result.answers++; };

@@ -68,7 +68,8 @@ class VethTest : public TestCase
         Look();
     }
 
-    /// Looks every millisecond of the clock whether all has arrived; then takes the link down.
+    /// Checks every millisecond of real time whether all frames have arrived; when they have, takes
+    /// the link down.
     void Look()
     {
         Frame frame;

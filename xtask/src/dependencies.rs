@@ -146,7 +146,8 @@ fn all_of(rules: &DependencyRules, words: &mut Words<'_>) -> Option<bool> {
     Some(allowed)
 }
 
-/// Parses a licence, which may have an exception, or an expression in parentheses.
+/// Parses a licence, which may have an exception, or an expression in parentheses. Returns whether
+/// it is allowed; `None` if the words are not valid.
 fn one(rules: &DependencyRules, words: &mut Words<'_>) -> Option<bool> {
     if is_next(words, "(") {
         let allowed = any_of(rules, words)?;

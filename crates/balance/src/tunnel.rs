@@ -6,7 +6,7 @@ use slipring_wire::Headers;
 use slipring_wire::assigned::IpProto;
 use slipring_wire::view::FragmentPosition;
 
-/// Maximum number of nested tunnels of which the inner frame is used.
+/// Maximum number of nested tunnels that are unwrapped.
 const MAX_DEPTH: usize = 4;
 const UDP_LEN: usize = 8;
 const VXLAN_PORT: u16 = 4789;
@@ -15,7 +15,8 @@ const GRE: IpProto = IpProto(47);
 /// The protocol type that Geneve and GRE use for Ethernet frames.
 const ETHERTYPE_TEB: [u8; 2] = [0x65, 0x58];
 
-/// Returns the innermost Ethernet frame, or the frame itself if it is not a tunnel packet.
+/// Returns the innermost Ethernet frame, or `frame` itself if it is not a tunnel packet. Unwraps at
+/// most [`MAX_DEPTH`] tunnels.
 pub(crate) fn innermost(mut frame: &[u8]) -> &[u8] {
     for _ in 0..MAX_DEPTH {
         match inner(frame) {
@@ -43,16 +44,17 @@ fn inner(frame: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Returns the Ethernet frame after a Geneve header. The header consists of the version and the
-/// length of the options in words, flags, type, network, and the options.
+/// Returns the Ethernet frame after a Geneve header; `None` if the tunnel does not carry Ethernet.
+/// The header consists of the version and the length of the options (in words of 4 bytes), flags,
+/// the protocol type, the network identifier, and the options.
 fn geneve(bytes: &[u8]) -> Option<&[u8]> {
     let header = bytes.first_chunk::<8>()?;
     let is_ethernet = header[0] >> 6 == 0 && header[2..4] == ETHERTYPE_TEB;
     is_ethernet.then(|| bytes.get(8 + 4 * usize::from(header[0] & 0x3f)..)).flatten()
 }
 
-/// Returns the Ethernet frame after a GRE header. The header is one word longer for each of the
-/// flags for checksum, key and sequence number.
+/// Returns the Ethernet frame after a GRE header; `None` if the tunnel does not carry Ethernet. The
+/// header is one word longer for each of the flags for checksum, key and sequence number.
 fn gre(bytes: &[u8]) -> Option<&[u8]> {
     let header = bytes.first_chunk::<4>()?;
     let version_0_without_routing = header[1] & 7 == 0 && header[0] & 0x40 == 0;

@@ -1,7 +1,8 @@
 //! Measures the cost of rules, tables, states and pipes of the firewall, without ports and between
 //! namespaces.
 //!
-//! Figures without ports are per second of CPU time. Other load on the machine affects them less.
+//! Figures without ports are per second of CPU time, which other load on the machine affects less
+//! than elapsed time.
 
 mod accuracy;
 mod between;
@@ -16,7 +17,7 @@ mod tables;
 
 use super::row::BenchRow;
 
-/// Returns all rows of the firewall.
+/// Returns all benchmark rows that measure the firewall.
 pub(crate) fn rows() -> Vec<BenchRow> {
     let mut rows = rules::rows();
     rows.extend(tables::rows());

@@ -136,8 +136,8 @@ fn busy(cpu: usize) -> Result<Nanos, BenchError> {
     busy_of(&text, cpu).ok_or_else(|| BenchError::Failed(format!("no times of CPU {cpu}")))
 }
 
-/// Parses this time from `/proc/stat`. Its columns are user, nice, system, idle, iowait, irq,
-/// softirq, ... in hundredths of a second; see proc(5).
+/// Parses the time for which a CPU has been busy from `/proc/stat`. The columns are user, nice,
+/// system, idle, iowait, irq, softirq, ... in hundredths of a second; see proc(5).
 fn busy_of(text: &str, cpu: usize) -> Option<Nanos> {
     let row = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")))?;
     let times: Option<Vec<Nanos>> = row.split(' ').map(|time| time.parse().ok()).collect();

@@ -1,5 +1,5 @@
-//! The floor of all copying. Frames are copied from buffer to buffer, and both areas are as large
-//! as that of a ring.
+//! The floor of all copying. Frames are copied from buffer to buffer, between two areas that are
+//! each as large as the buffers of a ring.
 
 use std::hint::black_box;
 use std::time::Duration;

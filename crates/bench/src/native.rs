@@ -40,8 +40,8 @@ impl BenchPipeEnd for NativeEnd {
     }
 }
 
-/// Returns the row. Its goal is relative to a pipe of this process, which is measured in the same
-/// run.
+/// Returns the row of this benchmark. Its goal is relative to a pipe of this process, which is
+/// measured in the same run.
 pub(crate) fn row() -> BenchRow {
     let title = "native socket, pipe between two processes, 64 B, batch 256";
     BenchRow::new("native-pipe-64", title, RowUnit::PacketsPerSec)
@@ -76,7 +76,7 @@ fn open(socket: &Path, name: &str) -> Result<NativeEnd, BenchError> {
     ends.into_iter().next().ok_or_else(|| BenchError::Failed("a pipe without rings".into()))
 }
 
-/// Runs the other process, which reads for `time`.
+/// Runs in the other process: reads from the pipe for `time`.
 pub(super) fn read(socket: &Path, time: Duration) -> Result<BenchTally, BenchError> {
     let end = open(socket, "bench}1")?;
     pin(PROGRAM_CPU);

@@ -63,7 +63,8 @@ fn idle_sync(device: &BenchDaemon, time: Duration) -> Result<BenchReading, Bench
     Ok(BenchReading::of(tally.wall as f64 / tally.packets.max(1) as f64))
 }
 
-/// Measures the rate of the receiver. The CPU time is that of both programs and of the daemon.
+/// Measures how many packets per second a receiver gets from a sender through a pipe. The CPU time
+/// is that of sender, receiver and daemon.
 fn pipe_between(device: &BenchDaemon, time: Duration) -> Result<BenchReading, BenchError> {
     let served = process_cpu(device.process_id());
     let receiver = device.start(&["rx", "bench}1", &seconds(time), FRAME_BYTES])?;

@@ -84,7 +84,7 @@ impl<E: BenchPipeEnd> PipeWriter<E> {
     /// Writes at most a batch of frames, and sends them.
     #[inline(always)]
     fn step<const N: usize>(&mut self, batch: u32) -> Result<u32, BenchError> {
-        // The sequence number is in a local variable. If it was stored to memory between two
+        // The sequence number is in a local variable. If it were stored to memory between two
         // frames, the loop would be slower.
         let mut sequence = self.next;
         let tx = self.end.tx();

@@ -32,7 +32,8 @@ pub(crate) fn raise() -> &'static str {
 
 fn is_session_leader() -> bool {
     if setsid().is_ok() {
-        // From now on, INT from the terminal does not reach this process, but only its parent.
+        // From now on, INT from the terminal does not reach this process, but only its parent. So
+        // this process ends when its parent does.
         let _ = set_parent_process_death_signal(Some(Signal::TERM));
     }
     getsid(None).is_ok_and(|leader| leader == getpid())

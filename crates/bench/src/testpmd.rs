@@ -160,7 +160,7 @@ impl Testpmd {
         let cpu = self.cpu() - cpu;
         let after = self.counters()?;
         // The counters are read a little after the clock. The delay is the same at the start and at
-        // the end.
+        // the end, so the measured time is right.
         let packets = match mode {
             TestpmdMode::TxOnly | TestpmdMode::Io => after.tx - before.tx,
             TestpmdMode::RxOnly => after.rx - before.rx,
@@ -191,7 +191,7 @@ fn command(setup: &TestpmdSetup, files: &ScratchDir) -> Command {
     for device in &setup.devices {
         command.args(["--vdev", device]);
     }
-    // Bursts of 256 do not fit in testpmd's default buffer cache.
+    // Bursts of 256 do not fit in testpmd's default buffer cache, so a larger one is requested.
     command.args(["--", "-i", "--nb-cores=1", "--mbcache=512"]);
     command.arg(format!("--total-num-mbufs={}", setup.bufs));
     command.arg(format!("--forward-mode={}", setup.mode.name()));

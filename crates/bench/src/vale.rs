@@ -353,7 +353,8 @@ fn mac(number: u32) -> [u8; 6] {
     [2, 0, a, b, c, d]
 }
 
-/// A provider that has only the ports of switches, and whose clients never sleep.
+/// A provider without adapters of its own, so that a program can only open switch ports. No client
+/// sleeps, so there is nothing to notify.
 #[derive(Debug)]
 struct NoProvider;
 

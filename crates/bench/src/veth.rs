@@ -184,7 +184,8 @@ impl VethRig {
     fn open(path: InterfacePath, job: VethJob) -> Result<Self, BenchError> {
         let ports = open(path, path.interfaces(job))?;
         if path == InterfacePath::Generic && job != VethJob::Tx {
-            // Opening the port switches coalescing off, but the source needs it.
+            // Opening the port switches GRO off, but the source needs it, so it is switched on
+            // again.
             receive_by_napi(&find(INPUT_IFNAME)?);
         }
         let _drop = match (path, path.interfaces(job).last()) {

@@ -50,7 +50,7 @@ fn compile() -> Result<XskBinary, BenchError> {
     Ok(XskBinary { program, _files: files })
 }
 
-/// Measures the program. Each turn has its own process.
+/// Measures the C program. Each turn starts a new process.
 pub(super) fn round(
     yardstick: XskBaseline,
     job: VethJob,
@@ -75,7 +75,7 @@ pub(super) fn round(
     }))
 }
 
-/// Runs the program, and parses its output, `packets wall cpu`. Returns an error if that fails.
+/// Runs the program, and parses its output, `packets wall cpu`. Returns an error if either fails.
 fn run(
     program: &PathBuf,
     words: &[&str],

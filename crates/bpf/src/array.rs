@@ -76,9 +76,9 @@ impl MappedArray {
         Ok(Self { base, mapped_bytes, len: spec.max_entries, stride, value_size })
     }
 
-    /// An array of zeros that no program in the kernel uses: code that fills the tables of a
-    /// program then also fills those of the interpreter ([`SimulatedMap::copy_from`]), without a
-    /// privilege.
+    /// Creates an array of zeros that no program in the kernel uses. With it, the code that fills
+    /// the tables of a program in the kernel can also fill those of the interpreter
+    /// ([`SimulatedMap::copy_from`]), without a privilege.
     ///
     /// # Errors
     /// The kernel's error, if there is not enough memory.

@@ -148,7 +148,8 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Returns the number of bytes that follow a type's three common words.
+/// Returns the number of bytes that follow a type's three common words; `None` for an unknown kind
+/// of type.
 fn trailing_bytes(kind: u32, count: usize) -> Option<usize> {
     Some(match kind {
         // BTF kinds INT, VAR, DECL_TAG

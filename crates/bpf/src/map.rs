@@ -48,7 +48,8 @@ const F_NO_PREALLOC: u32 = 1 << 0;
 const F_MMAPABLE: u32 = 1 << 10;
 
 impl BpfMapSpec {
-    /// The specification of a map with at most `max_entries` values, keys and values of any size.
+    /// The specification of a map with at most `max_entries` values, and with keys and values of
+    /// these sizes.
     #[must_use]
     pub const fn new(kind: BpfMapKind, key_size: u32, value_size: u32, max_entries: u32) -> Self {
         Self { kind, key_size, value_size, max_entries, mappable: false }

@@ -61,7 +61,8 @@ pub enum BpfLinkFlags {
 /// Needs CAP_NET_ADMIN.
 ///
 /// # Errors
-/// The kernel's error: EINVAL if it has no tcx (before Linux 6.6), ENODEV without the interface.
+/// The kernel's error: EINVAL if it has no tcx (before Linux 6.6), ENODEV if there is no such
+/// interface.
 pub fn attached_programs(ifindex: u32, at: BpfAttachType) -> io::Result<u32> {
     match sys::program_count(ifindex, at) {
         // The interface has never had such a program.
@@ -144,7 +145,7 @@ impl BpfProgram {
     /// frame. Needs no capability.
     ///
     /// # Errors
-    /// The kernel's error: EINVAL for a frame that does not fit a page, ENODEV without the
+    /// The kernel's error: EINVAL for a frame that does not fit a page, ENODEV if there is no such
     /// interface.
     pub fn run_as_received(&self, frame: &[u8], ifindex: u32) -> io::Result<()> {
         sys::run_live_frames(self.fd.as_fd(), frame, 1, 1, Some(ifindex))
@@ -165,8 +166,8 @@ impl From<OwnedFd> for BpfProgram {
     }
 }
 
-/// Loads a program. The verifier gives up with EAGAIN as soon as the thread has to handle a signal;
-/// after that, it can start again.
+/// Loads a program. The verifier gives up with EAGAIN as soon as the thread has to handle a signal,
+/// so the load is then repeated.
 fn load_despite_signals(
     kind: BpfProgramKind,
     name: &str,
@@ -190,8 +191,8 @@ fn load_despite_signals(
 /// Loads the program again, only to get the verifier's log.
 fn verifier_log(kind: BpfProgramKind, insns: &[BpfInsn], flags: BpfProgramFlags) -> String {
     let mut log = vec![0; 1 << 20];
-    // Other programs list this name while they list BPF programs; this program is removed again at
-    // once.
+    // Programs that list BPF programs at this moment show this name. The program is removed again
+    // at once.
     let _ = load_despite_signals(kind, "slipring_log", insns, flags, &mut log);
     let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
     String::from_utf8_lossy(&log[..end]).into_owned()
@@ -218,7 +219,8 @@ impl BpfLink {
     /// Replaces the attached program, between two frames. The new program must be of the same kind.
     ///
     /// # Errors
-    /// The kernel's error: EINVAL for another kind of program, ENOLINK without the interface.
+    /// The kernel's error: EINVAL for another kind of program, ENOLINK if the interface no longer
+    /// exists.
     pub fn update(&self, program: &BpfProgram) -> io::Result<()> {
         sys::link_update(self.fd.as_fd(), program.fd.as_fd())
     }

@@ -29,7 +29,8 @@ use slipring_bpf::{
 const XDP_PASS: u32 = 2;
 const XDP_REDIRECT: u32 = 4;
 
-/// Long enough that a heartbeat does not become too old within a test, even on a busy machine.
+/// Maximum age of a heartbeat. It is so long that no heartbeat becomes too old within a test, even
+/// on a busy machine.
 const MAX_BEAT_AGE_NS: i32 = 2_000_000_000;
 
 const BEAT: BpfMapSpec = BpfMapSpec::mappable_array(8, 1);

@@ -48,7 +48,7 @@ impl PushOutcomes {
         Some(push)
     }
 
-    /// Counts a copy.
+    /// Counts one more frame of a push: a copy of the original.
     fn add(&mut self, push: u32) {
         self.remaining[push as usize] += 1;
     }

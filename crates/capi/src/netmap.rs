@@ -93,7 +93,7 @@ pub(crate) fn sync_tx_in_poll(fd: c_int) -> SyncOutcome {
 #[inline(always)]
 fn sync_slot(slot: &PortSlot, fd: c_int, direction: SyncedDirection, polls: bool) -> SyncOutcome {
     // Another thread syncs at this moment, and will move all pending slots. It is not known whether
-    // a slot is ready.
+    // a slot is ready, so none is reported.
     let Some(mut rings) = slot.rings(direction).try_lock() else {
         return SyncOutcome { done: true, ready: false };
     };

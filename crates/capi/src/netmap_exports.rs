@@ -1,7 +1,7 @@
 //! The functions that `include/net/netmap_sync.h` calls.
 //!
 //! A program that is compiled with this header may be linked without this library, or may run with
-//! another version of it. So the header looks up only one function. It returns the others.
+//! another version of it. So the header looks up only one function, which returns the others.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;

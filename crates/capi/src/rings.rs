@@ -48,7 +48,7 @@ pub(crate) fn tx_sync(port: &PortHandle, queue: u32) -> Result<c_int, CallError>
     port.some(queue)?.iter().try_for_each(|queue| Ok(port.lock(queue)?.tx_sync()?)).map(|()| 0)
 }
 
-/// On one queue or on all queues: returns the slots that the program has read to the port, and
+/// On one queue or on all queues: returns to the port the slots that the program has read, and
 /// makes received frames visible.
 pub(crate) fn rx_sync(port: &PortHandle, queue: u32) -> Result<c_int, CallError> {
     port.some(queue)?.iter().try_for_each(|queue| Ok(port.lock(queue)?.rx_sync()?)).map(|()| 0)
@@ -91,8 +91,7 @@ pub(crate) fn receive(
     }))
 }
 
-/// Forwards at most `max` slots of each queue. Before, the rx rings are synced, and afterwards, the
-/// tx rings.
+/// For each queue, syncs the rx ring, forwards at most `max` slots, and syncs the tx ring.
 pub(crate) fn forward_all(
     from: &PortHandle,
     to: &PortHandle,

@@ -46,7 +46,7 @@ struct SwitchRun {
     /// The sums of the counters of ports that were closed.
     closed: SlipringSwitchStats,
     closed_drops: [u64; SwitchDropReason::ALL.len()],
-    /// For ports with which the calls of [`forward`] have done something: the events, until the
+    /// The events of the ports that calls of [`forward`] have served, by port number, until the
     /// caller takes them.
     ready: BTreeMap<u32, u32>,
     batch: SwitchBatch,
@@ -68,7 +68,7 @@ pub(crate) fn create(
     if options.flags != 0 {
         return Err(CallError::argument(format!("flags {:#x} of the switch", options.flags)));
     }
-    // The names of its ports have to be port names.
+    // A name is refused if the names of the switch's ports would not be valid port names.
     RequestedPort::parse(name, "a", &OpenOptions::default())?;
     let defaults = SwitchConfig::default();
     let ageing_ns = match options.ageing_ns {
@@ -106,7 +106,8 @@ pub(crate) fn open(
 ) -> Result<(PortHandle, u32), CallError> {
     let requested = RequestedPort::parse(&switch.name, port, options)?;
     let mut run = switch.run()?;
-    // A closed port stays until the next call of `forward`, which takes its frames.
+    // A closed port stays until the next call of `forward`, which takes its frames, but its name
+    // can be used again at once.
     if run.ports.values().any(|one| one.name == requested.name && !one.is_closed()) {
         let taken = format!("{} is open already", requested.name);
         let mut error = CallError::new(SLIPRING_ERR_USAGE, taken);
@@ -139,12 +140,13 @@ pub(crate) fn forward(switch: &SwitchHandle, now_ns: u64) -> Result<c_int, CallE
     Ok(c_int::try_from(taken).unwrap_or(c_int::MAX))
 }
 
-/// Takes the next port with which [`forward`] has done something: its number and the events.
+/// Takes the next port that has events since a call of [`forward`]: its number and the events.
 pub(crate) fn take_ready(switch: &SwitchHandle) -> Result<Option<(u32, u32)>, CallError> {
     Ok(switch.run()?.ready.pop_first())
 }
 
-/// Returns the counters of a port, or of the switch with all ports that it has had.
+/// Returns the counters of a port, or the sums of the counters of all ports that the switch has
+/// ever had.
 pub(crate) fn stats(switch: &SwitchHandle, number: u32) -> Result<SlipringSwitchStats, CallError> {
     let run = switch.run()?;
     if number != SLIPRING_ALL_PORTS {
@@ -224,7 +226,7 @@ impl SwitchRun {
         let slots = self.burst.load(queue.rings().rx);
         let endless = self.burst.frames.is_empty() && slots > 0;
         queue.rings().rx.advance(slots);
-        // Returns the slots, so that the source can free them.
+        // Returns the slots to the source, which can use them again.
         queue.rx_sync()?;
         if slots > 0 {
             *self.ready.entry(number).or_default() |= SLIPRING_WAIT_TX;
@@ -313,7 +315,8 @@ impl SwitchBurst {
         if whole == 0 && arrived + 1 == ring.num_slots() { arrived } else { whole }
     }
 
-    /// The frames, as the engine reads them. Each has its number in the place of its first slot.
+    /// The frames, as the engine reads them. The first slot of each is the frame's index in the
+    /// burst.
     fn packets(&self) -> impl Iterator<Item = SwitchPacket<'_>> {
         (0..).zip(&self.frames).map(|(first, (bytes, marks))| SwitchPacket {
             header: &self.bytes[bytes.clone()],

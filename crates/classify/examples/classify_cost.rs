@@ -35,8 +35,8 @@ fn main() {
     prefixes("IPv6", &v6, |draw, near| near ^ u128::from(draw.next()));
 }
 
-/// Rules on source and destination prefixes, ports and protocols. Looks up the classes of all keys
-/// first, then the candidates up to the first match.
+/// Measures rules on source and destination prefixes, ports and protocols: looks up the classes of
+/// all keys first, then the candidates up to the first match.
 fn rules(count: usize, floor: f64) {
     const FIELDS: usize = 5;
     let mut draw = Draw(7);
@@ -137,7 +137,7 @@ fn prefixes<K: TrieKey>(name: &str, all: &[(K, u8)], near: impl Fn(&mut Draw, K)
     row(&format!("{name}: million lookups, many at once"), many, 30.0);
 }
 
-/// Returns the rate of probes, in millions per CPU-second.
+/// Returns the rate of `all`, which makes [`PROBES`] lookups, in millions per CPU-second.
 fn rate(mut all: impl FnMut() -> u64) -> f64 {
     rate_of(PROBES, || {
         black_box(all());

@@ -1,7 +1,7 @@
-//! Prints what tables of IPv6 prefixes cost as an interval tree (`PrefixMap<u128>`) next to a trie
-//! of the same upper halves (`PrefixMap<u64>`): million lookups per CPU-second, microseconds for a
-//! change of one prefix, bytes for each prefix. The two alternate, and the best of several runs
-//! counts.
+//! Prints what tables of IPv6 prefixes cost as an interval tree (`PrefixMap<u128>`), compared with
+//! a trie of the upper halves of the same prefixes (`PrefixMap<u64>`): million lookups per
+//! CPU-second, microseconds for a change of one prefix, bytes for each prefix. The measurements of
+//! the two alternate, and the best of several runs counts.
 //!
 //! `cargo run --release -p slipring-classify --example ipv6_cost [PREFIXES...]`
 

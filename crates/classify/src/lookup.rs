@@ -71,7 +71,8 @@ impl<K: TrieKey> Lookup<K> {
     }
 }
 
-/// Returns whether many starts need a tree of lower halves, possibly for a single start each.
+/// Returns whether more than a quarter of the starts are not multiples of 2^64. Such a start needs
+/// a tree of lower halves, in which it may be the only start.
 fn needs_lower_trees<K: TrieKey>(starts: &[(K, u32)]) -> bool {
     let lower = starts.iter().filter(|start| start.0.into() as u64 != 0).count();
     lower > starts.len() / 4

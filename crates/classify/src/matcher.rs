@@ -73,8 +73,8 @@ impl Matcher {
         (Self { rows: Vec::new(), positions, dense }, partitions)
     }
 
-    /// Appends the rules of a band that accept a class of each field to `found`: as positions
-    /// within the band, in ascending order. `classes` has one element for each field.
+    /// Appends to `found` the rules of a band that accept the given class in each field, as
+    /// positions within the band, in ascending order. `classes` has one element for each field.
     #[inline]
     pub fn candidates(&self, classes: &[u32], band: usize, found: &mut Vec<u16>) {
         if let Some(dense) = &self.dense {
@@ -90,7 +90,7 @@ impl Matcher {
         }
     }
 
-    /// Searches a band of up to `N` fields.
+    /// Searches a band, for a matcher with up to `N` fields.
     fn search<const N: usize>(&self, classes: &[u32], band: usize, found: &mut Vec<u16>) {
         let last = self.rows.len() - 1;
         // Unused array elements repeat the last field, which does not change the intersection.
@@ -126,7 +126,7 @@ impl Matcher {
         self.positions.len().div_ceil(1 << self.band_bits())
     }
 
-    /// The number of rules in a band, as a power of two.
+    /// The binary logarithm of the number of rules in a band.
     #[inline]
     #[must_use]
     pub const fn band_bits(&self) -> u32 {

@@ -206,8 +206,9 @@ impl<K: TrieKey> PrefixMap<K> {
         }
     }
 
-    /// Returns the ranges of values with one number, among the values with the first `len` bits of
-    /// `first`. Each element is the first value of a range, and the number.
+    /// Returns the ranges in which all values have the same number, among the values that have the
+    /// same first `len` bits as `first`. Each element is the first value of a range, and the
+    /// number.
     fn starts_within(&self, first: K, len: u32) -> Vec<(K, u32)> {
         let shorter = len.checked_sub(1).and_then(|len| self.longest_up_to(first, len));
         let base = shorter.map_or(NO_PREFIX, |found| found.1);
@@ -220,10 +221,10 @@ impl<K: TrieKey> PrefixMap<K> {
         self.lookup.as_ref().map_or(0, Lookup::size_bytes)
     }
 
-    /// Returns the ranges of values with one number, from the first value of the prefix `from` up
-    /// to `end`. Each element is the first value of a range, and the number. Values outside all
-    /// prefixes have the number `base`. Sweeps over the prefixes in order; a prefix precedes those
-    /// that it contains.
+    /// Returns the ranges in which all values have the same number, from the first value of the
+    /// prefix `from` up to `end`. Each element is the first value of a range, and the number.
+    /// Values outside all prefixes have the number `base`. Sweeps over the prefixes in order; a
+    /// prefix precedes those that it contains.
     fn sweep(&self, from: (K, u8), end: K, base: u32) -> Vec<(K, u32)> {
         let mut starts = RunStarts { all: Vec::new(), end, base };
         starts.set(from.0, base);

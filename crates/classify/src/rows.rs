@@ -1,9 +1,9 @@
 //! Rows of bits: for each class of values of a field, the rules that accept it.
 //!
 //! Bits are grouped in bands of 64 words of 64 bits. One summary word per band says which words of
-//! the band have any bit set. Most rules of a long list have a condition on some field, so a row
-//! only stores the bits that are not in all rows. The bits of rules that accept every value are in
-//! all rows, and are stored once, in `wildcard`.
+//! the band have any bit set. In a long list, most rules have a condition on the field, and each of
+//! them is in few rows, so a row stores only its nonzero words. A rule without such a condition
+//! accepts every value and is in all rows; the bits of these rules are stored once, in `wildcard`.
 //!
 //! ```text
 //!   class --> band 0: live own first | band 1: live own first | …

@@ -48,8 +48,8 @@ pub trait TrieKey: Copy + Ord + core::fmt::Debug + Into<u128> {
 
     /// Returns `count` bits after the first `skip` bits, padded with zeros. `count` is at most 31.
     fn bits(self, skip: u32, count: u32) -> usize;
-    /// Returns the value with `digits` in the `count` bits after the first `skip`, which must be 0
-    /// before.
+    /// Returns the value with `digits` in the `count` bits after the first `skip`. These bits must
+    /// be 0 in `self`.
     fn with_bits(self, skip: u32, count: u32, digits: usize) -> Self;
     /// The last value with the same first `len` bits.
     fn last_of(self, len: u32) -> Self;
@@ -138,8 +138,8 @@ pub struct Trie<K> {
 
 impl<K: TrieKey> Trie<K> {
     /// Builds the trie from ranges of values. Each element of `starts` is the first value of a
-    /// range and the number of all values in it. The ranges ascend, and the first begins at 0.
-    /// Numbers are below 2³¹.
+    /// range, and the number to which all values of the range are mapped. The ranges ascend, and
+    /// the first begins at 0. Numbers are below 2³¹.
     #[must_use]
     pub fn build(starts: &[(K, u32)]) -> Self {
         let root_bits = root_bits(starts.len());

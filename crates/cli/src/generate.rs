@@ -83,6 +83,7 @@ fn exit_section() -> String {
 }
 
 /// Bash splits words at the colons of port names, and replaces only the text after the last colon.
+/// So the script removes the text before it from the candidates.
 const BASH: &str = r#"_PROGRAM() {
     local line="${COMP_LINE:0:COMP_POINT}" word words
     read -ra words <<< "$line"

@@ -18,7 +18,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub struct PortTraffic {
     /// Number of frames.
     pub packets: u64,
-    /// Bytes of those frames, without checksum, preamble and inter-frame gap.
+    /// Bytes of those frames, without FCS, preamble and inter-frame gap.
     pub bytes: u64,
 }
 

@@ -271,7 +271,8 @@ impl<'f> SettingsSection<'f> {
             match (word, value.get_ref()) {
                 (Some(word), _) => found.push((key, *word)),
                 (None, DeValue::Table(inner)) => {
-                    // A name with a dot is a table, unless it is in quotes.
+                    // An unquoted name with a dot is parsed as a table, so the help suggests
+                    // quotes.
                     let part = inner.keys().next().map_or(example, |part| &**part.get_ref());
                     let help = format!(
                         "write a name with a dot in quotes: \"{key}.{part}\" = \"{}\"",
@@ -305,7 +306,7 @@ impl<'f> SettingsSection<'f> {
     }
 
     /// Returns the error for a value that contradicts other settings, or for a missing key. If the
-    /// section has a similar key that nothing asks for, the error is that key's.
+    /// section has a similar key that nothing asks for, the error is about that key.
     #[must_use]
     pub fn mistake(&self, key: &str, what: &str, help: impl Into<String>) -> Diagnostic {
         let value = self.table.and_then(|table| table.get(key)).map(|value| value.span().start);

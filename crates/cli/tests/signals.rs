@@ -1,4 +1,5 @@
-//! Signals, in processes of their own: this test binary runs itself as the child.
+//! Tests of signals. The receiving program is a separate process: this test binary, started again
+//! with a marker in its environment.
 
 #![allow(clippy::unwrap_used)]
 

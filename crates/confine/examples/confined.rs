@@ -1,4 +1,4 @@
-//! Confines itself and shows what the process can still do.
+//! Confines this process and shows what it can still do.
 
 use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
 

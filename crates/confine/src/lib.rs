@@ -79,8 +79,8 @@ pub fn confine_as(
     refused: &[&[i64]],
 ) -> io::Result<Vec<String>> {
     let left = drop_from_bounding_set(kept);
-    // Otherwise, the kernel takes all capabilities from a thread that is no longer root. Effective
-    // ones it takes in any case; `confine_to` sets them again.
+    // Without this, the kernel takes all capabilities from a thread that is no longer root. It
+    // takes the effective ones in any case; `confine_to` sets them again.
     set_keep_capabilities(true)?;
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     set_thread_groups(&[])?;

@@ -112,7 +112,8 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Gives this process's socket in `dir` the name `name`. If another run has the name, it loses it.
+/// Gives this process's socket in `dir` the name `name`, even if another run has this name; that
+/// run then loses the name.
 ///
 /// # Errors
 /// [`ControlError`] if the name is invalid, or a system call fails.

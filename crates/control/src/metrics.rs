@@ -244,7 +244,7 @@ mod tests {
     fn answers_beside_silence() -> io::Result<Vec<String>> {
         let endpoint = endpoint();
         let address = endpoint.address().unwrap();
-        // 60 connections of at most 64.
+        // 60 of the 64 connections that the server has at most.
         let silent =
             (0..60).map(|_| TcpStream::connect(address)).collect::<io::Result<Vec<_>>>()?;
         for mut half in &silent {

@@ -29,7 +29,7 @@ const MAX_HALF_OPEN_PER_PEER: usize = 16;
 /// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConnectionPeer {
-    /// A program of this user or of root. The first rule above does not apply to it.
+    /// A program of this user or of root. Rule 1 of this module does not apply to it.
     Trusted,
     /// Another user of this machine. `None` stands for all users whose id could not be determined.
     /// Together, they count as one peer.

@@ -114,7 +114,7 @@ impl Drop for ControlServer {
     fn drop(&mut self) {
         self.wake = None;
         if let Some(thread) = self.accepting.take() {
-            // The thread has already reported its panic.
+            // An error means that the thread has panicked, which it has already reported.
             let _ = thread.join();
         }
     }
@@ -166,8 +166,8 @@ fn serve(stream: UnixStream, own: u32, open: &OpenConnections, service: Arc<dyn 
     });
 }
 
-/// Tells an untrusted client why it is refused. The send buffer of a new connection has space for
-/// the message.
+/// Tells an untrusted client why it is refused. This does not block, because the send buffer of a
+/// new connection has space for the message.
 fn refuse(mut stream: &UnixStream, own: u32) {
     let refusal = ControlRefusal {
         code: "SR0204".to_owned(),

@@ -44,8 +44,8 @@ fn allowed(owner: u32, own: u32, caller: Option<u32>) -> bool {
     owner == own || owner == 0 || (own == 0 && caller == Some(owner))
 }
 
-/// Returns the user who called sudo, from `SUDO_UID`. Only root may rely on this variable, because
-/// any user can set it.
+/// Returns the user who called sudo, from `SUDO_UID`; `None` without sudo. Only root may rely on
+/// this variable, because any user can set it.
 fn caller() -> Option<u32> {
     std::env::var("SUDO_UID").ok()?.parse().ok()
 }
@@ -124,7 +124,7 @@ fn diagnosis(
         _ => return Err(rustix::io::Errno::BADMSG),
     }
     // If the connection no longer exists, the kernel may return the socket that listens at the
-    // address.
+    // address. So the ports and the state are compared.
     let ports = answer.get(HEADER + 4..HEADER + 8);
     let same = ports == Some(&[client.port().to_be_bytes(), server.port().to_be_bytes()].concat());
     let established = answer.get(HEADER + 1) == Some(&ESTABLISHED);
@@ -140,7 +140,7 @@ fn tables() -> [String; 2] {
 }
 
 /// Returns the user of the socket that is at `local` and connected to `remote`, according to
-/// `table`.
+/// `table`; `None` if the table does not list it.
 fn table_owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     let forms = [proc_address(local), proc_address(remote)].map(|[own, mapped]| (own, mapped));
     let [(local, local_mapped), (remote, remote_mapped)] = forms;

@@ -248,7 +248,7 @@ fn sockets_of_the_dead_go_and_those_of_the_living_stay() {
     drop(UnixListener::bind(dir.join("4000000.sock")).unwrap());
     symlink("4000000.sock", dir.join("lab.sock")).unwrap();
     drop(UnixListener::bind(site.socket()).unwrap());
-    // This socket's program is alive, although it accepts no connection.
+    // This socket's program is alive, although it accepts no connection, so its socket must stay.
     let _stopped = UnixListener::bind(dir.join("1.sock")).unwrap();
     let other = dir.join("notes.txt");
     std::fs::write(&other, "").unwrap();
@@ -308,7 +308,7 @@ fn a_directory_where_others_may_write_is_not_trusted_by_either_side() {
 fn a_lock_on_the_directory_that_anybody_can_take_delays_no_start() {
     let site = RunDir::new();
     std::fs::create_dir(site.path()).unwrap();
-    // A user who can read the directory can also lock it.
+    // A user who can read the directory can also lock it, so such a lock must not stop a server.
     let squatter = std::fs::File::open(site.path()).unwrap();
     squatter.lock().unwrap();
     drop(site.serve(Some("lab")));

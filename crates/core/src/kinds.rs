@@ -82,7 +82,7 @@ pub fn all() -> impl Iterator<Item = (&'static PortNameKind, &'static dyn PortDr
 /// Capabilities that the owner of an open port keeps until the port is closed.
 #[must_use]
 pub fn capabilities_to_keep(port: &PortInfo) -> CapabilitySet {
-    // Host rings belong to the port of their interface.
+    // Host rings belong to the port of their interface, so they keep what that port keeps.
     let word = if port.kind == "host" { "netmap" } else { port.kind };
     info_of(word).map_or(CapabilitySet::empty(), |info| info.keeps)
 }
@@ -113,7 +113,8 @@ pub fn examine(port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
     }
     let mut findings = of(&port.kind).examine(port, context);
     if findings.iter().all(|finding| finding.state != FindingState::Fail) {
-        // Opening begins with this check.
+        // Opening begins with this check, so its error replaces the finding that the port can be
+        // opened.
         if let Err(error) = needs(&Host::new(), port, &options) {
             findings.retain(|finding| !finding.is_port_ok());
             findings.push(Finding::port_refused(&error));
@@ -189,7 +190,7 @@ pub(crate) fn needs(
     Ok(needs)
 }
 
-/// Returns the memory of the host's side of an interface.
+/// Returns the memory that the host's side of an interface takes from a region.
 fn host_needs(request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
     let (ifname, options) = (request.bare_name(), request.options());
     if let Some(tap) = tap_of(ifname) {

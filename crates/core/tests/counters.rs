@@ -14,7 +14,8 @@ fn open(dir: &Path, words: usize) -> Publisher {
     Publisher::open(dir, "text", words).unwrap()
 }
 
-/// Returns the file of this process, and a copy of it without a publisher.
+/// Copies the counters of this process to the file `name`, which no process publishes. Returns the
+/// path of the copy.
 fn copied(dir: &Path, name: &str) -> PathBuf {
     let publisher = open(dir, 3);
     let copy = dir.join(name);

@@ -13,7 +13,8 @@ fn opened(netns: &Netns, name: &str) -> Result<(usize, Option<String>), OpenErro
     let opened = netns.run(|| {
         let options = OpenOptions { slots: 64, ..OpenOptions::default() };
         let opened = Host::new().open_all(&[parse(name).unwrap()], &options);
-        // The port is dropped here, since the host connection must be removed in its own namespace.
+        // The port is dropped here, because its hidden veth pair must be removed in its own
+        // namespace.
         Ok(opened.map(|ports| {
             let requested = ports[0].info.mode.get(REQUESTED).map(str::to_owned);
             (ports[0].queues.len(), requested)

@@ -32,7 +32,8 @@ impl Accounts {
     }
 }
 
-/// Returns the third field of the line with this name. In both files, this is the numeric id.
+/// Returns the third field of the line with this name, which is the numeric id in both files;
+/// `None` if there is no such line.
 fn number(list: &str, name: &str) -> Option<u32> {
     let mut lines = list.lines().map(|line| line.split(':'));
     lines.find_map(|mut fields| {

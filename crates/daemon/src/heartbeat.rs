@@ -155,7 +155,8 @@ mod tests {
         assert_eq!(silences(true, |_| vec![(7, 'S', 3), (8, 'S', 3)]), Some(4));
         assert_eq!(silences(true, |_| vec![(7, 'T', 3), (8, 'T', 3)]), Some(4));
         assert_eq!(silences(true, |_| vec![]), Some(4), "it has just ended");
-        // The first sample of a running thread cannot show whether the thread has made progress.
+        // The first sample of a running thread cannot show whether the thread has made progress, so
+        // this takes one more period.
         assert_eq!(silences(true, |period| vec![(7, 'S', 3), (8, 'R', period)]), Some(5));
     }
 

@@ -30,7 +30,7 @@ impl Journal {
             waiting.push(news.clone());
         }
         drop(waiting);
-        // If the counter is full, the descriptor is already readable.
+        // If the counter of the eventfd is full, the descriptor is already readable.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 

@@ -50,8 +50,8 @@ pub const VERB: Verb = Verb {
     no_metrics: None,
 };
 
-/// Returns the control service of a daemon with these parameters and users. There is no
-/// configuration that could be read again.
+/// Returns the control service of a daemon with these parameters and users, which was started
+/// without flags and without a configuration file.
 pub fn answers(
     parameters: &Arc<Parameters>,
     domains: impl Fn() -> Vec<Arc<Domain>> + Send + Sync + 'static,

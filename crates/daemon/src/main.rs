@@ -1,4 +1,4 @@
-//! A program that is only `slipringd`.
+//! The daemon `slipringd` as a program of its own, without the other commands of `slipring`.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -77,7 +77,8 @@ impl DaemonSettings {
         self.workers.unwrap_or(processors.clamp(2, 8))
     }
 
-    /// Returns the link outside the run directory; `None` if there is none.
+    /// Returns the path of the symbolic link to the device that is outside the run directory, by
+    /// default `/dev/netmap`; `None` if there must be none.
     pub(crate) fn link(&self) -> Option<&Path> {
         let link = self.link.as_deref().unwrap_or(Path::new("/dev/netmap"));
         Some(link).filter(|link| link.as_os_str() != "none")

@@ -11,8 +11,8 @@
 //! a worker ends unexpectedly, the supervisor at once starts the next one, with all descriptors
 //! that the ended worker had stored. A worker that no longer answers is killed, and so is also
 //! replaced. If ten workers end within ten seconds, the stored state is assumed to be the cause,
-//! and the next worker starts without it. After ten more, the supervisor also ends. If a service
-//! manager has started the supervisor, it gets all other notifications of a worker.
+//! and the next worker starts without it. If ten more end as quickly, the supervisor ends too. If a
+//! service manager has started the supervisor, it gets all other notifications of a worker.
 //!
 //! The socket is in a directory that no other user can enter. If other users could fill the socket,
 //! a worker could not store what it must store before it answers a program.
@@ -205,7 +205,8 @@ impl Supervisor {
             .env(service_manager::FDSTORE_VARIABLE, MAX_STORED_FDS)
             .env("LISTEN_FDS", names.len().to_string())
             .env("LISTEN_FDNAMES", names.join(":"))
-            // The supervisor passes the worker's signals on to the watchdog of its own manager.
+            // The supervisor is the worker's watchdog. It passes the worker's heartbeats on to the
+            // watchdog of its own manager.
             .env("WATCHDOG_USEC", watchdog.to_string())
             .env_remove("WATCHDOG_PID")
             // A terminal sends signals to its process group. They must reach the worker only once,
@@ -254,7 +255,7 @@ impl Supervisor {
                 let hangs = heartbeat.record_miss(pid, self.is_ready) && !self.is_stopping;
                 hung |= hangs && kill_process(pid, Signal::KILL).is_ok();
             }
-            // If the worker ends at this moment, it needs no signal.
+            // If the worker ends at this moment, it needs no signal, so an error is ignored.
             if signals.stopping() && !told_to_stop {
                 let _ = kill_process(pid, Signal::TERM);
                 (told_to_stop, self.is_stopping) = (true, true);

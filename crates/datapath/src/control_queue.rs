@@ -100,7 +100,8 @@ impl<T> ControlQueue<T> {
         queued.tasks.clear();
     }
 
-    /// Returns a descriptor that is readable while tasks are queued.
+    /// Returns a descriptor that is readable while tasks are queued, and after [`Self::wake`] until
+    /// the next [`Self::drain`].
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.doorbell.as_fd()
     }

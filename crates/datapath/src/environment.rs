@@ -53,9 +53,9 @@ pub(crate) struct RealTime<'s> {
     relaxed: u32,
 }
 
-/// How often a thread polls for frames to leave, before it sleeps in between.
+/// How often a thread polls for frames to leave without a sleep between the polls.
 const MAX_SPINS: u32 = 1000;
-/// Time between two looks whether frames leave a device that takes them slowly.
+/// Time between two checks whether frames have left a device that takes them slowly.
 const SLOW_DEVICE_PERIOD: Duration = Duration::from_micros(200);
 
 impl<'s> RealTime<'s> {

@@ -311,8 +311,8 @@ impl PortOpening {
     }
 }
 
-/// Checks that this process may use the CPUs. A thread that is bound to another CPU would run
-/// anywhere.
+/// Checks that this process may use the CPUs. Otherwise, threads that are to be bound to them would
+/// run on any CPU.
 ///
 /// # Errors
 /// [`Failure`] with the first CPU that this process may not use.

@@ -127,7 +127,7 @@ impl OpenPublication {
     }
 }
 
-/// Returns the result; reports an error to users who ask for details.
+/// Returns the result; `None` for an error, which is reported only to users who ask for details.
 fn or_report<T>(done: io::Result<T>, session: &mut Session<'_>) -> Result<Option<T>, Failure> {
     match done {
         Ok(done) => Ok(Some(done)),

@@ -253,9 +253,9 @@ impl WorkerQueues {
         (source.queue.rings().rx, target.queue.rings().tx)
     }
 
-    /// Sends the first `len` bytes of the frame in slot `at` of the rx ring of `from` by `to`. If
-    /// both rings are in one region, exchanges the two buffers. If there is no space, changes
-    /// nothing and returns false.
+    /// Sends a frame through queue `to`: the first `len` bytes in slot `at` of the rx ring of queue
+    /// `from`. If both rings are in one region, exchanges the two buffers. If there is no space,
+    /// changes nothing and returns false.
     #[inline]
     pub fn swap_frame(&mut self, from: usize, at: u32, to: usize, len: usize) -> bool {
         if !self.queues[to].has_room(1) {
@@ -335,7 +335,8 @@ impl WorkerQueues {
         self.queues.iter().map(|queue| &*queue.queue).collect()
     }
 
-    /// Sets whether a wait ends when there are frames.
+    /// Sets whether frames may be taken from the inputs. Only then does a wait end when there are
+    /// frames.
     pub(crate) fn admit(&mut self, admits_frames: bool) {
         self.admits_frames = admits_frames;
     }

@@ -40,7 +40,8 @@ pub(crate) fn warn_takeover(
     if session.classic.is_some() || session.reporter.format() != ReportFormat::Text {
         return Ok(());
     }
-    // If the interface does not exist or carries the default route, opening the port reports this.
+    // No notice is printed if the interface does not exist or carries the default route: opening
+    // the port then reports this.
     let is_given = |name: &&PortName| {
         let iface = Iface::find(&name.name);
         iface.is_ok_and(|iface| options.take_over || !iface.default_route())

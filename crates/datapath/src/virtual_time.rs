@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A run takes no real time, and is the same each time. Each poll of the queues advances the clock
-//! by [`LOOK_NS`]. Otherwise polling until some time would never end.
+//! by [`LOOK_NS`]. Otherwise, a loop that polls until a given time would never end.
 //!
 //! Not for: measuring.
 

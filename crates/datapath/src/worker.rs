@@ -1,4 +1,4 @@
-//! The loop that every program which moves frames between ports runs.
+//! The loop of every program that moves frames between ports.
 //!
 //! ```text
 //!   run:   wait -> turn, turn, ... until nothing moves -> wait -> ... -> drain
@@ -41,7 +41,7 @@ const WAKE_MARGIN_NS: Nanos = 30_000;
 /// Maximum time for frames to leave at the end, unless a processor has other limits.
 pub const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
-/// For how long frames may leave at the end.
+/// For how long frames may leave at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrainLimits {
     /// Maximum time in which no frame leaves.

@@ -152,7 +152,8 @@ impl Workers {
             PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.stop.worker_ended.as_fd(), PollFlags::IN),
         ];
-        // Even if a signal interrupted the poll, the caller checks all conditions again.
+        // The result is ignored: the caller checks all conditions again, even if a signal
+        // interrupted the poll.
         let _ = poll(&mut fds, timeout.as_ref());
         signals.acknowledge();
         self.stop.worker_ended.clear();

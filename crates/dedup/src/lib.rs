@@ -1,4 +1,4 @@
-//! Detects frames that were seen within a short time before.
+//! Detects duplicates: frames with the same bytes as a frame that was accepted a short time before.
 //!
 //! ```text
 //!   offer ->  [ fresh frame | ... | fresh frame ]  -> forgotten, or sent (hold mode)
@@ -16,7 +16,7 @@
 //!
 //! The engine is a pure function of the frames, the times passed in and the secret.
 //!
-//! Not for clocks, rings, or frames that differ in a byte but are equivalent.
+//! This crate reads no clock and no ring, and does not recognise duplicates that differ in a byte.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

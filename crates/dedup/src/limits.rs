@@ -1,4 +1,4 @@
-//! The limits of the window, in time, frames and bytes.
+//! The limits of the window of remembered frames, in time, frames and bytes.
 
 /// The limits of a [`crate::Dedup`], which remembers the frames that are within all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct DedupLimits {
     pub window_ns: Option<u64>,
     /// Maximum number of frames; `None` for no limit.
     pub frames: Option<usize>,
-    /// Maximum number of bytes.
+    /// Maximum total length of the frames in bytes.
     pub bytes: usize,
 }
 
@@ -17,7 +17,7 @@ impl DedupLimits {
 }
 
 impl Default for DedupLimits {
-    /// The limits of the classic tool: 50 us, 10 frames.
+    /// The defaults of netmap's `dedup`: 50 us, 10 frames.
     fn default() -> Self {
         Self { window_ns: Some(50_000), frames: Some(10), bytes: Self::DEFAULT_BYTES }
     }

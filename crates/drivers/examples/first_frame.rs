@@ -99,7 +99,7 @@ fn address(bar: &Bar) -> [u8; 6] {
     [a, b, c, d, e, f]
 }
 
-/// Tells the device where the ring is. Head and tail are equal: it is empty.
+/// Tells the device where the ring is. Head and tail are equal, so the ring is empty.
 fn give_ring(bar: &Bar, ring: &DescriptorMemory) {
     bar.write32(TDBAL, ring.address() as u32);
     bar.write32(TDBAH, (ring.address() >> 32) as u32);

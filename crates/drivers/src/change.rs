@@ -39,8 +39,8 @@ pub(crate) fn execute(
     Ok(settings)
 }
 
-/// Gives those parts of a chip that a request changes the values of `settings`. Returns the length
-/// of the longest frame, if it is one of these parts.
+/// Sets the parts of a chip that a request changes to the values in `settings`. Returns the length
+/// of the longest frame, if the request changes it.
 ///
 /// # Errors
 /// The cause for which a part could not be set. The parts after it are left as they were.

@@ -69,7 +69,7 @@ pub trait NicChip: Send + 'static {
     /// [`OpenCause`] for a device that refuses it.
     fn set_promiscuous(&mut self, all: bool) -> Result<(), OpenCause>;
 
-    /// What the chip can be set to.
+    /// Returns the link settings that the chip supports.
     fn abilities(&self) -> LinkAbilities;
 
     /// Sets PHY and MAC. The link goes down, and comes up again with the new settings. Called

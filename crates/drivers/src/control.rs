@@ -22,7 +22,7 @@ use crate::chip::LinkState;
 use crate::listener::{SettingsSocket, has_gone};
 use crate::settings::{CardSettings, SettingRefusal, SettingsRequest};
 
-/// How long a program may take until its next sync.
+/// How long after a request a program may take until its next sync.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The settings of a card, and the state of its link when it was last read.
@@ -125,7 +125,7 @@ impl CardControl {
         let mut exchange = self.lock();
         self.has_request.store(false, Ordering::Relaxed);
         if let Some(socket) = exchange.socket.take() {
-            // If no thread can be started, the socket is closed, and `ask` fails.
+            // If no thread can be started, the socket is closed, and a client's `ask` fails.
             exchange.thread = socket.start_thread(self.clone()).ok();
         }
         let request = exchange.request.take()?;
@@ -169,7 +169,7 @@ impl CardControl {
         let thread = exchange.thread.take();
         drop(exchange);
         if let Some(thread) = thread {
-            // Closed even if the thread has panicked.
+            // An error means that the thread has panicked. Its socket is closed even then.
             let _ = thread.join();
         }
     }
@@ -186,7 +186,8 @@ impl CardControl {
 impl Exchange {
     fn wake(&self) {
         for event in &self.wakes {
-            // The counter of an eventfd is full only if no thread has read it for 2^64 events.
+            // This cannot fail: the counter of an eventfd is full only if no thread has read it for
+            // 2^64 events.
             let _ = rustix::io::write(event, &1u64.to_ne_bytes());
         }
     }

@@ -211,11 +211,12 @@ impl<F: RxFormat> RxDescriptors<F> {
         let len = filled.len.min(self.parts.part);
         self.ready.push_back(RxDescriptor { buf, offset: 0, len, more: filled.more });
         self.unfinished += 1;
-        // A length greater than the buffer is a fault of the device.
+        // A length of 0, or one greater than the buffer, is a fault of the device, so the frame
+        // counts as damaged.
         Some(FilledRx { is_bad: filled.is_bad || len != filled.len || len == 0, ..filled })
     }
 
-    /// Drops the parts of the last frame, and gives their buffers to the device again.
+    /// Drops the parts of the unfinished frame, and gives their buffers back to the device.
     #[cold]
     fn drop_parts(&mut self) {
         for _ in 0..std::mem::take(&mut self.unfinished) {

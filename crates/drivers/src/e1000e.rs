@@ -29,7 +29,8 @@ impl IntelFamily for E1000e {
     type Tx = LegacyTx;
 
     fn configure(device: &dyn PciDevice) -> Result<(), OpenCause> {
-        // Erratum of the 82574: the device may stop in the power states L0s and L1.
+        // Erratum of the 82574: the device may stop in the power states L0s and L1, so they are
+        // switched off.
         config::disable_aspm(device).map_err(refused)
     }
 

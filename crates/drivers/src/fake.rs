@@ -59,7 +59,7 @@ pub(crate) fn region(bufs: u32) -> Arc<Region> {
     Region::create_shared(geometry, HugePages::Never).unwrap()
 }
 
-/// A device with one kind of interrupts, which never come.
+/// A device with one kind of interrupt, which never comes.
 struct FakeDevice;
 
 impl PciDevice for FakeDevice {
@@ -113,7 +113,8 @@ pub(crate) struct FakeChip {
     pub(crate) link: Option<LinkPlan>,
     pub(crate) accepts_all: bool,
     pub(crate) max_packet: u32,
-    /// Whether the PHY answers the next calls, the last one first; it answers all calls after them.
+    /// Whether the PHY answers: the last element is for the next call, the element before it for
+    /// the call after that. The PHY answers all calls after those.
     pub(crate) answers: Vec<bool>,
     /// Number of probes so far.
     pub(crate) probes: Arc<AtomicU64>,

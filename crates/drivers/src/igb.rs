@@ -30,14 +30,15 @@ impl IntelFamily for Igb {
         ChipId::new(INTEL, 0x1521, "I350"),
         ChipId::new(INTEL, 0x1546, "I350"),
     ];
-    // The device receives up to 9728 bytes with CRC.
+    // The device receives up to 9728 bytes, including 4 bytes of CRC.
     const MAX_PACKET: u32 = 9724;
     const INTERRUPTS: &'static [InterruptKind] = &[InterruptKind::Msi, InterruptKind::IntX];
     type Rx = AdvancedRx;
     type Tx = AdvancedTx;
 
-    /// The PHYs of the 82576 and the I350 descend from the 82541's; that of the I210 and I211 is of
-    /// the same kind as older chips have.
+    /// Returns true for the I210 and the I211: their PHYs are of the kind that older chips have,
+    /// which take over a forced speed only when they are reset. The PHYs of the 82576 and the I350
+    /// descend from the 82541's.
     fn forces_by_reset(chip: &ChipId) -> bool {
         matches!(chip.name, "I210" | "I211")
     }

@@ -248,7 +248,8 @@ mod tests {
 
     #[test]
     fn a_process_that_has_taken_the_name_of_another_is_not_believed() {
-        // Names of sockets belong to a whole network namespace, in which the same test may run twice.
+        // Names of sockets belong to a whole network namespace, in which the same test may run
+        // twice, so the name contains this process's id.
         let (other, card) = (u32::MAX, format!("of {}", std::process::id()));
         let listener = UnixListener::bind_addr(&address(other, &card).unwrap()).unwrap();
         let error = ask(other, &card, &SettingsRequest::default()).unwrap_err();
@@ -266,7 +267,7 @@ mod tests {
         let mut gone = UnixStream::connect_addr(&name).unwrap();
         gone.write_all(b"speed=10\n").unwrap();
         drop(gone);
-        // This one still waits for its answer.
+        // This client still waits for its answer.
         let mut waits = UnixStream::connect_addr(&name).unwrap();
         waits.write_all(b"speed=100\n").unwrap();
         waits.shutdown(std::net::Shutdown::Write).unwrap();

@@ -214,8 +214,8 @@ impl From<ChipFault> for OpenCause {
 mod tests {
     use super::*;
 
-    /// VFIO returns ENOMEM when the limit is reached. The error then contains the requested number
-    /// of bytes.
+    /// VFIO returns ENOMEM when the limit of locked memory is reached. The error for the user then
+    /// contains the requested number of bytes.
     #[test]
     fn a_limit_of_locked_memory_is_told_from_other_failures() {
         let limit = memory_cause(io::Error::from_raw_os_error(12), 8 << 20);

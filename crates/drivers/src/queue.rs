@@ -41,7 +41,7 @@ pub struct CardQueue<C: NicChip> {
     had_link: bool,
     idle_syncs: u32,
     wants_probe: bool,
-    /// What the unmasked interrupt causes signal; `None` while all causes are masked.
+    /// The events for which the interrupt is unmasked; `None` while all its causes are masked.
     armed_for: Option<Interest>,
     /// When a frame to send was last completed, or found to be pending; `None` if none is pending.
     tx_progress: Option<Nanos>,
@@ -153,7 +153,7 @@ impl<C: NicChip> CardQueue<C> {
         let is_settling = self.chip.0.is_settling();
         self.settle_probe_at = is_settling.then(|| now() + SETTLE_PROBE_AFTER);
         if !self.link.is_up {
-            // Without a link, frames wait in the device. It is not stuck.
+            // Without a link, frames wait in the device, so it does not count as stuck.
             self.tx_progress = None;
             let ends = self.ends_when_down && self.had_link;
             return if ends { Err(RunCause::WentDown) } else { Ok(()) };
@@ -258,8 +258,8 @@ impl<C: NicChip> Queue for CardQueue<C> {
         }
     }
 
-    /// A device that completes nothing raises no interrupt, nor does a link that is settling. So a
-    /// wait must end at the next probe.
+    /// Returns the time of the next probe, at which a wait must end; `None` if no probe is planned.
+    /// A device that completes nothing raises no interrupt, nor does a link that is settling.
     fn deadline(&self) -> Option<Nanos> {
         let tx = self.tx_progress.map(|_| self.tx_probe_at);
         tx.into_iter().chain(self.settle_probe_at).min()
@@ -270,12 +270,13 @@ impl<C: NicChip> Queue for CardQueue<C> {
     }
 
     fn before_sleep(&mut self, interest: Interest) {
-        // The daemon's thread sleeps for its clients, which may not sync for a long time.
+        // A thread of the daemon sleeps here for its clients. They may not sync for a long time, so
+        // a request is served before the sleep.
         if self.control.has_request() {
             self.serve_request();
         }
-        // To unmask is also to acknowledge. If the device is armed already, that could discard a
-        // cause for which it has not yet raised the interrupt.
+        // Unmasking also acknowledges all causes. If the device is armed already, unmasking again
+        // could discard a cause for which it has not yet raised the interrupt.
         if self.armed_for == Some(interest) {
             return;
         }

@@ -13,7 +13,7 @@
 //!
 //! # Known faults of the chips
 //! - A doorbell is lost if it comes close to the end of a burst. It is rung again with the next
-//!   sync after a completion, and before and after waits while frames are out.
+//!   sync after a completion, and, while frames are not yet sent, before and after each wait.
 //! - An RTL8125 does not pad frames below 60 bytes. So the driver pads them, for all chips.
 //! - With ASPM, the link loses frames while it wakes up. So the driver turns ASPM off.
 //! - An RTL8125A or B may stop at UDP packets to the ports of PTP (319, 320) with less than 47 bytes
@@ -64,7 +64,7 @@ const REGISTERS_BAR: u8 = 2;
 /// The driver of RTL8168g/h and RTL8125A/B.
 pub(crate) struct RtlDriver;
 
-/// The driver's entry in the table.
+/// The driver's entry in the table of drivers.
 pub(crate) static DRIVER: RtlDriver = RtlDriver;
 
 /// The name of the chips that have a speed of 2.5 Gbit/s.

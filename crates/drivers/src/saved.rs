@@ -1,11 +1,11 @@
 //! The file with the settings that `slipring nic set` has saved for the next port of a card.
 //!
 //! ```text
-//!   boot=0f6c35b2-...          the start of the machine during which they were made
+//!   boot=0f6c35b2-...          identifies the boot of the machine during which they were saved
 //!   speed=100 autoneg=off
 //! ```
 //! After a restart of the machine, every card has its kernel driver again, so settings from before
-//! it count no longer.
+//! the restart no longer apply.
 //!
 //! Only for directories that the caller has checked: the file is not read through a symbolic link,
 //! but the directory is.
@@ -19,7 +19,7 @@ use rustix::fs::OFlags;
 
 use crate::settings::CardSettings;
 
-/// The name of the first word, which has the identifier of the machine's start.
+/// The name of the first word, whose value identifies the boot of the machine.
 const BOOT: &str = "boot=";
 /// Longest file in bytes.
 const MAX_FILE_BYTES: u64 = 4096;
@@ -31,8 +31,8 @@ impl CardSettings {
         dir.join(format!("{card}.link"))
     }
 
-    /// Returns the contents of a file with these settings. `boot_id` is the identifier of the
-    /// machine's present start.
+    /// Returns the contents of a file with these settings. `boot_id` identifies the machine's
+    /// current boot.
     #[must_use]
     pub fn saved_text(&self, boot_id: &str) -> String {
         format!("{BOOT}{boot_id}\n{self}\n")

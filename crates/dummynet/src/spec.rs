@@ -262,7 +262,8 @@ pub struct ShaperRedSpec {
     /// The average queue length above which all packets are dropped or marked, unless `gentle` is
     /// set. It has the same unit as `min`.
     pub max: u32,
-    /// The probability at `max`, in units of 1/65536.
+    /// The probability, in units of 1/65536, that a packet is dropped or marked when the average is
+    /// `max`.
     pub max_p: u32,
     /// `gred`: above `max`, the probability rises to 1 at twice `max`.
     pub gentle: bool,

@@ -132,8 +132,8 @@ impl DumpPlan {
         Ok(Exit::Done)
     }
 
-    /// Returns the privileges that the program keeps. A rotated capture opens files later, so it
-    /// keeps the capability to open files.
+    /// Returns the privileges that the program keeps. If the capture rotates its files, the program
+    /// opens some of them later, so it keeps the capability for that.
     fn confinement(&self, source: &DumpSource) -> Confinement {
         let confinement = Confinement::for_ports(source.port());
         let saving = self.output.saving.as_ref();
@@ -276,7 +276,7 @@ impl DumpRun {
             session.reporter.raw(format!("{}\n", packets(count)).as_bytes())?;
         }
         // Reading a file loses no frames. A file may record losses, but those happened during its
-        // capture.
+        // capture, so they are not reported here.
         if matches!(self.plan.origin, FrameOrigin::Read { .. }) {
             return Ok(());
         }

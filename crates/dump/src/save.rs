@@ -222,7 +222,7 @@ impl SaverFormat {
     ) -> Result<(), WriteError> {
         let data = frame.bytes.get(..kept).unwrap_or(frame.bytes);
         // A malformed capture may state an original length that is less than the number of its
-        // bytes.
+        // bytes, so the greater of the two is written.
         let orig_len = frame.wire_len.max(data.len() as u32);
         match self {
             Self::Pcap(writer) => writer.packet(out, frame.ts_ns, orig_len, data),

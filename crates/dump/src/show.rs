@@ -53,7 +53,8 @@ impl FramePrinter {
         Self { style, stamps, printed: 0, conversations: Conversations::default() }
     }
 
-    /// Appends the lines of a frame, of which `bytes` were captured.
+    /// Appends the lines of a frame to `out`: the summary and, if the style says so, its captured
+    /// bytes.
     pub(crate) fn print(&mut self, out: &mut String, frame: &DumpFrame<'_>) {
         self.printed += 1;
         if self.style.numbered {

@@ -58,7 +58,7 @@ pub struct ListenSource {
     iface: Iface,
     listener: InterfaceListener,
     /// Reports changes of interfaces. They are needed because a socket does not report that its
-    /// interface was removed while it was down.
+    /// interface was removed while the interface was down.
     changes: LinkEvents,
     /// Whether the capture ends when the interface goes down.
     ends_on_link_down: bool,

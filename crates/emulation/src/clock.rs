@@ -1,5 +1,5 @@
-//! Reads the flags that choose virtual or real time, and the flags for its inputs: captures, or
-//! ports and how to open them.
+//! Reads the flags that choose virtual or real time, and the flags for the inputs of a run:
+//! captures, or ports and how to open them.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -21,8 +21,8 @@ use crate::report::requested::RequestedLink;
 
 /// Length of the interval for recent figures, in ns.
 const RECENT_WINDOW_NS: Nanos = 1_000_000_000;
-/// How long to wait for a state. The wait is limited, because the thread that provides the state
-/// may have ended.
+/// Maximum time to wait for the run's state. The wait is limited, because the thread that provides
+/// the state may have ended.
 const STATE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Publishes the links of a run; keeps the states of the last second.
@@ -150,7 +150,7 @@ impl ObjectMetrics for LinkPublisher {
         let at_ns = state.account.at_ns;
         let age = |old: &Arc<EmulationState>| at_ns.saturating_sub(old.account.at_ns);
         // After a pause in publishing, the old states are too old to be the beginning of the
-        // interval.
+        // interval for recent figures.
         if self.states.back().is_some_and(|last| age(last) > 2 * RECENT_WINDOW_NS) {
             self.states.clear();
         }

@@ -111,7 +111,7 @@ impl EmulationPlan {
     fn with_roles(mut self) -> Result<Self, Failure> {
         let others = self.files();
         check_distinct(&others)?;
-        // A command that only prints the plan does not open the captures.
+        // A command that only prints the plan does not open the captures, so they get no roles.
         if let (RunClock::RealTime(how), None) = (&mut self.clock, self.instead) {
             let leads_to =
                 |at| self.network.links.iter().any(|link| link.to == LinkTarget::Exit(at));

@@ -76,7 +76,7 @@ fn put_run_flags(config: &mut EmulationConfig, matches: &ArgMatches) {
 
 /// Stores `-r` and its related flags.
 fn put_route(root: &mut ConfigTable, matches: &ArgMatches) {
-    // Other commands than `emulate` have no flag `-r`.
+    // Commands other than `emulate` do not define the flag `-r`. For them, this is no error.
     if !matches.try_get_one("route").ok().flatten().copied().unwrap_or(false) {
         return;
     }
@@ -97,7 +97,7 @@ fn put_route(root: &mut ConfigTable, matches: &ArgMatches) {
 
 /// Stores the port names given by `-i` as the devices of the ports, in the order of the ports.
 fn name_ports(config: &mut EmulationConfig, matches: &ArgMatches) -> Result<(), Failure> {
-    // Commands that open ports themselves have no `-i`.
+    // Commands that open ports themselves do not define the flag `-i`. For them, this is no error.
     let given = matches.try_get_raw("interface").ok().flatten();
     let given: Vec<_> = given.into_iter().flatten().collect();
     let ports = config.ports()?;

@@ -217,8 +217,8 @@ impl VirtualLoop {
         Ok(())
     }
 
-    /// Processes the available frames; returns false when all inputs have ended or the
-    /// time is over.
+    /// Processes the available frames; returns false when all inputs have ended or the duration of
+    /// the run is over.
     fn step(&mut self) -> Result<bool, Failure> {
         let (Some(horizon_ns), Some(next_ns)) = (self.horizon(), self.next_ns()) else {
             return Ok(false);
@@ -401,7 +401,7 @@ fn exits_of(network: &NetworkSpec, entry: usize) -> Vec<(usize, &str)> {
 /// Returns an error if a capture would enter at an entry at which no link begins.
 ///
 /// # Errors
-/// [`Failure`] that names the first of the first `captures` entries at which no link begins.
+/// [`Failure`] that names the first entry without a link among the first `captures` entries.
 pub(crate) fn check_entries(network: &NetworkSpec, captures: usize) -> Result<(), Failure> {
     let lost = |entry: &usize| first_link(network, LinkSource::Entry(*entry)).is_none();
     (0..captures).find(lost).map_or(Ok(()), |entry| Err(nowhere(network, entry)))

@@ -1,4 +1,5 @@
-//! Spreads hash buckets over next hops by weight, moving as few as possible when they change.
+//! Spreads hash buckets over next hops by weight, moving as few buckets as possible when the next
+//! hops change.
 
 use alloc::vec::Vec;
 
@@ -34,7 +35,8 @@ pub(crate) fn assign(
         });
         *owner = Some(at);
     }
-    // If the shares of all other hops are rounded up, a new hop may find too few free buckets.
+    // If the shares of all other hops are rounded up, a new hop may find too few free buckets. It
+    // then takes buckets from the hop that exceeds its share most.
     while let Some(poor) = (0..hops.len()).find(|at| counts[*at] < shares[*at] / total) {
         let rich =
             (0..hops.len()).max_by_key(|at| excess(&shares, &counts, total, *at)).unwrap_or(poor);

@@ -1,4 +1,4 @@
-//! The configuration of a mirror, before the first message.
+//! The configuration with which a mirror starts, before it receives the kernel's first message.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ pub struct PortConfig {
     /// The index of the parent, if the router itself adds the tags of this subinterface. Frames
     /// leave by the parent. `None` for all other interfaces.
     pub parent: Option<u32>,
-    /// The name, as typed.
+    /// The name of the interface, as the user has written it.
     pub name: String,
     /// The VRF in whose tables its packets are looked up.
     pub vrf: VrfIndex,
@@ -41,7 +41,7 @@ impl Default for VrfConfig {
     }
 }
 
-/// Limits of the mirror's memory. The packets of anything beyond these limits are left to the
+/// Limits of the mirror's memory. Packets that need an object beyond these limits are left to the
 /// kernel, and the mirror counts such cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FibLimits {
@@ -74,7 +74,7 @@ impl Default for FibLimits {
     }
 }
 
-/// The configuration of a mirror, before the first message.
+/// The configuration with which a mirror starts, before it receives the kernel's first message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MirrorConfig {
     /// The router's interfaces, by [`FibPortIndex`](crate::FibPortIndex).

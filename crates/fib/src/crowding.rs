@@ -22,18 +22,19 @@ type Numbers = Vec<(u128, u32)>;
 const BLOCK_LENGTHS: [u8; 9] = [64, 56, 48, 40, 32, 24, 16, 8, 0];
 /// Average number of starts per node of a new tree, including the nodes above it.
 const STARTS_PER_NODE: usize = 13;
-/// A block with fewer starts saves nothing, because a block itself has two starts.
+/// Fewer starts are not worth a block, because the block itself has two.
 const MIN_STARTS: usize = 4;
-/// If the number of routes falls below this share of the number at which space was short, all may
-/// fit again.
+/// If the number of routes falls below this share of the number for which there was not enough
+/// space, all ranges may fit again.
 const RETRY_SHARE: (usize, usize) = (7, 8);
 
-/// The prefixes that are left to the kernel.
+/// The prefixes whose ranges do not fit into the map of the XDP programs. The kernel forwards
+/// packets to them.
 #[derive(Debug, Default)]
 pub(crate) struct CrowdedPrefixes {
     len: u8,
     starts: BTreeSet<u128>,
-    /// Number of routes of the family when the prefixes were chosen.
+    /// Number of IPv6 routes when the prefixes were chosen.
     routes: usize,
 }
 
@@ -57,7 +58,8 @@ impl CrowdedPrefixes {
         !self.starts.is_empty() && routes * RETRY_SHARE.1 <= self.routes * RETRY_SHARE.0
     }
 
-    /// In each of these prefixes, replaces all ranges by a single range that is left to the kernel.
+    /// `numbers` are the ranges within the prefix `within`. In each of the chosen prefixes,
+    /// replaces all ranges by a single range that is left to the kernel.
     pub(crate) fn cover(&self, numbers: Numbers, within: RoutePrefix<u128>) -> Numbers {
         if self.starts.is_empty() {
             return numbers;
@@ -85,8 +87,8 @@ impl CrowdedPrefixes {
     }
 }
 
-/// Returns prefixes of one length, those with the most starts first, until they contain `excess`
-/// starts; `None` if all together contain fewer.
+/// Returns prefixes of length `len`, those that save the most space first, until together they save
+/// `excess`; `None` if all together save less.
 fn blocks(numbers: &[(u128, u32)], len: u8, excess: usize) -> Option<(u8, BTreeSet<u128>)> {
     let mut found: Vec<(usize, u128)> = Vec::new();
     for (start, cost) in costs(numbers) {

@@ -64,8 +64,8 @@ pub(crate) struct Links {
     addresses: Mirrored<AddressKey, AddressEntry>,
     addresses_seen: u64,
     ports: Vec<PortConfig>,
-    /// How the administrator wants sources to be checked, by port. Ports beyond the end have no
-    /// check.
+    /// How the administrator wants sources to be checked, by port. Ports beyond the end of the list
+    /// have only the kernel's check.
     source_checks: Vec<ReversePathMode>,
     /// Indices of deleted interfaces of ports. A new interface may get the same index.
     deleted: BTreeSet<u32>,
@@ -127,7 +127,7 @@ impl Links {
         &self.ports
     }
 
-    /// Returns the router's port to which routes refer by this index.
+    /// Returns the router's port to which routes refer by this interface index.
     pub(crate) fn port(&self, ifindex: u32) -> Option<(FibPortIndex, &PortConfig)> {
         let at = self.ports.iter().position(|port| port.ifindex == ifindex)?;
         let port = &self.ports[at];

@@ -50,7 +50,7 @@ pub(crate) struct NextHopObjects {
 }
 
 impl NextHopObjects {
-    /// Whether there are already `limit` objects, and this one is new.
+    /// Whether there are already `limit` objects and the object `id` is not one of them.
     pub(crate) fn is_full_for(&self, id: u32, limit: usize) -> bool {
         self.objects.len() >= limit && self.objects.get(id).is_none()
     }

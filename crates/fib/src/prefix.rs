@@ -21,7 +21,7 @@ pub(crate) trait AddressBits: Copy + Ord + Hash + Debug {
     fn previous(self) -> Option<Self>;
     /// Converts an address of this family; `None` for the other family.
     fn of(address: IpAddr) -> Option<Self>;
-    /// Returns the address.
+    /// Converts the number to an [`IpAddr`].
     fn address(self) -> IpAddr;
 }
 

@@ -87,8 +87,9 @@ impl DumpSet {
     }
 }
 
-/// After this many interrupted dumps of a table, a dump counts as complete. Otherwise, a table that
-/// changes all the time would prevent the start of the router. Such a dump removes nothing.
+/// After this many interrupted dumps of a table, even an interrupted dump counts as complete: a
+/// table that changes all the time would otherwise prevent the start of the router. Objects that
+/// are missing in such a dump are not removed.
 const MAX_INTERRUPTED_DUMPS: u8 = 3;
 
 /// The state of all dumps.

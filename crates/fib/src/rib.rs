@@ -130,8 +130,9 @@ impl<A: AddressBits> Rib<A> {
         list
     }
 
-    /// Adds the first route of a prefix, if it comes after all other prefixes. Of two prefixes that
-    /// begin at the same address, the kernel lists the longer one first.
+    /// Appends the first route of a prefix, if the prefix comes after all others; returns whether
+    /// the route was appended. Of two prefixes that begin at the same address, the kernel lists the
+    /// longer one first.
     fn append(&mut self, prefix: RoutePrefix<A>, record: RouteRecord) -> bool {
         let is_inside = |other: RoutePrefix<A>| other.start == prefix.start && other > prefix;
         let inside = self.appended.iter().rev().take_while(|other| is_inside(other.0)).count();
@@ -140,7 +141,8 @@ impl<A: AddressBits> Rib<A> {
             Some(before) => Some(self.appended[before].0),
             None => self.routes.last_key_value().map(|(last, _)| *last),
         };
-        // If routes were refused, the prefix around the new one must be found.
+        // If routes were refused, appending is not enough: a search must find the prefix around the
+        // new one.
         if self.has_refusals || before.is_some_and(|before| before >= prefix) {
             return false;
         }
@@ -304,7 +306,8 @@ impl<A: AddressBits> Rib<A> {
         &self,
         prefix: RoutePrefix<A>,
     ) -> impl Iterator<Item = (RoutePrefix<A>, RouteRecord)> + '_ {
-        // All prefixes that begin at the same address and are not longer come before `from`.
+        // All prefixes that begin at the same address and are not longer come before `from`, so
+        // they are left out.
         let from = RoutePrefix { start: prefix.start, len: prefix.len.saturating_add(1) };
         let to = RoutePrefix { start: prefix.last(), len: u8::MAX };
         let routes = self.routes.range(from..=to).map(|(prefix, record)| (*prefix, *record));

@@ -197,9 +197,11 @@ impl<A: AddressBits> RouteTables<A> {
                 );
                 core::mem::replace(&mut list[at], record)
             }
-            // If routes were refused, the removed route may be one of them.
+            // The mirror does not contain the route. If routes were refused for lack of space, it
+            // may be one of them.
             Removal::Unknown => {
                 // A running dump may contain the route as part of a route with several next hops.
+                // The mirror may then differ from the kernel's table.
                 let may_be_part = self.is_dumping && self.family == RouteFamily::V6;
                 let is_doubtful = may_be_part || !list.is_empty() && self.refused == 0;
                 self.note_unknown(specs, (table, prefix, key), deleted);
@@ -321,7 +323,7 @@ pub(crate) struct RouteCheck<A> {
 }
 
 impl<A: AddressBits> RouteTables<A> {
-    /// Begins to mark the routes that the dump of a verification contains, as for other dumps.
+    /// Begins a verification: marks the routes that its dump contains, like any other dump.
     pub(crate) const fn begin_check(&mut self) -> RouteCheck<A> {
         self.mark = next_mark(self.mark);
         let mark = self.mark;

@@ -275,7 +275,8 @@ impl Specs {
     pub(crate) fn remove_unused(&mut self, id: SpecId) -> Option<SpecState> {
         let state = self.states.get_mut(id.0 as usize)?.take_if(|state| state.uses == 0)?;
         let ids = if state.is_purged { &mut self.purged } else { &mut self.ids };
-        // There may be more than one purged spec with the same content.
+        // There may be more than one purged spec with the same content, and `ids` contains only one
+        // of them.
         if ids.get(&state.spec) == Some(&id) {
             ids.remove(&state.spec);
         }

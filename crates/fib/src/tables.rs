@@ -74,8 +74,9 @@ pub struct Target {
 pub enum TargetAction {
     /// There is no route: ICMP 3/0, ICMPv6 1/0.
     NoRoute,
-    /// The kernel handles the packet: its own addresses, broadcasts, multicast groups, and routes
-    /// with properties that the tables cannot represent.
+    /// The kernel handles the packet: the destination is one of this machine's addresses, a
+    /// broadcast or a multicast group, or the route has properties that the tables cannot
+    /// represent.
     Kernel,
     /// The packet is dropped without an answer (`blackhole`).
     Blackhole,
@@ -139,7 +140,7 @@ pub struct FibPort {
     /// The kernel's interface index. For a subinterface that the router has created, the index of
     /// the parent.
     pub ifindex: u32,
-    /// The name, as typed.
+    /// The name of the interface, as the user has written it.
     pub name: alloc::string::String,
     /// The MAC address of the interface. Frames to this address are routed.
     pub mac: MacAddr,
@@ -179,8 +180,8 @@ pub trait Ipv6Lookup: Send + Sync + core::fmt::Debug {
     /// If the lengths differ.
     fn lookup(&self, destinations: &[u128], targets: &mut [TargetIndex]);
 
-    /// Returns the table's tree, if the table is a tree, for programs that do not search with this
-    /// crate. Its numbers are target indices.
+    /// Returns the table's tree, if the table is a tree, for BPF programs, which do not search with
+    /// this crate. Its numbers are target indices.
     fn intervals(&self) -> Option<&IntervalTree> {
         None
     }

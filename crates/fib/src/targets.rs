@@ -1,7 +1,8 @@
-//! Target indices of specs, and of resolved hosts on connected subnets.
+//! The target indices of route specs, and of resolved hosts on connected subnets.
 //!
-//! A host's target follows that of its subnet: while the subnet's packets go to the link, the
-//! host's packets go to its MAC address; otherwise both have the same action.
+//! A host's target follows that of its subnet: while packets for the subnet are sent directly on
+//! the link, the host's packets go to its MAC address; otherwise the host's target has the same
+//! action as the subnet's.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -91,7 +92,7 @@ impl TargetTable {
         core::mem::replace(&mut self.links[at], link) != link
     }
 
-    /// Returns the target of a host that already has one, and adds a use.
+    /// Returns the target of a host, and adds a use; `None` if the host has no target yet.
     pub(crate) fn retain_host(&mut self, key: HostKey) -> Option<TargetIndex> {
         let host = self.hosts.get_mut(&key)?;
         host.uses += 1;

@@ -1,6 +1,7 @@
 //! Measures the memory of a full table of the Internet.
 //!
-//! The allocator counts. The file has only one test, so nothing else allocates.
+//! An allocator that counts bytes measures it. The file has only one test, so nothing else
+//! allocates at the same time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -82,7 +83,8 @@ fn receive(mirror: &mut Mirror, bytes: &[u8]) {
     }
 }
 
-/// Most prefixes are /24, and some are longer, as in the table of the Internet.
+/// Gives the mirror a dump of all routes. Most prefixes are /24, and some are longer, as in the
+/// table of the Internet.
 fn dump(mirror: &mut Mirror, bytes: &mut Vec<u8>) {
     mirror.begin_dump(DumpKind::Ipv4Routes);
     for at in 0..ROUTES {

@@ -10,7 +10,8 @@ pub struct CbpfInsn {
     pub jt: u8,
     /// For a conditional jump, the number of instructions to skip if its test fails.
     pub jf: u8,
-    /// A constant, an offset in bytes, a memory slot, or the number of instructions to jump over.
+    /// Depending on the operation: a constant, an offset in bytes, a memory slot, or the number of
+    /// instructions to jump over.
     pub k: u32,
 }
 

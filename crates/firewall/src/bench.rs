@@ -159,7 +159,7 @@ impl RuleBench {
     }
 
     /// Runs frames through the rules, and executes queued tasks between two bursts. The measurement
-    /// starts when frames are admitted. The measurement ends early when `is_over` returns true.
+    /// starts when the firewall admits frames, and ends early when `is_over` returns true.
     pub(crate) fn run(
         mut self,
         mut dataplane: Dataplane,

@@ -49,7 +49,7 @@ impl CrossThreadState {
         drop(self.task_queue.drain());
     }
 
-    /// Lets the threads process frames, because the initial rules are in force.
+    /// Must be called when the initial rules are in force. Lets the threads process frames.
     pub(crate) fn begin(&self) {
         self.task_queue.admit_frames();
     }

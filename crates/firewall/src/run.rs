@@ -39,7 +39,8 @@ use slipring_rules::state_file::StateFile;
 use slipring_rules::{LogEvents, LogFileWriter};
 
 impl FirewallPlan {
-    /// Sets whether packets that no rule matches are accepted, unless the command line says so.
+    /// Sets whether packets that no rule matches are accepted. Changes nothing if the command line
+    /// has already set this.
     pub(crate) fn accepting_by_default(mut self, accepts: bool) -> Self {
         self.is_open.get_or_insert(accepts);
         self
@@ -63,6 +64,7 @@ impl FirewallPlan {
         let pipes = threads::worker_pipes(self.ports.len(), self.threads);
         let ports = self.opening.open_with_pipes(&self.ports, &pipes, session)?;
         // The process also opens files later: it reads rules files again on HUP, and saves states.
+        // So opening files stays allowed.
         Confinement::for_ports(&ports).opening_files().begin(session)?;
         let log = LogFileWriter::start(events.clone(), log_file);
         let meter = PortMeter::new(&ports[..self.ports.len()]);

@@ -25,7 +25,7 @@ struct WorkerPort {
     count: usize,
     /// Frames that wait for space in the port's first queue.
     pending: VecDeque<Vec<u8>>,
-    /// Whether the port can send. A capture that is read and a monitor cannot.
+    /// Whether the port can send. Monitors cannot, and neither can ports that read a capture.
     can_send: bool,
 }
 
@@ -228,7 +228,7 @@ impl FirewallProcessor {
     }
 
     /// Checks and forwards consecutive single-slot frames. Stops when the rings of a possible
-    /// output port are full. Returns their number.
+    /// output port are full. Returns the number of frames processed.
     fn process_single_slots(
         &mut self,
         queues: &mut WorkerQueues,

@@ -1,5 +1,5 @@
-//! Serves the device on the directory that is the first argument, until standard input ends. If the
-//! second argument is `uring`, requests arrive by io_uring.
+//! Serves the netmap device in the directory that is the first argument, until standard input ends.
+//! If the second argument is `uring`, requests arrive by io_uring.
 //!
 //! This example has everything that a server needs. `slipring daemon` adds flags, a link and
 //! signals.

@@ -158,8 +158,8 @@ impl FuseDevice {
         let failed = |source| FuseError::Step { step: "listen for programs", source };
         let kicks = self.server.netmap().kicks().map_err(|error| failed(error.into()))?;
         let listener = NativeListener::new(path).map_err(failed)?;
-        // Anyone may connect, because each client's permission is checked when it connects. The
-        // mode of the device can change.
+        // Any user may connect, because each client's permission is checked when it connects. A
+        // stricter mode of the socket would not follow later changes of the device's mode.
         fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(failed)?;
         let native = NativeServer::new(self.server.clone(), kicks.clone(), listener);
         let native = native.map_err(failed)?;

@@ -173,9 +173,9 @@ impl FuseNodes {
         Ok(node)
     }
 
-    /// Closes a file on node `number`. The last close frees the user's memory, including memory
-    /// that the user has touched outside ports. If the user owns an object that exists without open
-    /// files, the memory stays.
+    /// Closes a file on node `number`. The last close frees the user's memory, including pages that
+    /// belong to no port. If the user owns an object that exists without open files, the memory
+    /// stays.
     pub(crate) fn close(&self, device: BorrowedFd<'_>, number: u64) {
         let mut table = self.lock();
         let Some(node) = table.open.get_mut(&number) else { return };

@@ -1,6 +1,6 @@
-//! Calls that run until they are stopped or interrupted, which are sync loops. Each has its own
-//! thread, so no worker or pool thread is blocked. A call ends when the kernel reports that its
-//! caller was killed, or has a signal to handle.
+//! Sync loops: calls that run until they are stopped or interrupted. Each has its own thread, so no
+//! worker or pool thread is blocked. A call ends when the kernel reports that its caller was
+//! killed, or has a signal to handle.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -74,7 +74,7 @@ fn drop_realtime() {
     };
     if matches!(thread_schedule_policy(), Ok(ThreadSchedulePolicy::Realtime(_))) {
         let normal = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
-        // This cannot fail, because the kernel always allows to lower the class.
+        // This cannot fail, because the kernel lets every thread leave a real-time class.
         let _ = set_thread_priority_and_policy(
             thread_native_id(),
             thread_priority::ThreadPriority::Min,

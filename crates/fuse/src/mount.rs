@@ -96,7 +96,7 @@ fn mount(device: &OwnedFd, dir: &Path) -> Result<(), Errno> {
     fsconfig_set_string(context, "rootmode", "40000")?;
     fsconfig_set_string(context, "user_id", "0")?;
     fsconfig_set_string(context, "group_id", "0")?;
-    // The kernel checks owner, group and mode of the file.
+    // All users may access the mount; the kernel checks owner, group and mode of the file.
     fsconfig_set_flag(context, "allow_other")?;
     fsconfig_set_flag(context, "default_permissions")?;
     fsconfig_create(context)?;

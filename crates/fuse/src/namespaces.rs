@@ -109,8 +109,8 @@ impl Namespaces {
         Ok((inode, namespace))
     }
 
-    /// Returns the namespace in which a program of `uid` has made the socket with which it is
-    /// connected.
+    /// Returns the network namespace of a client of user `uid` that is connected through `socket`:
+    /// the namespace in which the client created its end.
     ///
     /// # Errors
     /// The errors of [`Self::of`].

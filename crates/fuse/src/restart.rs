@@ -154,7 +154,7 @@ fn resume_domains(
     let (mut files, mut lost, mut unsent) = (0, 0, 0);
     for recovered in domains {
         if recovered.is_blank() {
-            // This domain was never used, and no client knows it.
+            // This domain was never used, and no client knows it, so its memory is freed.
             store.remove(&memory_name(recovered.uid));
             store.remove(&ledger_name(recovered.uid));
             continue;

@@ -99,7 +99,7 @@ impl Drop for UringParameterGuard {
 }
 
 fn lock(how: FlockOperation) -> Option<File> {
-    // If this file cannot be opened, this process may also not switch the parameter.
+    // If this file cannot be opened, this process has no right to switch the parameter either.
     let file = File::options().write(true).open(LOCK_PATH).ok()?;
     flock(&file, how).ok().map(|()| file)
 }

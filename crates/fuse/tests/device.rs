@@ -260,7 +260,7 @@ fn users_have_names_and_memory_of_their_own() {
     for device in Device::each() {
         let mut client = device.run_forever();
         // `forever` has bound the `x}1` of root. The `x}1` of the other user is another pipe, in
-        // another file.
+        // that user's memory.
         let copy = copy_into(device.dir.path(), program());
         let output = device.client_from(&copy, "fork").uid(65_534).gid(65_534).output().unwrap();
         good(output);

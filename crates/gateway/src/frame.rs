@@ -50,8 +50,8 @@ pub(crate) fn classify(frame: &[u8]) -> GatewayFrameKind {
     found.unwrap_or(GatewayFrameKind::Malformed)
 }
 
-/// Decrements the TTL or hop limit of an IP packet and corrects its checksum. `to` is the packet's
-/// destination.
+/// Decrements the TTL or hop limit of an IP packet, and corrects the header checksum of IPv4. `to`
+/// is the packet's destination.
 pub(crate) fn decrement_ttl(frame: &mut [u8], to: IpAddr) {
     if to.is_ipv6() {
         frame[HOP_LIMIT_OFFSET] -= 1;

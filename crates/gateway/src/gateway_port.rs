@@ -96,7 +96,7 @@ pub struct GatewayPort {
     /// known.
     tx_queue: VecDeque<Vec<u8>>,
     /// How many frames were lost since the last call of [`GatewayPort::take_unresolved`], because
-    /// their next hop did not answer.
+    /// their next hop did not answer or newer frames took their place.
     unresolved: u64,
 }
 

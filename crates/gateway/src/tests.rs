@@ -47,7 +47,7 @@ fn right() -> RouterInterface {
     side(RIGHT, &[("10.2.0.1", 24), ("fd02::1", 64), ("fe80::2", 64)], &[])
 }
 
-/// Returns the router at the left port and at the right port.
+/// Returns the two halves of the router: the one at the left port and the one at the right port.
 fn gates(life: TtlPolicy) -> (GatewayPort, GatewayPort) {
     (GatewayPort::new(left(), right(), life), GatewayPort::new(right(), left(), life))
 }

@@ -72,8 +72,8 @@ fn only_from_args() -> Option<usize> {
     std::env::args().nth(1).and_then(|count| count.parse().ok())
 }
 
-/// Rules for other sources, then a rule that allows everything, and packets of one flow: the
-/// benchmark of netmap-ipfw.
+/// Rules that match other sources than the packets have, then a rule that allows everything, and
+/// packets of one flow: the benchmark of netmap-ipfw.
 fn sources() -> Result<(), Box<dyn std::error::Error>> {
     for (count, floor) in [(0, 50.0), (10, 40.0), (100, 30.0), (1000, 20.0)] {
         let rules: String = (0..count)
@@ -172,8 +172,8 @@ fn states() -> Result<(), Box<dyn std::error::Error>> {
 /// A name, a function that returns a rule for the last bytes of a source, and the last rule.
 type Kind = (&'static str, fn(usize, usize) -> String, &'static str);
 
-/// Rules of one kind for other sources, then a rule of the same kind that allows everything.
-/// Packets are from 4096 flows.
+/// Rules of one kind that match other sources than the packets have, then a rule of the same kind
+/// that allows everything. Packets are from 4096 flows.
 fn patterns() -> Result<(), Box<dyn std::error::Error>> {
     let kinds: [Kind; 3] = [
         (
@@ -342,7 +342,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Marsaglia's xorshift: which returns the same numbers in every run.
+/// Marsaglia's xorshift, which returns the same numbers in every run.
 struct Draw(u64);
 
 impl Draw {

@@ -206,8 +206,8 @@ pub struct LimitFields {
 mod tests {
     use super::*;
 
-    /// ipfw compares 31 random bits with the probability in units of 2^-31: the number of values
-    /// that succeed, from 0 on, is the number of units.
+    /// ipfw compares 31 random bits with the probability in units of 2^-31. Exactly as many of the
+    /// random values succeed as there are units: those from 0 on.
     #[test]
     fn exactly_as_many_draws_succeed_as_a_probability_has_units() {
         let draw = |value: u64| value << 33 | 0x1_ffff_ffff;

@@ -18,8 +18,8 @@ impl BitErrorSampler {
         Self { ber, log_right: libm::log1p(-ber) }
     }
 
-    /// Returns the position of the first wrong bit among `bits` bits; `draw` is one of 2⁶⁴ equally
-    /// likely values.
+    /// Returns the position of the first wrong bit among `bits` bits, or `None` if all are right.
+    /// `draw` is one of 2⁶⁴ equally likely values.
     #[inline]
     pub(crate) fn first(&self, bits: u64, draw: u64) -> Option<u64> {
         const STEP: f64 = 1.0 / (1u128 << 64) as f64;

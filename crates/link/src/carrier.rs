@@ -166,7 +166,7 @@ pub trait Carrier {
     }
 
     /// Returns a frame of a burst, as the caller pushed it. Only carriers whose callers push
-    /// [bursts](Burst) implement this method.
+    /// [bursts](Burst) implement this method; for all others, it returns `None`.
     fn burst_item(&mut self, _handle: FrameHandle) -> Option<BurstItem> {
         None
     }

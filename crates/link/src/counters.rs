@@ -100,9 +100,9 @@ pub struct LinkCounters {
     pub mangled: PacketCounts,
     /// Frames that continued with bit errors; also counted as output, drop or in flight.
     pub corrupted: PacketCounts,
-    /// Frames whose release was deferred so that they do not overtake earlier frames.
+    /// Frames that the link held back before its queue.
     pub held: PacketCounts,
-    /// Frames whose release was deferred so that they do not overtake others.
+    /// Frames that leave later than their delay requires, so that they do not overtake others.
     pub clamped: PacketCounts,
 }
 

@@ -153,8 +153,8 @@ impl EgressStages {
         if after_ns == 0 {
             return Some(copy);
         }
-        // The travel delay of the copy is computed later, when the copy continues. Original frames
-        // are treated in the same way, because the time subtracted from that delay may be long.
+        // The travel delay of the copy is computed later, when the copy continues, as for original
+        // frames: the time that the output subtracts from this delay may be long.
         self.delayed_copies.push(start_ns, copy);
         self.next_ns = self.next_ns.min(start_ns);
         None

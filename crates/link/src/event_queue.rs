@@ -5,7 +5,8 @@
 //!
 //! # Invariants
 //! 1. An entry `(at_ns, member)` is valid if and only if `armed[member] == at_ns`.
-//! 2. `stale` entries are invalid; at least one of the entries with the earliest time is valid.
+//! 2. `stale` is the number of invalid entries. At least one of the entries with the earliest time
+//!    is valid.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -52,7 +52,7 @@ impl FrameId {
         self.branch
     }
 
-    /// The index for random draws.
+    /// Returns the index by which the random numbers for this frame are drawn.
     #[inline(always)]
     pub(crate) const fn draw(self) -> u64 {
         // An odd factor maps different branches to different values. A large factor sets high

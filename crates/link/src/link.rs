@@ -54,8 +54,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Builds a link. `key` identifies this link on the next one, see [`FrameId::entered_by`];
-    /// `None` if no link follows.
+    /// Builds a link. `key` identifies this link in the frame ids on the links after it, see
+    /// [`FrameId::entered_by`]; `None` if no link follows.
     pub(crate) fn new(
         id: LinkId,
         spec: &LinkSpec,
@@ -89,8 +89,9 @@ impl Link {
     }
 
     /// Switches to another specification; the caller has performed all events up to `at_ns`.
-    /// Frames, random streams and the state of unchanged stages are kept. `entered` holds the
-    /// number of frames that entered the network by each link, by link key.
+    /// Frames, random streams and the state of unchanged stages are kept. `entered` lists the keys
+    /// of the network's links in ascending order, each with the number of frames that have entered
+    /// the network by that link.
     pub(crate) fn change(
         &mut self,
         (old, new): (&LinkSpec, &LinkSpec),
@@ -203,7 +204,7 @@ impl Link {
         self.arrive_as(frame.with_id(id), carrier);
     }
 
-    /// Takes a frame with its identity. The caller has performed all earlier events
+    /// Takes a frame that already has its id. The caller has performed all earlier events
     /// ([`Self::settle`]).
     #[inline(always)]
     pub(crate) fn arrive_as(&mut self, frame: LinkFrame, carrier: &mut impl Carrier) {
@@ -352,7 +353,8 @@ impl Link {
         }
     }
 
-    /// Removes the next frame that has reached the node at the far end by `now_ns`.
+    /// Removes the next frame that has reached the node at the far end by `now_ns`; `None` if there
+    /// is none.
     #[inline]
     pub(crate) fn hop_due(&mut self, now_ns: u64, carrier: &mut impl Carrier) -> Option<LinkFrame> {
         let (flight, id) = self.far_end.hop_due(now_ns)?;

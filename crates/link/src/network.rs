@@ -162,7 +162,8 @@ impl Network {
         self.run_settled(now_ns, carrier);
     }
 
-    /// Time of the next event: when to call [`Self::run`] again.
+    /// Returns the time of the next event, at which [`Self::run`] must be called again; `None` if
+    /// no event is pending.
     #[must_use]
     #[inline]
     pub fn next_ns(&self) -> Option<u64> {

@@ -265,7 +265,7 @@ impl LinkOutput {
         }
     }
 
-    /// Puts frames in flight that have a constant delay and come in order.
+    /// Puts frames in flight that come in order and have a constant delay.
     #[inline]
     pub(crate) fn send_all(&mut self, flights: impl ExactSizeIterator<Item = InFlightFrame>) {
         let mut last_ns = self.last_release_ns;

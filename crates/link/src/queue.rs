@@ -1,4 +1,4 @@
-//! The queue before the line: limits, disciplines, and marks.
+//! The queue of a link, in which frames wait for the line: its limits, disciplines, and marks.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -287,7 +287,8 @@ impl LinkQueue {
         Some(frame)
     }
 
-    /// Puts back a frame that was already in the queue.
+    /// Enqueues a frame that was already waiting before the queue was changed. A FIFO queue takes
+    /// it without a check.
     fn restore<C: Carrier>(&mut self, frame: LinkFrame, now_ns: u64, sink: &mut LinkSink<'_, C>) {
         match &mut self.kind {
             LinkQueueKind::Fifo(fifo) => fifo.push(frame),

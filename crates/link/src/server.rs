@@ -136,15 +136,15 @@ impl LineServer {
         passed.then(|| self.occupy(frame, frame.arrival_ns, sink)).flatten()
     }
 
-    /// Whether frames that find the server idle pass without an access to their bytes, at a
-    /// constant rate.
+    /// Whether frames that find the server idle pass at a constant rate, without an access to their
+    /// bytes.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         self.profile.is_none() && self.queue.is_payload_agnostic() && self.line.rate().is_some()
     }
 
-    /// Returns how many leading frames find the server idle, whether or not some of them are lost
-    /// before they reach it. Computes when each leaves the line and how many bytes it occupies
-    /// there. Only for a [payload-agnostic](Self::is_payload_agnostic) server.
+    /// Returns how many frames at the start of `frames` find the server idle, whether or not some
+    /// of them are lost before they reach it. Computes when each leaves the line and how many bytes
+    /// it occupies there. Only for a [payload-agnostic](Self::is_payload_agnostic) server.
     #[inline(never)]
     pub(crate) fn predict_departures(
         &self,

@@ -15,9 +15,9 @@
 //!
 //! With one filter the path would not be smooth: however small the jitter, the delay would at times
 //! fall faster than time passes, so packets would overtake. The second filter gives the path a
-//! slope, whose deviation is `a`. A delay of deviation `sd` that this process drives hardly ever
-//! lets a later packet overtake, once the half-life is 6.6 `sd` or more. The process runs in time,
-//! not in packets: its shape does not depend on the packet rate.
+//! slope, whose standard deviation is `a`. If the half-life is at least 6.6 times the standard
+//! deviation of the delay that this process drives, a later packet hardly ever overtakes. The
+//! process runs in time, not in packets: its shape does not depend on the packet rate.
 //!
 //! The process is drawn exactly on a grid of 32 points per half-life. Between two points it is a
 //! cubic with the right value and slope at both ends. Values are a function of time: every 32
@@ -239,7 +239,7 @@ impl FilterPairState {
 type Matrix2 = [[f64; 2]; 2];
 
 /// The distribution of the state halfway between two known states: the weights of the two states,
-/// and the deviations of the noise that is added.
+/// and the standard deviations of the noise that is added.
 #[derive(Clone, Copy, Debug)]
 struct MidpointBridge {
     from: Matrix2,

@@ -193,9 +193,9 @@ impl Pacer {
     }
 }
 
-/// Divides by the rate; returns quotient and remainder. If `total` fits in 64 bits, which is the
-/// usual case (at any rate, batches below 18 s), uses 64-bit division, which is several times
-/// faster.
+/// Divides by the rate; returns quotient and remainder. If `total` fits in 64 bits, uses 64-bit
+/// division, which is several times faster. This is the usual case: at any rate, it includes
+/// batches that take less than 18 s.
 #[inline]
 fn div_rem(total: u128, rate: NonZeroU64) -> (u64, u64) {
     if let Ok(total) = u64::try_from(total) {

@@ -69,9 +69,9 @@ impl Stream {
         chance.covers(self.next_u64())
     }
 
-    /// Maps `draw`, a number from [`Self::next_u64`], to the index of the one event of two mutually
-    /// exclusive events that happens, or to `None`. The sum of the two chances must not exceed 1
-    /// ([`Chance::or_else`]).
+    /// Returns which of two mutually exclusive events with these chances happens for `draw`, a
+    /// number from [`Self::next_u64`]: the index of the event, or `None` if neither happens. The
+    /// sum of the two chances must not exceed 1 ([`Chance::or_else`]).
     #[inline]
     pub(crate) fn choose(draw: u64, [first, second]: [Chance; 2]) -> Option<usize> {
         let draw = draw >> 1;

@@ -243,8 +243,8 @@ impl Translator {
     }
 
     /// Passes an ICMP message that is neither a query nor an error: a redirect, or a message of
-    /// router discovery. It concerns only this host and its link, so its addresses need no
-    /// translation. With `deny_in`, incoming messages are dropped, since no inside host has
+    /// router discovery. It concerns only its receiver and the receiver's link, so its addresses
+    /// need no translation. With `deny_in`, incoming messages are dropped, since no inside host has
     /// requested them.
     fn message(
         &self,

@@ -38,7 +38,8 @@ pub fn leads_to(link: &Path, socket: &Path) -> bool {
     fs::read_link(link).is_ok_and(|target| Some(target.as_os_str()) == socket.file_name())
 }
 
-/// Gives the socket of a process a valid name. If another run has the name, it loses it.
+/// Gives the socket of a process a valid name, even if another run has this name; that run then
+/// loses the name.
 ///
 /// # Errors
 /// The kernel's error.

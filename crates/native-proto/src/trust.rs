@@ -212,7 +212,7 @@ pub fn private_file(path: &Path) -> io::Result<File> {
         .custom_flags(flags);
     let file = options.open(path)?;
     if file.metadata()?.mode() & 0o777 & !PRIVATE_FILE_MODE != 0 {
-        // An earlier version of slipring created the file with wider permissions.
+        // If an earlier version of slipring created the file, its permissions are wider.
         file.set_permissions(Permissions::from_mode(PRIVATE_FILE_MODE))?;
     }
     Ok(file)

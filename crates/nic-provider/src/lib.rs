@@ -129,7 +129,8 @@ impl Nics {
     }
 }
 
-/// Opens the port of a virtual machine with the requested number of ring pairs.
+/// Opens the port of a virtual machine. It has the greater of the requested numbers of tx and rx
+/// rings, from 1 to [`MAX_RING_PAIRS`].
 fn open_vhost(
     wanted: &AdapterRequest<'_>,
     name: PortName,

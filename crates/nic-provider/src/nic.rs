@@ -343,7 +343,7 @@ impl Nic {
         let beside_host = beside_host || self.host.get().is_some();
         let options = OpenOptions { uses_host_rings: beside_host, ..self.options.clone() };
         let live = self.open(self.name.rings, &options)?;
-        // If host rings are bound, their numbers follow from the expected number of NIC rings.
+        // Open host rings have indices after the NIC rings, so these must be as many as expected.
         if self.host.get().is_some() && live.queues.len() != usize::from(self.expected.rings[0]) {
             return Err(Errno::INVAL);
         }

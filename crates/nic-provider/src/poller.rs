@@ -88,7 +88,7 @@ impl NicPoller {
 impl Drop for NicPoller {
     fn drop(&mut self) {
         self.stop.requested.store(true, Ordering::Release);
-        // If the counter is full, the write fails, but the thread is woken anyway.
+        // If the counter of the eventfd is full, the write fails, but the thread is woken anyway.
         let _ = rustix::io::write(&self.stop.wake_event, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -92,7 +92,7 @@ pub(crate) fn no_card(name: &str, device: &NamedDevice) -> Option<CardCheck> {
     }
 }
 
-/// Examines a card and the machine for a request.
+/// Checks whether the card and the machine allow what the request asks for.
 pub(crate) fn examine(host: &dyn NicHost, nic: &PciNic, request: &BindRequest) -> Vec<CardCheck> {
     let mut results = vec![chip(host, nic)];
     results.extend(machine::examine(host, nic, request));
@@ -149,7 +149,8 @@ pub(crate) fn chip(host: &dyn NicHost, nic: &PciNic) -> CardCheck {
                         "slipring nic report, and send what it prints; until then use it as netmap:IF",
                     )
                 }
-                // The driver itself reads the version again, and refuses unknown versions.
+                // The driver reads the XID again when it starts, and refuses an unknown one. So an
+                // XID that cannot be read now is only a warning.
                 None => CardCheck {
                     verdict: Verdict::Warn,
                     ..CardCheck::ok(

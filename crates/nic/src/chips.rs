@@ -24,8 +24,8 @@ pub(crate) struct PciIdentity {
 pub(crate) enum ChipSupport {
     /// The native driver of this name drives it. Chips of [`CHIPS`] never have this.
     Native(&'static str),
-    /// The native driver of this name drives some chips with this identifier, which differ in a
-    /// register (XID).
+    /// The native driver of this name drives those chips with this identifier whose version (XID)
+    /// is in the list.
     ByXid(&'static str, &'static [Xid]),
     /// The chip cannot be driven, for this reason.
     Refused(&'static str),

@@ -1,4 +1,4 @@
-//! The flags.
+//! The flags of `slipring nic`.
 
 use std::time::Duration;
 

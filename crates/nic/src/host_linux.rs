@@ -39,7 +39,8 @@ impl NicHost for LinuxHost {
     }
 
     fn is_privileged(&self) -> bool {
-        // The files of sysfs belong to root. Only the network needs a capability.
+        // Writing to the files of sysfs takes root or the capability to override access rights. The
+        // network needs CAP_NET_ADMIN.
         let effective = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
         effective.contains(CapabilitySet::NET_ADMIN)
             && (rustix::process::geteuid().is_root()

@@ -151,7 +151,7 @@ pub(crate) fn configure(
 pub(crate) fn end_holders(host: &dyn NicHost, group: u32) -> io::Result<()> {
     for kill in [false, true] {
         for GroupHolder { pid, .. } in group_holders(host.root(), group) {
-            // The process may have ended by itself.
+            // The process may have ended by itself, so an error is ignored.
             let _ = host.end_process(pid, kill);
         }
         let until = host.uptime() + END_TIMEOUT;

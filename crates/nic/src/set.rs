@@ -95,7 +95,7 @@ pub(crate) fn apply(
         true => None,
         false => Some(state.lock(host).map_err(unkept)?),
     };
-    // A reset also mends a file that cannot be read.
+    // A reset does not read the saved settings, so it also mends a file that cannot be read.
     let kept = match request.reset {
         true => CardSettings::default(),
         false => state.settings(host, &nic.bdf).map_err(unkept)?,
@@ -216,7 +216,8 @@ fn unkept(nic: &PciNic, error: &io::Error) -> Diagnostic {
         io::ErrorKind::InvalidData => {
             format!("discard what was saved: sudo slipring nic set {} --reset", nic.bdf)
         }
-        // The other command holds its lock for a limited time.
+        // Another command holds the lock, but only for a limited time, so this command can be
+        // repeated.
         io::ErrorKind::TimedOut => format!("slipring nic set {} ...", nic.bdf),
         _ => format!("sudo slipring nic set {} ...", nic.bdf),
     };

@@ -41,7 +41,8 @@ pub(crate) struct SavedNic {
     pub(crate) bdf: String,
     /// The kernel driver; `None` if the card had none.
     pub(crate) driver: Option<String>,
-    /// The only driver that was allowed to bind the device (`driver_override`); `None` if any was.
+    /// The only driver that was allowed to bind the device (`driver_override`); `None` if any
+    /// driver was.
     pub(crate) driver_override: Option<String>,
     /// The IOMMU group.
     pub(crate) group: u32,
@@ -52,7 +53,7 @@ pub(crate) struct SavedNic {
     /// Whether a TAP device has the interface's name and addresses meanwhile.
     pub(crate) tap: bool,
     /// When the kernel driver gets the card back unless the user confirms, in ms since the machine
-    /// was started; `None` if it does not.
+    /// was started; `None` if nothing needs to be confirmed.
     pub(crate) confirm_by_ms: Option<u64>,
 }
 
@@ -163,8 +164,8 @@ impl StateDir {
         let run_dir = self.dir.parent().unwrap_or(Path::new(""));
         trust::make_dir(run_dir, 0o755)?;
         trust::make_dir(&self.dir, 0o755)?;
-        // The directories may have been made with a strict umask, or by a program without cards. A
-        // run directory of root is not listed to others.
+        // The directories may have been made with a strict umask, or by a program without cards.
+        // Other users may enter a run directory of root, but not list it.
         if geteuid().is_root() {
             // Like `make_dir`, follows a link to the run directory.
             permit(&open_dir(run_dir, OFlags::empty())?, 0o011)?;

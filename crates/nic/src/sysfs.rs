@@ -19,7 +19,7 @@ pub(crate) fn read(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// Returns the last component of a symbolic link's target.
+/// Returns the last component of a symbolic link's target; `None` if the link cannot be read.
 pub(crate) fn link_name(path: &Path) -> Option<String> {
     let target = fs::read_link(path).ok()?;
     Some(target.file_name()?.to_str()?.to_owned())
@@ -64,7 +64,8 @@ pub(crate) fn override_of(root: &Path, bdf: &str) -> Option<String> {
 pub(crate) fn interfaces_of(root: &Path, bdf: &str) -> Vec<String> {
     let dir = device_dir(root, bdf);
     let mut found = names(&dir.join("net"));
-    // There is a virtio device between the PCI device and the interface.
+    // The interface of a virtio card belongs to a virtio device, which is a child of the PCI
+    // device.
     for child in names(&dir).iter().filter(|name| name.starts_with("virtio")) {
         found.extend(names(&dir.join(child).join("net")));
     }
@@ -185,7 +186,9 @@ pub(crate) fn find(root: &Path, name: &str) -> NamedDevice {
         return NamedDevice::Virtual;
     };
     let mut bus = String::new();
-    // A virtio device is a child of its PCI device; a USB device has several ancestors.
+    // An interface belongs to a PCI device, or to a virtio device whose parent is a PCI device.
+    // Devices on other buses, such as USB, also have a PCI device as an ancestor, so the nearest
+    // bus decides.
     loop {
         match link_name(&dir.join("subsystem")) {
             Some(subsystem) if subsystem == "pci" && (bus.is_empty() || bus == "virtio") => {

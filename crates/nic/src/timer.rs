@@ -33,10 +33,11 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// # Errors
 /// If the starting process has ended. The card is not bound then.
 pub(crate) fn detach() -> io::Result<()> {
-    // This fails if the process was started by hand: it is a session leader already.
+    // An error is ignored: if the process was started by hand, it is a session leader already.
     let _ = rustix::process::setsid();
     // A login manager may end all processes of a session's control group. So this process moves to
-    // the root group. The file exists only with version 2 of control groups.
+    // the root group. An error is ignored, because the file exists only with version 2 of control
+    // groups.
     let _ = fs::OpenOptions::new()
         .write(true)
         .open("/sys/fs/cgroup/cgroup.procs")
@@ -67,7 +68,8 @@ pub(crate) fn expire(host: &dyn NicHost, state: &StateDir, bdf: &str) -> io::Res
         }
     }
     let _lock = state.lock(host)?;
-    // The card may have been confirmed, or given back and bound again with another time limit.
+    // The card may have been confirmed, or given back and bound again with another time limit. Then
+    // it stays bound.
     if pending(host)? != Some(confirm_by_ms) {
         return Ok(false);
     }

@@ -28,7 +28,7 @@ pub(crate) struct PcapFileHeader {
     link_type: LinkType,
 }
 
-/// The meaning of the magic number.
+/// The byte order and the unit of time that the magic number gives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PcapMagic {
     endian: Endian,

@@ -177,7 +177,8 @@ impl<'b> PcapngBlock<'b> {
         // of the section, which is not needed.
         let version = self.body.get(4..16).and_then(|bytes| self.endian.halves(bytes));
         let (major, minor) = version.ok_or(self.too_short("at least 28 for a section header"))?;
-        // Some programs write the version 1.2 although the file has the format of version 1.0.
+        // Some programs write the version 1.2 although the file has the format of version 1.0, so
+        // both are accepted.
         if major != 1 || !matches!(minor, 0 | 2) {
             let expected = "1.0";
             return Err(PcapError::Version { offset: self.offset, major, minor, expected });

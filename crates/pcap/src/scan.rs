@@ -26,8 +26,8 @@ impl MissingBytes {
     }
 }
 
-/// Checks that the lengths are possible in a valid capture. Without this check, a caller would
-/// wait for that many bytes.
+/// Checks that the lengths are possible in a valid capture. Without this check, a caller would wait
+/// for as many bytes as an invalid length says.
 #[inline]
 pub(crate) fn check_lengths(captured: u32, original: u32, offset: u64) -> Result<(), PcapError> {
     if captured > MAX_PACKET_LEN {

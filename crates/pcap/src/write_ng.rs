@@ -253,7 +253,7 @@ impl PacketRecord<'_> {
     }
 }
 
-/// Appends a block. `body` appends its contents. If it fails, nothing is appended.
+/// Appends a block. `body` appends its contents. If `body` fails, nothing is appended.
 #[inline]
 fn block(
     out: &mut Vec<u8>,

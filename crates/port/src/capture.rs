@@ -164,9 +164,9 @@ impl FileReader {
         }
     }
 
-    /// Reads once, so that the buffer then has up to `need` bytes or more. Returns false at the end
-    /// of the file. The read is not repeated, because the writer of a pipe may wait for an effect
-    /// of its bytes so far.
+    /// Reads once. The goal is a buffer of `need` bytes, but it may then have fewer or more.
+    /// Returns false at the end of the file. The read is not repeated, because the writer of a pipe
+    /// may wait for an effect of its bytes so far.
     fn read_more(&mut self, need: usize) -> io::Result<bool> {
         self.buffer.drain(..self.used);
         self.used = 0;

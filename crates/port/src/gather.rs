@@ -71,7 +71,7 @@ pub(crate) struct GatherList {
 }
 
 impl GatherList {
-    /// An empty gather for rings of `num_slots` slots in `region`.
+    /// An empty list for rings of `num_slots` slots in `region`.
     pub(crate) fn new(region: &Arc<Region>, num_slots: u32) -> Self {
         Self {
             region: region.clone(),

@@ -61,7 +61,8 @@ pub fn check(name: &str, ifname: &str, buf_size: u32) -> Result<Iface, OpenError
     checked.map_err(|cause| OpenError::new(name, cause))
 }
 
-/// Number of ring pairs for the numbers of rings in both directions.
+/// Returns how many ring pairs a port has, given its numbers of rings in both directions: the
+/// greater number, but at least one.
 fn pairs([to_host, from_host]: [u32; 2]) -> u32 {
     to_host.max(from_host).max(1)
 }

@@ -145,7 +145,8 @@ fn info(
     buf_size: u32,
 ) -> PortInfo {
     let mode = PortMode::new().with("mode", "netmap").with("device", device.display());
-    // The device does not report the longest frame that an interface accepts.
+    // The device does not report the longest frame that an interface accepts, so it is computed
+    // from the interface's MTU.
     let longest =
         iface.as_ref().map_or(u32::MAX, |iface| iface.mtu.saturating_add(MAX_LINK_HEADER_LEN));
     PortInfo {

@@ -427,8 +427,8 @@ impl AsFd for LinkEvents {
     }
 }
 
-/// Returns a link's own address. On a point-to-point link, `IFA_ADDRESS` is the peer's address, and
-/// `IFA_LOCAL` is the link's own.
+/// Returns a link's own address; `None` if the message contains none. On a point-to-point link,
+/// `IFA_ADDRESS` is the peer's address, and `IFA_LOCAL` is the link's own.
 fn local_address(attributes: &[AddressAttribute]) -> Option<IpAddr> {
     let found = |own: bool| {
         attributes.iter().find_map(|attribute| match attribute {

@@ -63,8 +63,8 @@ pub struct OpenOptions {
     pub take_over: bool,
     /// Whether to receive frames for other hosts.
     pub promiscuous: bool,
-    /// Whether it is an error if the interface's link is down: then the port does not open, or it
-    /// fails. Otherwise the port waits for the link.
+    /// Whether it is an error if the interface's link is down. If it is, the port does not open, or
+    /// fails when the link goes down. Otherwise the port waits for the link.
     pub exit_on_link_down: bool,
     /// For how many microseconds each system call busy-polls the device; 0 for not at all.
     pub busy_poll_us: u32,

@@ -5,14 +5,15 @@
 //!                                 finish                             (in place, 64 per call)
 //! ```
 //!
-//! With [`OpenOptions::sends_by_xdp`], AF_XDP sockets send in place of `sendmmsg` (`xdp/sender.rs`).
+//! With [`OpenOptions::sends_by_xdp`], AF_XDP sockets send in place of `sendmmsg`
+//! (`xdp/sender.rs`).
 //!
 //! Received frames are completed first: local senders leave checksums and segmentation to hardware
 //! that a forwarded frame never passes, and the kernel removes VLAN tags. Frames longer than a
 //! buffer take several slots.
 //!
-//! Each queue has two sockets: one receives, and the other only sends, which costs nothing when
-//! frames arrive. Frames that this machine sends are not received.
+//! Each queue has two sockets: one receives, and the other only sends, so arriving frames cost it
+//! nothing. Frames that this machine sends are not received.
 //!
 //! Unless the port is shared, the host's stack neither receives from nor sends on the interface:
 //! see [`crate::bpf::host`].
@@ -50,8 +51,8 @@ use sys::{SocketFilter, SocketSetting, SocketUse};
 
 /// Bytes of an Ethernet header with one tag.
 const TAGGED_HEADER_LEN: u32 = 18;
-/// Bytes of each socket's buffer, for frames that are too long for the ring, and for frames in
-/// flight.
+/// Bytes of a receiving socket's buffer, for frames that are too long for the ring, and of a
+/// sending socket's buffer, for frames in flight.
 const SOCKET_BUFFER_BYTES: u32 = 8 << 20;
 
 /// The memory that the port needs from a region.
@@ -169,7 +170,7 @@ fn filters(
 }
 
 /// Returns the filters that the options contain, one for each receive queue. The port must have all
-/// queues.
+/// receive queues of the interface.
 fn given_filters(
     iface: &Iface,
     queue: Option<u32>,
@@ -289,7 +290,7 @@ fn share(rings: &[RxSocket]) -> io::Result<()> {
     others.iter().try_for_each(|ring| sys::fanout_join(ring.as_fd(), group))
 }
 
-/// Creates a socket to send for each queue.
+/// Creates one sending socket for each queue.
 fn senders(
     iface: &Iface,
     queue: Option<u32>,

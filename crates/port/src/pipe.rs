@@ -24,8 +24,8 @@ use crate::stats::{QueueCounters, TrafficCounts};
 #[must_use]
 pub fn needs(queues: u32, slots: u32) -> RegionNeeds {
     let mut needs = RegionNeeds::pairs(queues * 2, slots);
-    // Only tx slots have buffers. Besides its four rings, each queue needs memory for its shared
-    // state.
+    // Only tx slots have buffers, so half as many are needed. Besides its four rings, each queue
+    // needs memory for its shared state.
     needs.bufs /= 2;
     needs.ring_bytes += 1024 * u64::from(queues);
     needs

@@ -82,7 +82,7 @@ pub trait Queue: Send {
     /// [`RunError`] if the port no longer exists, or its rings are corrupt.
     fn tx_sync(&mut self) -> Result<(), RunError>;
 
-    /// Returns the slots that were read; takes over frames that have arrived.
+    /// Gives the slots that were read back to the driver; takes over frames that have arrived.
     ///
     /// # Errors
     /// Same as [`Self::tx_sync`].

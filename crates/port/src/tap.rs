@@ -44,19 +44,19 @@ use sys::TapAttach;
 const MAX_NAME_LEN: usize = 15;
 /// Maximum length of a frame in bytes, without a virtio-net header.
 const MAX_FRAME_LEN: u32 = 65_535;
-/// How often to check, with a pause of a millisecond after each check, whether the device of a
-/// killed program has disappeared. This is a number of checks and not a time, because a single
+/// Maximum number of checks whether the device of a killed program has disappeared, with a pause of
+/// a millisecond after each check. This is a number of checks and not a time, because a single
 /// check may wait long for the kernel while other processes change links.
 const REATTACH_RETRIES: u32 = 500;
 /// Advice for when another interface already has the name.
 const FREE_NAME_HELP: &str = "take a name that is not in use: slipring ports lists them";
-/// Bytes of an Ethernet header with two tags.
+/// Bytes of an Ethernet header with two VLAN tags.
 const TAGGED_HEADER_LEN: u32 = 22;
 
 /// The memory that the port needs from a region.
 ///
 /// # Errors
-/// [`OpenError`] for a name or option that no TAP device can have, and as [`existing`].
+/// [`OpenError`] for a name or option that no TAP device can have; also the errors of [`existing`].
 pub fn needs(
     name: &str,
     ifname: &str,
@@ -248,8 +248,8 @@ fn attach(ifname: &str, queues: u32, vnet_hdr: u32) -> Result<(Vec<OwnedFd>, Str
     let mut how = TapAttach { multi_queue, vnet_header: vnet_hdr > 0 };
     let first = open_node()?;
     let attached = match sys::attach(first.as_fd(), ifname, how) {
-        // `EINVAL`: the device was created for several queues, and accepts only descriptors with
-        // the same flag.
+        // `EINVAL`: the device was created for several queues, and accepts only descriptors that
+        // have the flag for several queues, too.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) && !multi_queue => {
             how.multi_queue = true;
             sys::attach(first.as_fd(), ifname, how)
@@ -276,7 +276,7 @@ fn prepare(tun: &OwnedFd, vnet_hdr: u32) -> io::Result<()> {
     }
     sys::set_vnet_len(tun, vnet_hdr)?;
     let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-    // Fails on kernels before Linux 6.2, which cannot segment UDP.
+    // Kernels before Linux 6.2 cannot segment UDP and refuse its flags. Then only TCP is segmented.
     sys::set_offload(tun, tcp | libc::TUN_F_USO4 | libc::TUN_F_USO6)
         .or_else(|_| sys::set_offload(tun, tcp))
 }

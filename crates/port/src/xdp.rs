@@ -87,8 +87,8 @@ pub fn needs(
 /// bytes. [`open`] begins with this check.
 ///
 /// # Errors
-/// [`OpenError`] when there is no such interface, or when its MTU is above the longest chain of
-/// buffers.
+/// [`OpenError`] when there is no such interface, or when a frame of its MTU does not fit into the
+/// longest chain of buffers.
 pub fn check(name: &str, ifname: &str, buf_size: u32) -> Result<(), OpenError> {
     let checked = Iface::find(ifname).and_then(|iface| check_mtu(&iface, true, buf_size));
     checked.map_err(|cause| OpenError::new(name, cause))
@@ -205,8 +205,8 @@ fn open_interface(
     if options.exit_on_link_down {
         beyond.as_ref().map_or(&iface, |beyond| &beyond.iface).require_up()?;
     }
-    // This also applies in shared mode, because there, too, this port gets the frames that are
-    // meant for the host.
+    // The interface of the default route is also refused in shared mode, because there, too, this
+    // port gets the frames that are meant for the host.
     if iface.default_route() && !options.take_over {
         return Err(OpenCause::DefaultRoute { ifname: iface.name });
     }
@@ -259,8 +259,8 @@ fn reserve(iface: &Iface, mode: XdpAttachMode, slots: u32) -> u32 {
     }
 }
 
-/// Returns an error if a frame of the MTU's length fits neither one buffer nor the longest possible
-/// chain of buffers.
+/// Returns an error if a frame of the MTU's length does not fit into one buffer or, if `chains` is
+/// true, into the longest possible chain of buffers.
 pub(crate) fn check_mtu(iface: &Iface, chains: bool, buf_size: u32) -> Result<(), OpenCause> {
     let parts = if chains { MAX_PACKET_DESCRIPTORS } else { 1 };
     let limit = (layout::part(buf_size) * parts).saturating_sub(MAX_LINK_HEADER_LEN);

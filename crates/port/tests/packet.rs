@@ -68,7 +68,7 @@ impl Lab {
         self.try_open(None, &OpenOptions::default()).unwrap()
     }
 
-    /// A UDP socket of the peer, connected to ours, port 7.
+    /// A UDP socket of the peer, connected to port 7 of our address.
     fn socket(&self) -> UdpSocket {
         self.peer.run(|| {
             let socket = UdpSocket::bind("10.0.0.2:0").unwrap();
@@ -84,7 +84,8 @@ fn region() -> Arc<Region> {
     Region::create(geometry, HugePages::Never).unwrap()
 }
 
-/// Receives, even if signals arrive: with a timeout, the kernel does not restart the call.
+/// Receives, even if signals arrive: with a timeout, the kernel does not restart the call, so it is
+/// repeated here.
 fn receive(socket: &UdpSocket, payload: &mut [u8]) -> std::io::Result<usize> {
     loop {
         match socket.recv(payload) {
@@ -220,7 +221,7 @@ fn frames_without_content_are_dropped_by_name_and_buffers_return_if_af_xdp_sends
     let (mut port, socket) = (lab.try_open(None, &by_xdp()).unwrap(), lab.socket());
     let tx = port.queues[0].rings().tx;
     assert!(tx.push(&datagram(&socket, b"first", vec![])));
-    // A frame that is shorter than an Ethernet header.
+    // A frame that is shorter than an Ethernet header is dropped.
     assert!(tx.push(&[0; 13]));
     assert!(tx.push(&datagram(&socket, b"last", vec![])));
     port.tx_sync().unwrap();
@@ -260,7 +261,8 @@ fn vlan_tags_stay_in_the_frame() {
     let inner = TagSpec { ethertype: EtherType::VLAN, tag: VlanTag::new(7, 5) };
     // The last frame is as long as the interface accepts.
     for (tags, len) in [(vec![inner], 20), (vec![outer, inner], 20), (vec![inner], 1472)] {
-        // The kernel takes the outermost tag out of every frame that arrives.
+        // The kernel takes the outermost tag out of every frame that arrives; the port must put it
+        // back.
         let frame = datagram(&socket, &vec![7; len], tags);
         assert!(near.queues[0].rings().tx.push(&frame));
         near.tx_sync().unwrap();

@@ -343,7 +343,8 @@ fn checksums_hold(frame: &[u8]) -> bool {
     slipring_wire::checksum::of(&covered) == 0
 }
 
-/// Makes a stack tag all frames that it sends, outside the frames, as VLAN devices do.
+/// Makes a stack tag all frames that it sends. As with VLAN devices, the tag is outside the frame's
+/// bytes.
 fn push_tags(netns: &Namespace, ifname: &'static str, tag: i32) -> BpfLink {
     netns.run(move || {
         let push = [

@@ -34,7 +34,8 @@ struct HelperProcess(OwnedFd);
 impl HelperProcess {
     /// Waits until the process ends, and reaps it.
     fn wait(&self) {
-        // Any other error means that the process no longer exists, because it was reaped before.
+        // An error other than `INTR` means that the process no longer exists, because it was reaped
+        // before.
         let ended = || waitid(WaitId::PidFd(self.0.as_fd()), WaitIdOptions::EXITED);
         while matches!(ended(), Err(Errno::INTR)) {}
     }

@@ -38,7 +38,7 @@ pub enum HelperRequest {
         /// The interface with the host rings.
         ifindex: u32,
     },
-    /// Sets the interface up.
+    /// Brings the interface up.
     SetUp {
         /// The interface.
         ifindex: u32,

@@ -59,7 +59,8 @@ pub struct HelperPolicy {
     pub operations: Vec<HelperOperation>,
     /// Indices of the allowed interfaces.
     pub interfaces: Vec<u32>,
-    /// The files that the helper moves and removes, if the program cannot.
+    /// The files that the helper moves and removes because the program cannot; `None` if there are
+    /// none.
     pub run_files: Option<RunFiles>,
 }
 
@@ -131,8 +132,8 @@ impl HelperPolicy {
     }
 }
 
-/// The capability that the helper needs to open lists of tables, if it has it. Root, whose files
-/// they are, needs none.
+/// The capability that the helper needs to open the kernel's lists of tables; empty if the helper
+/// does not have it. The lists' files belong to root, which needs no capability for them.
 fn for_tables() -> CapabilitySet {
     match geteuid().is_root() {
         true => CapabilitySet::empty(),

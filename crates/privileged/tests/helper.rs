@@ -133,7 +133,8 @@ fn the_files_of_a_run_are_moved_and_removed(_: &Lab) {
     };
     std::fs::create_dir(&dir).unwrap();
     let left = ["77.sock".into()].into();
-    // The program asks for it at its end, or has been killed.
+    // The helper removes the files when the program asks for this at its end, and also when the
+    // program was killed.
     for asks in [true, false] {
         let helper = start(&[HelperOperation::TakeName, HelperOperation::RemoveRunFiles]);
         helper.request(&HelperRequest::TakeName, None).unwrap();
@@ -152,7 +153,8 @@ fn the_files_of_a_run_are_moved_and_removed(_: &Lab) {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-/// Root's lists of tables, for a program that may not open them.
+/// The helper opens the lists of legacy tables, which only root may read, for a program that may
+/// not open them.
 fn lists_of_legacy_tables_are_opened(lab: &Lab) {
     use std::io::Read;
     let both = [HelperOperation::OpenLegacyTables, HelperOperation::OpenLegacyTables6];
@@ -169,7 +171,8 @@ fn lists_of_legacy_tables_are_opened(lab: &Lab) {
         let opened = helper.request(request, None).map(|file| file.unwrap().into());
         assert_eq!(opened.and_then(read).map_err(|error| error.kind()), own, "{name}");
     }
-    // A watch asks every second.
+    // A program that watches the tables asks every second, so these requests do not count towards
+    // `MAX_REQUESTS`.
     (0..=MAX_REQUESTS).for_each(|_| drop(helper.request(&requests[0], None)));
     assert_ne!(helper.request(&requests[0], None).map_err(|it| it.kind()).err(), Some(BROKEN));
     for (allowed, other) in both.iter().zip(requests.iter().rev()) {

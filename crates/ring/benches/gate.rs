@@ -14,7 +14,7 @@ use std::hint::black_box;
 const SLOTS: u32 = 1024;
 const FRAMES: u32 = 1024;
 
-/// Makes a run fail if it takes more than 5 % more instructions than `expected`.
+/// Makes a run fail if it executes over 5 % more instructions than `expected`.
 fn limit(expected: u64) -> LibraryBenchmarkConfig {
     let mut callgrind = Callgrind::default();
     callgrind.hard_limits([(EventKind::Ir, expected + expected / 20)]);

@@ -98,7 +98,7 @@ fn run(
 fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
-    // On a machine with one CPU, both threads run on that CPU.
+    // An error is ignored: on a machine with one CPU, both threads run on that CPU.
     let _ = sched_setaffinity(None, &set);
 }
 

@@ -71,7 +71,7 @@ pub type TxRing = AppRing<Tx>;
 pub type RxRing = AppRing<Rx>;
 
 /// The program's half of a ring: owns the slots `head..tail`, called *our slots* below. Our `i`-th
-/// slot is slot `i` counted from `head`, from 0.
+/// slot, counted from 0, is the slot `i` places after `head`.
 ///
 /// # Invariants
 /// 1. `head` and `tail` are below the number of slots, which never changes.
@@ -124,7 +124,7 @@ impl<D> AppRing<D> {
     }
 
     /// Returns the memory to lend for the slots `from..to`: their buffers, or copies of the
-    /// buffers.
+    /// buffers. `None` if this half can lend neither.
     #[inline(always)]
     fn lend(&self, from: SlotIdx, to: SlotIdx) -> Option<PrivateMem<'_>> {
         match self.mem.as_private() {

@@ -11,8 +11,8 @@ use crate::protocol::SharedWord;
 /// Returns whether the waker must ring the sleeper's doorbell. Must be called after publishing. If
 /// several wakers call it after one announcement, it returns true to only one of them.
 ///
-/// Because of the fence, it cannot happen that the waker misses the announcement and the sleeper
-/// misses what was published.
+/// Because of the fence, the waker sees the announcement, or the sleeper sees what was published,
+/// or both.
 #[inline(always)]
 pub(crate) fn must_ring<W: SharedWord>(sleeping: &W) -> bool {
     W::full_fence();
@@ -26,9 +26,10 @@ pub(crate) fn must_ring_all<W: SharedWord, const N: usize>(sleeping: [&W; N]) ->
     sleeping.map(take_announcement)
 }
 
-/// Returns whether a program must kick the host, which then wakes the sleepers for it. Clears the
-/// announcement of the host's sleepers. The announcement of the program at the other end (`guest`)
-/// stays set: the kicked host clears it by [`must_ring`] and rings that program's doorbell.
+/// Returns whether a program must kick the host, which then wakes the sleepers on the program's
+/// behalf. Clears the announcement of the host's sleepers. The announcement of the program at the
+/// other end (`guest`) stays set: the kicked host clears it by [`must_ring`] and rings that
+/// program's doorbell.
 #[inline(always)]
 pub(crate) fn must_kick<W: SharedWord>(guest: &W, host: &W) -> bool {
     W::full_fence();

@@ -70,7 +70,8 @@ impl Drop for HostedDirection {
         let n = self.tx.num_slots();
         let (freed, sent) =
             (self.position(RingDir::Rx).acquire(), self.position(RingDir::Tx).acquire());
-        // If the words were shared, other processes may have written any value to them.
+        // If the words were shared, other processes may have written any value to them, so they are
+        // checked.
         if self.host_words.is_some() && freed < n && sent < n {
             return_changed(&self.rx, &self.tx, freed, sent);
         }
@@ -171,7 +172,8 @@ pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<DirectionLayout, Re
             }
             words.get().tx.tail.release(tx.kern.hwtail());
             words.get().rx.tail.release(rx.kern.hwtail());
-            // Programs for which the host syncs may have been asleep since before the word existed.
+            // Programs for which the host syncs may have been asleep since before these words
+            // existed, so they are set.
             words.get().tx.host_sleeps.release(1);
             words.get().rx.host_sleeps.release(1);
             // Both halves are borrowed mutably, so no other thread is in this function.
@@ -273,8 +275,8 @@ macro_rules! half {
                 Ok(report(slots?, side($other), self.client_id))
             }
 
-            /// Like [`Self::sync`], for a program without doorbells: it wakes all sleepers by a
-            /// kick of the host ([`SyncReport::wake_host`]). If the program's indices are
+            /// Like [`Self::sync`], for a program without doorbells: it wakes all sleepers by
+            /// kicking the host ([`SyncReport::wake_host`]). If the program's indices are
             /// impossible, nothing is done, and the host's next sync handles them.
             ///
             /// # Errors
@@ -437,7 +439,7 @@ impl HostedRx {
         self.sync_both(|_, _, _| {}, see)
     }
 
-    /// Returns the slots that the program has released to the sender, and takes over new frames.
+    /// Returns to the sender the slots that the program has released, and takes over new frames.
     #[inline(always)]
     fn sync_both(
         &mut self,

@@ -444,7 +444,7 @@ impl KernRing {
         end
     }
 
-    /// Writes `ring->ts`, the time of the last rx sync since the epoch.
+    /// Writes the time of the last rx sync, counted from the epoch, to `ring->ts`.
     pub fn set_timestamp(&self, seconds: i64, microseconds: i64) {
         self.mem.set_timestamp(seconds, microseconds);
     }

@@ -18,7 +18,8 @@ const MAX_RING_BYTES: u64 = 1 << 38;
 const MAGIC: u64 = u64::from_le_bytes(*b"slipring");
 const VERSION: u64 = 1;
 
-/// The header at the start of the memfd, by which another process can attach.
+/// The header at the start of the memfd. It tells a process that attaches to the region where the
+/// parts of the region are.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RegionHeader {

@@ -266,6 +266,8 @@ impl RingMem {
         self.buf_size
     }
 
+    /// Returns slot `i`.
+    ///
     /// # Panics
     /// If `i` is not below `num_slots`. The functions of `index.rs` never return such an index.
     #[inline(always)]

@@ -31,9 +31,9 @@ static MEMMOVE: CopyFn = libc::memmove;
 /// Copies `len` bytes. The two ranges may overlap.
 ///
 /// # Safety
-/// `len` bytes at `from` are mapped readable, and `len` bytes at `to` are mapped writable. Only the
-/// caller may have references into these ranges that are in use; all others must not refer to bytes
-/// at `to`, nor uniquely to bytes at `from`.
+/// `len` bytes at `from` are mapped readable, and `len` bytes at `to` are mapped writable. Except
+/// for the caller's own references, no reference in use refers to bytes at `to`, and no unique
+/// reference in use refers to bytes at `from`.
 #[inline(always)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     if len == 0 {

@@ -58,7 +58,8 @@ pub struct AttachedWords<const LINES: u64 = 1> {
 }
 
 impl<const LINES: u64> AttachedWords<LINES> {
-    /// Attaches to the words at `offset`; `None` if no words can be at `offset`.
+    /// Returns access to the persistent words at `offset` of the region; `None` if they would not be
+    /// within its ring area.
     #[must_use]
     pub fn attach(region: &Arc<Region>, offset: u64) -> Option<Self> {
         let inside = region.in_ring_area(offset, LINES * ARENA_ALIGN_BYTES);

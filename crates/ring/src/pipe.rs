@@ -360,7 +360,7 @@ impl PipeEnd {
         Ok(sent)
     }
 
-    /// Returns the slots that the program has released to the peer, and takes over new frames.
+    /// Gives the slots that the program has released back to the peer, and takes over new frames.
     /// Returns how many slots have new frames.
     ///
     /// # Errors

@@ -16,7 +16,8 @@ use crate::index::{SlotIdx, distance, prev};
 
 /// A shared word with one writer.
 pub trait SharedWord {
-    /// Loads the word with acquire ordering: what the writer wrote before is visible afterwards.
+    /// Loads the word with acquire ordering: after the load, everything is visible that the writer
+    /// wrote before it stored the loaded value.
     fn acquire(&self) -> u32;
     /// Stores the word with release ordering, after all earlier writes.
     fn release(&self, value: u32);

@@ -83,6 +83,8 @@ impl RawRing {
         }
     }
 
+    /// Moves `head` of the ring, so that the driver owns the slots before it.
+    ///
     /// # Safety
     /// Same as [`Self::span`].
     #[inline(always)]

@@ -51,8 +51,9 @@ pub struct Region {
     huge: bool,
     /// Whether no other process can map the region.
     is_private: bool,
-    /// Buffers with an index below this number may be copied by index. 0 in a private region, whose
-    /// rings lend references to its buffers.
+    /// The contents of buffers with an index below this number may be copied from and to by anyone
+    /// who has the index. 0 in a private region: its rings lend references to the buffers, and such
+    /// a copy would alias them.
     by_value: u32,
     /// Whether dropping the region frees its pages by punching a hole in the file, which outlives
     /// the region.

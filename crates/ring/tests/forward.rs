@@ -24,7 +24,7 @@ fn rings(from: &Arc<Region>, to: &Arc<Region>) -> Rings {
 }
 
 impl Rings {
-    /// Receives a packet of `parts` parts; byte `i` of part `p` is `mark + p`.
+    /// Receives a packet with one part per length in `lens`. Each byte of part `p` is `mark + p`.
     fn receive(&mut self, mark: u8, lens: &[usize]) {
         for (part, &len) in lens.iter().enumerate() {
             let at = self.rx_kern.hwtail();

@@ -151,7 +151,7 @@ fn buffers_are_exchanged_between_slots_of_the_driver_in_one_region_only() {
     assert_eq!(open.slot(3), slot);
 }
 
-/// A region whose rings fill 32 records of 128 bytes.
+/// A region whose ring area has space for 32 interface records of 128 bytes.
 fn small_region() -> Arc<Region> {
     let geometry = Geometry { ring_bytes: 4096, bufs: 2, buf_size: 2048 };
     Region::create_shared(geometry, HugePages::Never).unwrap()

@@ -14,7 +14,8 @@ use slipring_ring::{
 };
 use support::{ROOM, SLOTS, all_different, bufs_of, region};
 
-/// A frame contains its number, which also determines its length.
+/// Writes a frame that contains `number`. Returns the length of the frame, which `number`
+/// determines.
 fn write(buf: &mut [u8], number: u64) -> usize {
     buf[..8].copy_from_slice(&number.to_ne_bytes());
     8 + (number as usize * 37) % 100
@@ -34,7 +35,7 @@ struct Line {
     queued: VecDeque<u64>,
     /// Frames sent, but not seen by the receiver.
     sent: VecDeque<u64>,
-    /// Frames seen by the receiver.
+    /// Frames that the receiver has seen, and whose slots it has not released.
     received: VecDeque<u64>,
     /// Number of slots that the receiver has released since its last sync.
     done: u32,

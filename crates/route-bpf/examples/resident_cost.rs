@@ -1,5 +1,5 @@
-//! Measures the time of the program per frame: test runs in the kernel, with one route and with
-//! full tables.
+//! Measures the time that the XDP program takes per frame, in test runs in the kernel: with one
+//! route and with full tables.
 //!
 //! ```text
 //! cargo run --release -p slipring-route-bpf --example resident_cost
@@ -124,8 +124,9 @@ fn measure_expecting(
     for _ in 0..5 {
         let mut sum = 0_u64;
         for frame in frames {
-            // Each repetition decrements the time to live. On a busy machine, the heartbeat may be
-            // too old before the run begins.
+            // Each repetition decrements the time to live, which limits their number. On a busy
+            // machine, the heartbeat may be too old before the run begins, so the run is tried
+            // again.
             let ran = (0..100).find_map(|_| {
                 heartbeat.beat_all(ResidentHeartbeat::now());
                 let run = program.test_run(frame, runs.min(200)).unwrap();

@@ -1,9 +1,9 @@
 //! Returns frames from user space to the kernel, which receives them on the interface on which they
 //! arrived.
 //!
-//! The frame is the input of a test run of a program that passes everything, with live frames: the
-//! kernel continues with it as with a frame from the driver. Native programs of the interface do
-//! not see it again; generic programs would.
+//! The frame is the input of a test run of an XDP program that passes everything, with live frames:
+//! the kernel continues with it as with a frame from the driver. Native XDP programs of the
+//! interface do not see it again; generic ones would.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,11 +27,11 @@ impl FrameInjector {
         Self { program, intercepted: BTreeMap::new() }
     }
 
-    /// Lets injected frames of an interface pass its interception. Otherwise, the interception
-    /// would take them again.
+    /// Lets injected frames of an interface pass its interception, which would otherwise take them
+    /// again.
     ///
     /// # Errors
-    /// The kernel's error, if there are too many descriptors.
+    /// The kernel's error, if the process has too many open descriptors.
     pub fn pass_interception(&mut self, interception: &PacketInterception) -> io::Result<()> {
         self.intercepted.insert(interception.ifindex(), interception.injection()?);
         Ok(())
@@ -49,7 +49,7 @@ impl FrameInjector {
         };
         match program.test_run(frame, 1)?.result as i32 {
             0 => Ok(()),
-            // The test run returns NET_RX_DROP.
+            // 1 is NET_RX_DROP: the kernel's receive queue is full.
             1 => Err(Errno::NOBUFS.into()),
             error => Err(io::Error::from_raw_os_error(-error)),
         }

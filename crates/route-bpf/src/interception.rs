@@ -76,7 +76,7 @@ impl BpfRouter {
         Ok(programs.linked(link))
     }
 
-    /// Loads the programs of an interface for packet sockets.
+    /// Loads the BPF programs of an interface for packet sockets.
     pub(crate) fn load_interception(
         &self,
         ifindex: u32,
@@ -126,7 +126,7 @@ impl InterceptionKeys {
         let [e, f, g, h, mark @ ..] = mark;
         let token = [a, b, c, d, e, f, g, h].iter().fold(0, |token, byte| token << 8 | byte);
         let mark = mark.iter().fold(0, |mark, byte| mark << 8 | byte);
-        // Neither value may be 0, because frames without a mark have this value.
+        // Neither value may be 0, because that is the value of frames without a mark.
         Ok(Self { token: token | 1, returned_mark: mark as u32 | 1 })
     }
 }
@@ -146,7 +146,7 @@ impl PacketInterception {
         self.filters.iter().map(|filter| filter.as_fd().try_clone_to_owned()).collect()
     }
 
-    /// The interface.
+    /// The kernel's index of the interface.
     pub(crate) fn ifindex(&self) -> u32 {
         self.ifindex
     }

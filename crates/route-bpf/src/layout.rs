@@ -92,7 +92,7 @@ pub(crate) const HOST_WITHOUT_MAC: u16 = u16::MAX - 1;
 /// Binary logarithm of the length of a tick in ns: 2^30 ns are 1.07 s. New hosts are counted per
 /// tick.
 pub(crate) const TICK_BITS: i32 = 30;
-/// The kernel requests a host three times, one second apart, before it gives up.
+/// The kernel asks for a host's MAC address three times, one second apart, before it gives up.
 pub(crate) const RESOLVING_TICKS: i32 = 3;
 /// Binary logarithm of the number of host slots.
 pub(crate) const HOST_SLOT_BITS: i32 = 16;

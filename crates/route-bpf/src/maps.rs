@@ -18,7 +18,7 @@ pub(crate) trait MapHost: Debug + Send {
     /// A table of one VRF.
     type Table: Debug + Send;
 
-    /// Makes the array `name` of one value, for all VRFs.
+    /// Creates the array `name`, whose single value is for all VRFs.
     fn array(&mut self, name: &'static str, spec: BpfMapSpec)
     -> Result<Arc<MappedArray>, BpfError>;
 
@@ -78,8 +78,9 @@ impl KernelMaps {
         &self.arrays[map::EGRESS]
     }
 
-    /// Loads an XDP program for any interface, or for one interface if the program calls its
-    /// driver. `sockets` is the map of the interface's sockets, if the program uses it.
+    /// Loads an XDP program for any interface, or, if the program calls a driver's function, for
+    /// the interface of that driver. `sockets` is the map of the interface's sockets, if the
+    /// program uses it.
     pub(crate) fn load(
         &self,
         code: &BpfCode,

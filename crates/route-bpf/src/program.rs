@@ -5,13 +5,13 @@
 //!
 //! ```text
 //!  1 guard       forwarding is enabled, and the queue's heartbeat is recent
-//!  2 Ethernet    to the port's MAC address; IPv4 or IPv6 without a tag, also beside the frame;
-//!                the port forwards
+//!  2 Ethernet    to the port's MAC address; IPv4 or IPv6 without a tag, in the frame or removed
+//!                from it by the driver; the port forwards
 //!  3 validate    header lengths, version, checksum, time to live, addresses
-//!  4 finished    on software devices: the transport checksum is not half of one
+//!  4 finished    on software devices: the transport checksum is complete
 //!  5 look up     destination --> target index: DIR-24-8, or the interval tree
 //!  6 choose      target --> adjacency; of several next hops, one by a hash of the flow
-//!  7 egress      adjacency --> port; another one, up, MTU large enough; the source may come from here
+//!  7 egress      adjacency --> port: not the ingress; up; MTU large enough; source accepted
 //!  8 trim        bytes after the packet are cut off
 //!  9 rewrite     MAC addresses, time to live, checksum (RFC 1624)
 //! 10 transmit    redirect to the port's interface, count
@@ -195,8 +195,8 @@ fn counters(program: &mut Assembler, constants: &PortConstants, otherwise: &str)
     emit::look_up(program, otherwise);
 }
 
-/// Adds to a counter in the value at `R0`. The increment is not atomic: no other program runs on
-/// this CPU meanwhile.
+/// Adds to a counter in the value at `R0`. The increment need not be atomic, because no other
+/// program runs on this CPU meanwhile.
 fn count(program: &mut Assembler, counter: u32, by: impl Into<slipring_bpf::insn::Operand>) {
     let at = 8 * counter as i16;
     program

@@ -96,7 +96,7 @@ impl BpfRouter {
     /// Creates the maps. `hash` must be the same as in the router's other engines.
     ///
     /// # Errors
-    /// [`ResidentError::Bpf`]: EPERM without the privileges, ENOMEM.
+    /// [`ResidentError::Bpf`]: EPERM without the privileges, ENOMEM without enough memory.
     pub fn create(limits: BpfLimits, hash: ResidentHash) -> Result<Self, ResidentError> {
         if cfg!(target_endian = "big") {
             return Err(ResidentError::BigEndian);
@@ -272,8 +272,8 @@ impl BpfRouter {
 
     /// Waits until no running program uses an index of an earlier snapshot, or a block of an IPv4
     /// table that was retired before the call, and drops the snapshots that [`Self::apply`] has
-    /// kept. Then tell [`Mirror::quiesced`](slipring_fib::Mirror::quiesced) the generation. It
-    /// takes as long as a grace period of the kernel's RCU, some milliseconds.
+    /// kept. This takes as long as a grace period of the kernel's RCU, some milliseconds. After the
+    /// call, tell [`Mirror::quiesced`](slipring_fib::Mirror::quiesced) the generation.
     ///
     /// # Errors
     /// The kernel's error.

@@ -99,7 +99,7 @@ mod tests {
         let config =
             ProptestConfig { cases: 6000, failure_persistence: None, ..ProptestConfig::default() };
         proptest!(config, |(frame in frames())| {
-            // Frames with other EtherTypes do not contain valid IP packets.
+            // Only a frame whose EtherType and IP version agree can contain a valid IP packet.
             let version = frame.get(14).map(|first| (frame[12], first >> 4));
             prop_assume!(matches!(version, Some((0x08, 4) | (0x86, 6))));
             let mut router = router.borrow_mut();

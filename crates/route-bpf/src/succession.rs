@@ -7,8 +7,8 @@
 //!   link.update(program)  <--programs-- waits with complete tables
 //! ```
 //!
-//! Only the predecessor exchanges programs, so there is one order of exchanges, whatever dies. The
-//! kernel exchanges each between two frames.
+//! Only the predecessor exchanges programs, so there is one order of exchanges, even if one of the
+//! two routers dies. The kernel exchanges each program between two frames.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -37,9 +37,10 @@ impl BpfRouter {
         Ok(ResidentAttachment { link: BpfLink::from(link), program, port, sockets })
     }
 
-    /// Loads the programs of an interface for packet sockets whose link is the predecessor's. `keys`
-    /// are its [`PacketInterception::keys`], so that the frames of either router's filters are kept
-    /// from the kernel by either router's program.
+    /// Loads the programs for the packet sockets of an interface whose link belongs to the
+    /// predecessor. `keys` are the predecessor's [`PacketInterception::keys`]. With the same keys,
+    /// the program of either router recognises frames that the filters of the other have marked,
+    /// and keeps them from the kernel.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].

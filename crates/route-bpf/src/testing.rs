@@ -181,7 +181,7 @@ fn tree() -> IntervalTree {
     starts.extend((1..target::COUNT).map(|at| (group(at), at.into())));
     starts.push((group(target::COUNT), 0));
     starts.extend((0..target::COUNT).map(|at| (group(0xff) | u128::from(at), at.into())));
-    // The last target covers the rest of the /64.
+    // From the end of this /64 on, there is no route.
     starts.push((group(0xff) + (1 << 64), 0));
     IntervalTree::build(&starts, Simd::detect())
 }
@@ -202,8 +202,8 @@ pub(crate) fn in_kernel() -> Option<TableWriter<KernelMaps>> {
     Some(writer)
 }
 
-/// Writes heartbeats of all queues that are as far ahead of the kernel's clock as programs accept,
-/// because other tests may delay the program on a busy machine.
+/// Writes heartbeats for all queues, as far ahead of the kernel's clock as programs accept, because
+/// other tests may delay the program on a busy machine.
 pub(crate) fn beat_ahead(writer: &TableWriter<KernelMaps>) {
     const AHEAD_NS: u64 = 90_000_000;
     let heartbeat = ResidentHeartbeat::of(Arc::clone(&writer.control), LIMITS.queues);
@@ -403,7 +403,7 @@ impl Simulation {
         ResidentCounters::sum(counters.get(&[0; 4]).unwrap())
     }
 
-    /// Runs a frame that the program must leave to the kernel unchanged; returns the reason.
+    /// Runs the program on a frame that it must leave to the kernel unchanged; returns the reason.
     #[track_caller]
     pub(crate) fn reason(&mut self, frame: &[u8]) -> PassReason {
         let before = self.counters();

@@ -1,4 +1,4 @@
-//! The IPv6 tree of a VRF: two buffers, of which programs use one.
+//! The IPv6 tree of a VRF: two buffers, of which BPF programs use one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,9 +23,9 @@ impl<T> TreeBuffers<T> {
         Self { buffers: [first, second], active: 0 }
     }
 
-    /// Writes a tree into the table that no program uses, and returns this table. The caller must
-    /// then publish it. If there is no tree, or if it has more than `capacity` nodes, the written
-    /// table leaves all packets to the kernel.
+    /// Writes a tree into the table that no BPF program uses, and returns this table. The caller
+    /// must then publish it. If there is no tree, or if it has more than `capacity` nodes, the
+    /// written table leaves all packets to the kernel.
     pub(crate) fn write(&self, tree: Option<&IntervalTree>, capacity: u32) -> &T {
         let (table, array) = &self.buffers[self.active ^ 1];
         let tree = tree.filter(|tree| tree.nodes().len() <= capacity as usize);
@@ -43,7 +43,7 @@ impl<T> TreeBuffers<T> {
         table
     }
 
-    /// Records that programs now use the table that was written last.
+    /// Records that BPF programs now use the table that was written last.
     pub(crate) fn set_published(&mut self) {
         self.active ^= 1;
     }

@@ -47,11 +47,11 @@ use changes::ChangedIndices;
 /// What the programs may do with the frames of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResidentOptions {
-    /// Whether frames that arrive on the port may be forwarded. False if they need rules or
-    /// policing.
+    /// Whether frames that arrive on the port may be forwarded. False if rules must check them, or
+    /// a policer must limit them.
     pub ingress: bool,
     /// Whether frames may leave through the port. False if its driver cannot send redirected
-    /// frames, or if frames that leave need rules.
+    /// frames, or if rules must check frames that leave.
     pub egress: bool,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct TableWriter<H: MapHost> {
     adjacencies: Arc<MappedArray>,
     buckets: Arc<MappedArray>,
     local: Arc<MappedArray>,
-    /// Only BPF programs write to this map.
+    /// Only BPF programs write to this map. It is only kept open here.
     _hosts: Arc<MappedArray>,
     vrfs: BTreeMap<u16, VrfMaps<H::Table>>,
     options: BTreeMap<FibPortIndex, ResidentOptions>,
@@ -179,8 +179,8 @@ impl<H: MapHost> TableWriter<H> {
         }
     }
 
-    /// Limits how many hosts without a MAC address the kernel is asked to resolve in a tick, for
-    /// IPv4 and for IPv6. 0 means no limit, and so does a limit too large for the slots of hosts.
+    /// Sets how many hosts without a MAC address the kernel is asked to resolve in a tick at most,
+    /// for IPv4 and for IPv6. 0 means no limit, and so does a number above `MAX_HOST_LIMIT`.
     pub(crate) fn set_host_limits(&self, limits: [u32; 2]) {
         let offsets = (layout::HOST_LIMITS_OFFSET as usize..).step_by(8);
         for (limit, at) in limits.into_iter().zip(offsets) {
@@ -218,19 +218,21 @@ impl<H: MapHost> TableWriter<H> {
         }
         let previous = self.current.clone();
         let is_published = self.write_v6(previous.as_ref(), tables)?;
-        // The snapshot is stored last. If a tree could not be published, a retry writes it again.
+        // The snapshot is stored only now, so if a tree could not be published, a retry writes it
+        // again.
         self.current = Some(tables.clone());
         self.retired.extend(previous);
         if is_published {
             // Each publication of a tree has waited for running programs, and all other records
-            // were written before.
+            // were written before it, so no program uses a retired snapshot.
             self.retired.clear();
             self.quiesced = tables.generation;
         }
         Ok(())
     }
 
-    /// Step 5: replaces the IPv6 trees that differ. Returns whether any differed.
+    /// Step 5: replaces the IPv6 trees that differ from those of the previous snapshot. Returns
+    /// whether any differed.
     fn write_v6(
         &mut self,
         previous: Option<&ForwardingTables>,
@@ -313,8 +315,8 @@ impl<H: MapHost> TableWriter<H> {
         }
     }
 
-    /// Writes the words about sources. They contain no indices. A target index gets another meaning
-    /// only after no program uses it.
+    /// Writes the words by which programs check sources. No word is suspended for this: the words
+    /// contain no indices, and a target index gets another meaning only after no program uses it.
     fn write_sources(&self, tables: &ForwardingTables) {
         let words = (tables.ports.len() as u32).div_ceil(PORTS_PER_WORD);
         let words = words.min(self.limits.source_size() / 8);
@@ -347,8 +349,8 @@ impl<H: MapHost> TableWriter<H> {
         let options = self.options.get(&FibPortIndex(at)).copied().unwrap_or_default();
         let usable = port.is_up && port.tags == VlanTags::default();
         if !usable {
-            // When an interface leaves the namespace, the kernel removes it from the map. Before
-            // that, the interface goes down, so the port is not usable here.
+            // An interface goes down before it leaves the namespace, and the kernel removes it from
+            // the map when it leaves. So the entry of a port that is not usable is forgotten here.
             self.egress.remove(&at);
         }
         // The map contains the interface even if the programs do not use it, because probes use it.
@@ -390,8 +392,6 @@ impl<H: MapHost> TableWriter<H> {
     }
 }
 
-/// Stores a word if it differs; returns whether it does. Release: programs that see the word see
-/// what was stored before it.
 /// The flag of a check of IPv4 sources.
 const fn check_flag(mode: ReversePathMode) -> u16 {
     match mode {
@@ -401,6 +401,8 @@ const fn check_flag(mode: ReversePathMode) -> u16 {
     }
 }
 
+/// Stores a word if it differs; returns whether it does. Release: programs that see the word see
+/// what was stored before it.
 fn store(array: &MappedArray, offset: usize, word: u64) -> bool {
     let cell = array.atomic::<AtomicU64>(0, offset).expect("offsets are within the limits");
     let differs = cell.load(Ordering::Relaxed) != word;
@@ -419,7 +421,8 @@ fn adjacency_word(adjacency: &Adjacency, tables: &ForwardingTables) -> u64 {
     let port = tables.ports.get(usize::from(adjacency.port.0));
     match adjacency.mac {
         Some(mac) => layout::mac_word(mac, adjacency.port.0),
-        // The router itself resolves the hosts of a subinterface.
+        // The kernel resolves the hosts of a directly connected network, except those of a
+        // subinterface, which the router itself resolves.
         None if adjacency.next_hop == NextHopAddress::OnLink
             && port.is_some_and(|port| port.tags == VlanTags::default()) =>
         {

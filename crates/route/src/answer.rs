@@ -1,8 +1,8 @@
 //! Last stage: ICMP and ICMPv6 errors about packets that cannot be forwarded.
 //!
 //! The router itself sends these errors. They are looked up in the VRF of the packet's ingress
-//! port, and leave by the route to the packet's sender. This route need not lead to the ingress
-//! port.
+//! port, or in the first VRF if the configuration says so. They leave by the route to the packet's
+//! sender, which need not lead to the ingress port.
 
 mod redirect;
 
@@ -42,7 +42,7 @@ pub(crate) struct AnswerParts<'e> {
     pub(crate) hash: NextHopHash,
     pub(crate) quote: QuoteLength,
     pub(crate) sends_redirects: bool,
-    /// Whether answers are looked up in the first VRF.
+    /// Whether answers are looked up in the first VRF, not in that of the packet's ingress port.
     pub(crate) in_first_vrf: bool,
 }
 
@@ -157,7 +157,7 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// Looks up one destination.
+/// Looks up one destination; `None` if the VRF does not exist.
 pub(crate) fn route_to(view: &RouteView, destination: IpAddr, vrf: u16) -> Option<TargetIndex> {
     let tables = view.tables.vrfs.get(usize::from(vrf))?;
     let mut target = [TargetIndex::NO_ROUTE];

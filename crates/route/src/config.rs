@@ -24,8 +24,8 @@ pub struct RouteConfig {
     /// first VRF, as Linux does unless a VRF device is involved. Otherwise they are looked up in
     /// the tables of the port whose packet they answer.
     pub answers_in_first_vrf: bool,
-    /// Whether unicast frames for other MAC addresses go to the kernel, for devices that share the
-    /// interface with it (macvlan). Otherwise they are dropped.
+    /// Whether unicast frames for MAC addresses that are not the router's go to the kernel, which
+    /// may have further devices on the interface (macvlan). Otherwise they are dropped.
     pub punts_other_macs: bool,
     /// Further addresses of the router, which belong to none of its ports, such as those of the
     /// loopback interface. Packets from outside with such a source are dropped.
@@ -57,8 +57,8 @@ pub struct PortPolicy {
     pub reverse_path: ReversePathMode,
     /// The rate at which packets from the port are accepted.
     pub policer: Option<PolicerSpec>,
-    /// The priority code point of tagged frames that leave by the port, by the upper three bits of
-    /// the DSCP (the class selector, RFC 2474).
+    /// The priority code points of tagged frames that leave by the port, indexed by the upper three
+    /// bits of the DSCP (the class selector, RFC 2474).
     pub priorities: [u8; 8],
     /// Whether IPv4 redirects about packets from the port are suppressed
     /// (`net.ipv4.conf.IF.send_redirects` is 0), even with [`RouteConfig::sends_redirects`].

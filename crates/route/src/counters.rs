@@ -47,7 +47,7 @@ impl Default for RoutePortCounters {
 /// Counters of an engine.
 ///
 /// # Invariant
-/// Between two batches, the number of received packets and ICMP errors is equal to the number of
+/// Between two batches, the number of packets received and generated is equal to the number of
 /// packets forwarded, held, delayed, dropped and given to the kernel ([`Self::is_balanced`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteCounters {

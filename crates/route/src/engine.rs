@@ -67,8 +67,8 @@ impl RouteEngine {
         self.set_tables(Arc::clone(&self.view.tables));
     }
 
-    /// Sets the policers of all ports, by port index; ports beyond them have none. A port whose policer
-    /// stays the same keeps its tokens.
+    /// Sets the policers of all ports, by port index; ports beyond the end of the list have none. A
+    /// port whose policer stays the same keeps its tokens.
     pub fn set_policers(&mut self, policers: Vec<Option<PolicerSpec>>, now_ns: u64) {
         self.policies.resize(self.policies.len().max(policers.len()), PortPolicy::default());
         let policers = policers.into_iter().chain(core::iter::repeat(None));

@@ -23,7 +23,8 @@ pub enum RouteOutput {
         /// The whole frame with its tags.
         frame: Vec<u8>,
     },
-    /// A frame whose next hop has no MAC address yet. The program must hold it like a held frame.
+    /// A frame whose next hop has no MAC address yet. The program must hold it like a frame whose
+    /// verdict is `Hold`.
     Hold {
         /// The value that must be passed back with the frame.
         held: HeldPacket,
@@ -50,7 +51,7 @@ impl OutputQueue {
         self.queue.push_back(output);
     }
 
-    /// Takes the first packet.
+    /// Takes the first packet; `None` if the queue is empty.
     pub(crate) fn pop(&mut self) -> Option<RouteOutput> {
         self.queue.pop_front()
     }

@@ -1,4 +1,5 @@
-//! Second stage: ingress policers. If there are none, the stage costs one test per batch.
+//! Second stage of forwarding: ingress policers. If there are none, the stage costs one test per
+//! batch.
 
 mod policer;
 

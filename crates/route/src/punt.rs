@@ -118,7 +118,7 @@ pub(crate) fn classify(bytes: &[u8], ethertype: EtherType, l3: usize) -> PuntCla
             let next = IpProto(byte(bytes, l3 + 6));
             let l4 = l3 + 40;
             if next == IpProto::HOP_BY_HOP {
-                // MLD messages have a router alert option.
+                // Skips the hop-by-hop header, in which MLD messages have a router alert option.
                 let after = l4 + (usize::from(byte(bytes, l4 + 1)) + 1) * 8;
                 return transport(bytes, IpProto(byte(bytes, l4)), after, false);
             }

@@ -52,7 +52,7 @@ fn rewrite_plain(
     let mac = adjacency.mac?;
     let ip_len = packet.ip_len();
     // The value 0 means that the route has no MTU. The subtraction wraps, so 0 becomes the greatest
-    // number.
+    // number, and every packet fits.
     let fits = (ip_len <= egress.plain_mtu) & (ip_len - 1 <= packet.mtu.wrapping_sub(1));
     let may_redirect = sends_redirects & (adjacency.port.0 == packet.port);
     if !fits | !packet.traits.is_plain() | may_redirect {

@@ -136,7 +136,8 @@ impl RouteEngine {
     }
 }
 
-/// The destination of a packet, and the trait of its family.
+/// Returns the destination of an IP packet and the traits of its family; `None` if it is not a
+/// complete IP packet.
 fn destination_of(packet: &[u8]) -> Option<(IpAddr, PacketTraits)> {
     match (packet.first()? >> 4, packet.len()) {
         (4, 20..) => Some((IpAddr::V4(be32(packet, 16).into()), PacketTraits::default())),

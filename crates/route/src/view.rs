@@ -37,7 +37,7 @@ pub(crate) struct PortFacts {
     pub(crate) is_up: bool,
     /// How sources are checked, for IPv4 and for IPv6.
     pub(crate) reverse_path: [ReversePathMode; 2],
-    /// Priorities of tagged frames.
+    /// The priority code points of tagged frames that leave, by the upper three bits of the DSCP.
     pub(crate) priorities: [u8; 8],
     /// Whether no IPv4 redirects are sent about packets from the port.
     pub(crate) withholds_v4_redirects: bool,
@@ -134,8 +134,8 @@ impl RouteView {
     }
 
     /// The source address of errors about packets from `port`: the port's address in the subnet of
-    /// `peer`; otherwise the port's first address of that family whose scope is at least the scope
-    /// of `peer`; otherwise an address of another port (RFC 1812, 4.3.2.4; RFC 4443, 2.2).
+    /// `peer`; otherwise the port's first address of `peer`'s family whose scope is at least the
+    /// scope of `peer`; otherwise an address of another port (RFC 1812, 4.3.2.4; RFC 4443, 2.2).
     pub(crate) fn own_address(&self, port: u16, peer: IpAddr) -> Option<IpAddr> {
         let own = self.tables.ports.get(usize::from(port))?;
         // Senders with link-local addresses get no errors, because their packets are not forwarded.

@@ -53,7 +53,8 @@ pub(crate) fn announced(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obsta
 }
 
 /// The part of [`obstacles`] whose changes netlink does not announce, so that it must be polled.
-/// This takes some tens of system calls. A process that is not root has `helper` open root's files.
+/// This takes some tens of system calls. If the process is not root, `helper` opens the files that
+/// belong to root.
 ///
 /// # Errors
 /// As [`obstacles`].
@@ -197,7 +198,8 @@ mod tests {
                 assert_eq!(shows(&found), ["bpftool net show dev r0"]);
                 assert!(found[0].what.contains(side), "{found:?}");
                 drop(link);
-                // Another test may fork a process at this moment, which has the link until its exec.
+                // Another test may have forked a process at this moment. It holds the program's
+                // link until its exec.
                 eventually("the program to be detached", || {
                     tcx::find(&r0).unwrap().is_empty().then_some(())
                 });

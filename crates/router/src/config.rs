@@ -40,7 +40,7 @@ pub(crate) struct RouterConfig {
     pub(crate) policers: Vec<InterfacePolicer>,
     pub(crate) source_checks: Vec<SourceCheck>,
     pub(crate) vrfs: Vec<NamedVrf>,
-    /// Minimum number of lists of tables for which space is reserved.
+    /// Minimum number of VRFs for which space is reserved.
     pub(crate) min_vrfs: Option<usize>,
     pub(crate) engine: EngineSettings,
     pub(crate) live: LiveSettings,
@@ -199,7 +199,7 @@ fn icmp(section: &mut SettingsSection<'_>) -> Result<LiveSettings, Diagnostic> {
     let mut live = LiveSettings::default();
     let limits = &mut live.icmp_limits;
     if let Some(rate) = section.number("errors_per_s", 0..=1_000_000)? {
-        // The burst is the number of errors of a twentieth of a second.
+        // The burst is the number of errors that the rate permits in a twentieth of a second.
         (limits.per_second, limits.burst) = (rate as u32, rate.div_ceil(20) as u32);
     }
     if let Some(rate) = section.number("per_source_per_s", 0..=1_000_000)? {

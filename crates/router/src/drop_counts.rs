@@ -35,16 +35,17 @@ struct Baseline {
 }
 
 impl DropBaseline {
-    /// The counts since the last reset, and how long ago that reset was. `count` returns the present
-    /// counts, or `None` if there are none any more. With `resets`, the next call counts from these
-    /// on, so each packet is in exactly one answer.
+    /// The counts since the last reset, and how long ago that reset was. `count` returns the
+    /// present counts, or `None` if the counts no longer exist. With `resets`, the next call counts
+    /// from the present counts on, so each packet is in exactly one answer.
     pub(crate) fn take(
         &self,
         count: impl FnOnce() -> Option<DropCounts>,
         resets: bool,
     ) -> Option<(DropCounts, Option<u64>)> {
-        // A poisoned lock can be ignored: a baseline is replaced as a whole. It is locked first:
-        // counts that are older than those of another reset would undo that reset.
+        // A poisoned lock can be ignored: a baseline is replaced as a whole. The lock is taken
+        // before the counts are read. Otherwise another thread could reset in between, and this
+        // thread would undo that reset with older counts.
         let mut baseline = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let counts = count()?;
         let none = DropCounts::new();

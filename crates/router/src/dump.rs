@@ -5,7 +5,7 @@ use std::io;
 use netlink_sys::{Socket, SocketAddr};
 use rustix::io::Errno;
 
-/// `struct nlmsghdr`.
+/// Length of `struct nlmsghdr` in bytes.
 const HEADER_LEN: usize = 16;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
@@ -32,6 +32,8 @@ pub(crate) struct DumpSocket {
 }
 
 impl DumpSocket {
+    /// Opens a socket for dumps of a netlink family.
+    ///
     /// # Errors
     /// As [`dump`].
     pub(crate) fn open(family: isize) -> io::Result<Self> {
@@ -44,7 +46,7 @@ impl DumpSocket {
         std::os::fd::AsRawFd::as_raw_fd(&self.socket)
     }
 
-    /// Like [`dump`].
+    /// Like [`dump`], but on this socket.
     ///
     /// # Errors
     /// As [`dump`].

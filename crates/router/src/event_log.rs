@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! 1. Nothing is recorded unless a client has asked within [`RECORDING_NS`].
-//! 2. Events have consecutive numbers, also those that no client gets: a client that asks for what
-//!    follows a number learns how many it has missed.
+//! 2. Events have consecutive numbers, also those that no client gets. So a client that asks for
+//!    the events after a number learns how many it has missed.
 //! 3. The log has at most [`MAX_EVENTS`]; the oldest make space.
 
 use std::collections::VecDeque;

@@ -6,8 +6,9 @@
 //!   figures, once a second: differences ------'
 //! ```
 //!
-//! Objects that a dump lists are no events. The kernel removes IPv4 routes with their interface
-//! without a message, and so does this: the event is that of the interface.
+//! Objects that a dump lists are no events. When an interface is removed, the kernel removes its
+//! IPv4 routes without a message. So these routes cause no events here, either: there is only the
+//! event of the interface.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -64,8 +65,8 @@ impl RouterEvents {
     }
 }
 
-/// Answers the request `monitor`. The first one has no `after`; each answer has the `next` by which
-/// the client asks for what follows.
+/// Answers the request `monitor`. A client's first request has no `after`. Each answer contains
+/// `next`, which the client sends as `after` to get the events that follow.
 pub(crate) fn answer(
     routing: &RoutingHandle,
     args: &Map<String, Value>,

@@ -66,7 +66,8 @@ const IPV6_GROUPS: [u32; 1] = [11];
 /// Size of the kernel's receive queue in bytes: enough for notifications of about a million routes.
 /// With the default of 208 KiB, the socket overruns when a full table changes at once.
 const RECEIVE_BUFFER: usize = 128 << 20;
-/// The kernel writes at most 32 KiB of a dump at once, and notifications one at a time.
+/// Size of the read buffer in bytes. The kernel writes at most 32 KiB of a dump at once, and
+/// notifications one at a time.
 const READ_BYTES: usize = 1 << 16;
 /// Maximum number of reads of one socket in a loop iteration, so that many changes do not keep the
 /// thread from its other work.
@@ -91,7 +92,8 @@ pub(crate) trait FeedReader {
 pub(crate) enum FeedProgress {
     /// Nothing: all sockets are empty.
     Empty,
-    /// More of a dump. All notifications that precede its last part have been read.
+    /// More of a dump. All notifications that came before the last part that was read have been
+    /// read, too.
     Dumping,
     /// Messages that another thread reads: a descriptor becomes readable with the next part.
     Ahead,
@@ -272,7 +274,8 @@ impl FeedSocket {
         Ok(true)
     }
 
-    /// Reads the messages in a buffer. Returns whether they were part of a dump.
+    /// Passes the messages in a buffer to the reader. Returns `Dumping` if one of them belongs to
+    /// the dump in progress, otherwise `Backlog`.
     fn read(&mut self, bytes: &[u8], reader: &mut impl FeedReader) -> FeedProgress {
         let mut progress = FeedProgress::Backlog;
         for message in Messages::new(bytes) {
@@ -311,7 +314,7 @@ impl FeedSocket {
 fn enlarge(socket: &Socket) {
     let forced = sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER);
     if forced.is_err() {
-        // The default size works too.
+        // An error is ignored, because the default size works too.
         let _ = sockopt::set_socket_recv_buffer_size(socket, RECEIVE_BUFFER);
     }
 }
@@ -376,7 +379,7 @@ mod tests {
         }
     }
 
-    /// Reads until `done`.
+    /// Reads until `done` returns true.
     fn read_until(feed: &mut KernelFeed, routes: &mut Routes, done: impl Fn(&Routes) -> bool) {
         loop {
             while !feed.receive(routes, false).unwrap().must_wait() {}

@@ -23,7 +23,8 @@ use crate::worker::{WorkerFigures, WorkerLink};
 const FIRST_DUMPS: u64 = DumpKind::ALL.len() as u64;
 
 impl RoutingHandle {
-    /// Returns the counters of the workers, which are the last ones of workers that have ended.
+    /// Returns the counters of the workers. For a worker that has ended, these are its last
+    /// counters.
     pub(crate) fn worker_figures(&self) -> Vec<WorkerFigures> {
         let workers = self.ask(|routing| routing.workers.clone()).unwrap_or_default();
         workers.iter().filter_map(WorkerLink::figures).collect()
@@ -31,8 +32,8 @@ impl RoutingHandle {
 }
 
 impl RouterFigures {
-    /// Returns the current figures; `None` if the routing thread has ended. This thread waits for
-    /// the workers, since the routing thread must not miss a heartbeat.
+    /// Returns the current figures; `None` if the routing thread has ended. The calling thread
+    /// waits for the workers, because the routing thread must not miss a heartbeat.
     pub(crate) fn ask(handle: &RoutingHandle) -> Option<Self> {
         let workers = handle.worker_figures();
         handle.ask(move |routing| Self::of(routing, &workers))
@@ -90,7 +91,7 @@ impl RouterFigures {
         line
     }
 
-    /// The counters by interface and reason, at the end of a run.
+    /// Returns the counters by interface and reason as text, for the end of a run.
     pub(crate) fn summary(&self) -> String {
         let mut text = String::new();
         for InterfaceFigures { name, forwarded, passed, dropped, .. } in &self.interfaces {
@@ -288,8 +289,8 @@ impl InterfaceFigures {
         figures
     }
 
-    /// Replaces the count of packets that the program handed over by the counts of what the workers
-    /// did with these packets.
+    /// Replaces the count of packets that the BPF program handed over by the counts of what the
+    /// workers did with these packets.
     fn set_user_space(&mut self, port: usize, workers: &[WorkerFigures]) {
         self.forwarded = ForwardedTraffic::default();
         for worker in workers {
@@ -379,7 +380,7 @@ fn own_interfaces(routing: &Routing, workers: &[WorkerFigures]) -> Vec<Interface
     figures.collect()
 }
 
-/// Neighbours of both families on the router's interfaces.
+/// Returns the number of neighbours of both families on the router's interfaces.
 fn neighbour_count(routing: &Routing) -> u64 {
     let ours: Vec<_> = routing.ifindexes().collect();
     routing.mirror.neighbours().filter(|of| ours.contains(&of.ifindex)).count() as u64

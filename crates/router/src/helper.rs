@@ -1,5 +1,5 @@
-//! The helper process of a router, which keeps the privileges that the router gives up; and what
-//! the router lacks without them.
+//! The helper process of a router, which keeps the privileges that the router gives up. Also
+//! determines which files the router cannot read or change without them.
 
 use std::io;
 use std::path::{Path, PathBuf, absolute};
@@ -18,7 +18,7 @@ use crate::plan::RoutePlan;
 const CHANGES_BY_COMMAND: [HelperOperation; 3] =
     [HelperOperation::AddRoute, HelperOperation::RemoveRoute, HelperOperation::RemoveNeighbour];
 
-/// The operations that a router of another user needs: for root's files.
+/// The helper's operations on root's files, which a router that becomes another user needs.
 const FOR_ANOTHER_USER: [HelperOperation; 4] = [
     HelperOperation::TakeName,
     HelperOperation::RemoveRunFiles,
@@ -96,12 +96,14 @@ fn no_helper(error: &io::Error) -> Failure {
         .into()
 }
 
-/// Has the helper remove the files of the run when this value is dropped, because the user may not.
+/// Has the helper remove the files of the run when this value is dropped, because the router's user
+/// may not remove them.
 pub(crate) struct RunFilesGuard(pub(crate) Arc<PrivilegedHelper>);
 
 impl Drop for RunFilesGuard {
     fn drop(&mut self) {
-        // A helper that has ended by itself has removed them. One that was killed has not: they stay.
+        // An error means that the helper has ended. If it ended by itself, it has removed the
+        // files. If it was killed, they stay.
         let _ = self.0.request(&HelperRequest::RemoveRunFiles, None);
     }
 }

@@ -1,14 +1,14 @@
-//! The counters of the routers that this router has taken over from, so that its own go on where
-//! theirs have stopped.
+//! The counters of the routers that this router has taken over from, so that this router's counters
+//! continue theirs.
 //!
 //! ```text
 //!   predecessor: RouterFigures --JSON, with its state--> InheritedFigures --added to--> RouterFigures
 //! ```
 //!
-//! What the predecessor counts after it has handed over is in its last report only: frames that did
-//! not leave its tx rings. The counts of drivers are the interfaces', and both routers read them for
-//! themselves. So what a driver drops at the moment of a takeover may be counted by both or by
-//! neither.
+//! After it has handed over, the predecessor only counts frames that did not leave its tx rings.
+//! Only its own last report contains them. The drops that drivers count belong to the interfaces,
+//! and each router reads them itself. So a driver's drop at the moment of a takeover may be counted
+//! by both routers or by neither.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,8 @@ struct WorkerCounts {
 type NamedCounts = BTreeMap<String, u64>;
 
 impl InheritedFigures {
-    /// Reads what a predecessor has sent; `None` if that are no figures.
+    /// Reads the counters that a predecessor has sent; `None` if the document does not contain
+    /// them.
     pub(crate) fn read(figures: &Value) -> Option<Self> {
         Self::deserialize(figures).ok()
     }

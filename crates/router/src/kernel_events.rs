@@ -1,4 +1,4 @@
-//! The events of the kernel's notifications.
+//! Translates the kernel's netlink notifications into events.
 
 use serde_json::{Value, json};
 use slipring_fib::Mirror;
@@ -10,7 +10,8 @@ use slipring_wire::mac::MacAddr;
 
 use crate::kernel_words::{kind_name, state_name};
 
-/// The event of a notification that the mirror has received. `None` of objects that are no events.
+/// Returns the event that describes the change in a notification; `None` if such a change is not
+/// reported as an event. `mirror` has already received the notification.
 pub(crate) fn event_of(message: &NetlinkMessage<'_>, mirror: &Mirror) -> Option<Value> {
     let (kind, change, object) = match &message.body {
         MessageBody::Route(change, route) if !route.is_cached && route.table != TABLE_LOCAL => {

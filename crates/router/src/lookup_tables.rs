@@ -35,11 +35,12 @@ pub(crate) struct LookupTables {
 
 impl LookupTables {
     /// Evaluates the rules that the mirror contains. A VRF keeps its number as long as its tables
-    /// are needed. A port with a name in `named` gets a VRF only if its packets are looked up in
-    /// that table.
+    /// are needed. A port for which `named` contains a VRF gets one of the router's VRFs only if
+    /// its packets are looked up in the named VRF's table first.
     pub(crate) fn of(mirror: &Mirror, ifindexes: &[u32], named: &[Option<InterfaceVrf>]) -> Self {
         let of_port = |(at, ifindex): (usize, &u32)| {
-            // A VRF device has local addresses of its own, which the engines do not know.
+            // A VRF device has local addresses of its own, which the engines do not know. So the
+            // kernel looks up the packets of its ports.
             let is_simple = !mirror.is_vrf_port(*ifindex);
             let named = named.get(at).and_then(Option::as_ref);
             let is_as_named = |tables: &VrfConfig| named.is_none_or(|vrf| vrf.is_first_in(tables));

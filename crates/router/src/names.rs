@@ -61,7 +61,7 @@ impl InterfaceNames {
 
     pub(crate) fn route(&self, routing: &Routing, entry: &RouteEntry) -> Value {
         let several = entry.leads.len() > 1;
-        // A blackhole leads nowhere.
+        // The leads of a blackhole route have no interface, so they are not listed as next hops.
         let leads = entry.leads.iter().filter(|lead| lead.ifindex != 0);
         let hops = leads.map(|lead| self.hop(routing, lead, several));
         json!({

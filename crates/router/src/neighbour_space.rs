@@ -23,7 +23,8 @@ const FAMILIES: [u8; 2] = [2, 10];
 /// The kernel's error.
 pub(crate) fn sizes() -> io::Result<[u32; 2]> {
     let answers = dump(FAMILY, GET_TABLES, &[0; NDTMSG_LEN])?;
-    // Further answers about a table contain its settings for one interface.
+    // The kernel also answers with a table's settings for each interface. These answers contain no
+    // size, so they are skipped.
     let size_of = |family| answers.iter().find_map(|answer| size(answer, family));
     Ok(FAMILIES.map(|family| size_of(family).unwrap_or(0)))
 }
@@ -44,8 +45,8 @@ mod tests {
         let setting = std::fs::read_to_string("/proc/sys/net/ipv4/neigh/default/gc_thresh3");
         let known = setting.ok().and_then(|text| text.trim().parse::<u32>().ok());
         assert!(known.is_none_or(|known| sizes().unwrap()[0] == known));
-        // A network namespace does not have the setting of its own, but the kernel still reports
-        // it.
+        // A network namespace has no such setting of its own. In it, the kernel reports that of the
+        // machine.
         let Some(namespace) = Namespace::new() else { return };
         let inside = namespace.run(|| sizes().unwrap());
         assert_eq!(inside, sizes().unwrap());

@@ -99,7 +99,8 @@ impl NeighbourRequests {
         }
     }
 
-    /// Asks the kernel to resolve a neighbour, unless it was asked in the last second.
+    /// Asks the kernel to resolve a neighbour, unless the kernel was asked for this neighbour in
+    /// the last second.
     pub(crate) fn want(&mut self, request: GatewayRequest) {
         let time = now();
         let key = (request.ifindex, request.address);
@@ -155,7 +156,7 @@ mod tests {
         for at in 0..3 * CHANNEL_LEN as u32 {
             neighbours.want(request(at));
         }
-        // The helper has not answered the first request yet, but this returns at once.
+        // The helper has not answered the first request yet, but `send` returns at once.
         neighbours.send();
         assert_eq!(requests.recv(), Ok(request(0)));
         assert!(!neighbours.waiting.is_empty() && neighbours.dropped == 0);

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! 1. Without a trace, a worker only makes one test per batch.
-//! 2. A trace has space for all of its packets, so none is missed, and ends with the last one, or early,
-//!    when the copies of all traces have reached [`MAX_BYTES`].
+//! 2. A trace has space for all of its packets, so it misses none. It ends with its last packet, or
+//!    earlier if the copies of all traces have reached [`MAX_BYTES`].
 //! 3. A trace ends if its client has not requested packets for [`PATIENCE`], so that no copies are
 //!    made without a reader. The end is final: a client that requests packets at this moment gets
 //!    an error.
@@ -61,7 +61,7 @@ pub(crate) struct PacketTrace {
     buffer: Mutex<TraceBuffer>,
     arrived: Condvar,
     has_ended: AtomicBool,
-    /// When the trace ends unless the client requests packets before.
+    /// The trace ends at this time unless the client requests packets before it.
     ends_at: AtomicU64,
 }
 
@@ -114,8 +114,8 @@ impl PacketTrace {
             return false;
         }
         let ended = self.ends_at.compare_exchange(at, ENDED, Ordering::Relaxed, Ordering::Relaxed);
-        // Either a client has requested packets at this moment, or another thread has ended the
-        // trace.
+        // An error means that the client has just requested packets, so the trace goes on, or that
+        // another thread has ended the trace.
         ended.err().is_none_or(|other| other == ENDED)
     }
 

@@ -64,7 +64,7 @@ pub(crate) struct RoutePlan {
     pub(crate) source_checks: Vec<SourceCheck>,
     /// Tables for the packets of interfaces, by name.
     pub(crate) vrfs: Vec<NamedVrf>,
-    /// Minimum number of lists of tables for which space is reserved.
+    /// Minimum number of VRFs for which space is reserved.
     pub(crate) min_vrfs: usize,
     /// Settings of the threads.
     pub(crate) engine: EngineSettings,
@@ -85,7 +85,8 @@ impl RoutePlan {
         check_names(&interfaces)?;
         check_interfaces(&file, &interfaces)?;
         let compat = CompatSettings::of(matches)?;
-        // netmap-fwd reports nothing while it runs.
+        // netmap-fwd reports nothing while it runs. So with its interface, there are reports only
+        // if `--period` was typed.
         let reports = compat.is_none() || is_typed(matches, "period");
         let io = typed::<String>(matches, "io").map(|name| IoChoice::of(&name)).or(file.io);
         let io = io.unwrap_or(IoChoice::Auto);
@@ -142,8 +143,8 @@ impl RoutePlan {
     pub(crate) fn fixed_changes(&self, new: &Self) -> Vec<&'static str> {
         let had_rules = self.rules.is_some() == new.rules.is_some();
         let had_policers = self.policers.is_empty() == new.policers.is_empty();
-        // If rules or policers were added or removed, the engine and the number of threads may also
-        // differ. The user has not changed these.
+        // If rules or policers were added or removed, the engine and the number of threads may
+        // differ as a consequence, although the user has not changed them.
         let (is_other_io, are_others) = (self.io != new.io, self.threads != new.threads);
         let engines = match (had_rules, had_policers) {
             (true, true) => [("io", is_other_io), ("threads.workers", are_others)],
@@ -197,7 +198,8 @@ fn typed<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Op
     matches.get_one(id).filter(|_| is_typed(matches, id)).cloned()
 }
 
-/// The engine of a router with rules.
+/// Returns the engine of a router with rules, given the value of `--io`. Fails if the engine that
+/// was chosen cannot execute rules.
 fn for_rules(io: IoChoice) -> Result<IoChoice, Failure> {
     io.for_rules().ok_or_else(|| {
         Diagnostic::new(SR0003, "--rules does not go together with this value of --io")

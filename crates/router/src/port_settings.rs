@@ -1,4 +1,4 @@
-//! Settings of interfaces that a running router takes over, by port.
+//! Settings of ports that a running router can replace.
 
 use slipring_fib::{ReversePathMode, VrfConfig};
 use slipring_route::PolicerSpec;

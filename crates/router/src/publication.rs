@@ -25,8 +25,8 @@ use crate::routing::RoutingHandle;
 /// The name of the counter for all other causes or reasons.
 const OTHER: &str = "other";
 
-/// Creates the file of the figures, while the process may create files in the run directory. `first`
-/// are the figures before any packet.
+/// Creates the file of the figures. Must be called while the process may still create files in the
+/// run directory. `first` are the figures before the first packet.
 ///
 /// # Errors
 /// If the output is closed. A failure to publish is only printed there.
@@ -214,7 +214,8 @@ fn group_words(names: &[&'static str], counts: &BTreeMap<&'static str, u64>, wor
     );
 }
 
-/// Two parts of the router may use the same name for a cause.
+/// Sorts the names and removes duplicates, because two parts of the router may use the same name
+/// for a cause.
 fn unique(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     names.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -6,7 +6,7 @@ use slipring_rtnetlink::RouteKind;
 use crate::names::{InterfaceNames, port_name};
 use crate::routing::Routing;
 
-/// Why the router forwards nothing at present.
+/// Returns why the router forwards nothing at present; `None` if it forwards.
 pub(crate) fn of_router(routing: &Routing) -> Option<String> {
     let reason = if !routing.has_current_tables() {
         "the tables are not complete"
@@ -45,7 +45,7 @@ pub(crate) fn of_egress(routing: &Routing, port: FibPortIndex) -> Option<String>
 
 /// Why packets that arrive on other interfaces and would leave by this port are left to the kernel.
 pub(crate) fn of_next_hop(routing: &Routing, port: FibPortIndex) -> Option<String> {
-    // Programs do not write tags; workers do.
+    // XDP programs do not write VLAN tags; workers do.
     let made = made_by_router(routing, port).filter(|_| routing.workers.is_empty());
     made.or_else(|| of_egress(routing, port))
 }

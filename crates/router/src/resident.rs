@@ -63,7 +63,7 @@ impl ResidentEngine {
     /// Loads the programs and attaches them. They forward nothing yet. With `has_rules`, packets
     /// with IP options also go to the engine in user space, so that rules can check them.
     ///
-    /// With an offer, the programs replace those of another router later.
+    /// With an offer of another router, the programs replace those of that router later.
     ///
     /// # Errors
     /// If a privilege is missing, another program is attached, or no mode works.
@@ -250,8 +250,9 @@ impl ResidentEngine {
         self.router.set_local(addresses);
     }
 
-    /// Limits how many hosts without a MAC address per second the programs pass to the kernel for
-    /// resolution, to as many as it can store; or removes the limit.
+    /// If `is_limited` is true, limits how many hosts per second the programs pass to the kernel
+    /// for the resolution of their MAC addresses: to as many as the kernel can store. Otherwise
+    /// removes the limit.
     pub(crate) fn limit_hosts(&self, is_limited: bool) {
         self.router.set_host_limits(if is_limited { self.neighbour_space } else { [0; 2] });
     }
@@ -344,7 +345,8 @@ fn ipv6_nodes() -> u32 {
     // The fourth number, in hexadecimal, is the number of entries (`rt6_stats_seq_show`).
     let entries = text.split_ascii_whitespace().nth(3);
     let entries = entries.and_then(|entries| u32::from_str_radix(entries, 16).ok()).unwrap_or(0);
-    // A node contains at least 13 starts of ranges on average, and a route creates two starts.
+    // A node contains at least 13 starts of ranges on average, and a route creates two starts. So
+    // twice as many routes as entries need less than one node for every three entries.
     (entries / 3).clamp(least, BpfLimits::MAX_V6_NODES)
 }
 

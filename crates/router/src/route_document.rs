@@ -53,7 +53,7 @@ struct RouteListAnswer<R> {
 /// The routes of all pages.
 struct AllPages<'f, F> {
     first: Value,
-    /// Requests the page after a place.
+    /// Requests the page after a place in the list.
     next_page: RefCell<F>,
     fault: &'f Cell<Option<ControlError>>,
 }

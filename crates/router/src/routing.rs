@@ -87,7 +87,7 @@ pub(crate) struct Routing {
     /// The VRF of each port; `None` for ports whose packets the kernel's routing rules look up in
     /// other tables.
     pub(crate) vrf_of: Vec<Option<VrfIndex>>,
-    /// By port, the VRF that the kernel's rules must choose; `None`, or beyond the end: any.
+    /// By port, the VRF that the kernel's rules must choose; `None` or no element: any VRF.
     pub(crate) named_vrfs: Vec<Option<InterfaceVrf>>,
     /// When the changes that have been read will be written; `None` if there are no changes.
     publish_at: Option<Nanos>,
@@ -112,8 +112,8 @@ pub(crate) struct Routing {
     unprobed: Vec<FibPortIndex>,
     /// Decides when interfaces whose drivers have refused frames are probed again.
     backoff: ProbeBackoff,
-    /// Interfaces whose drivers have refused frames and that cannot be probed, until the user is
-    /// informed.
+    /// Interfaces whose drivers have refused frames and that cannot be probed, as long as the user
+    /// has not been informed.
     pub(crate) refused: Vec<FibPortIndex>,
     /// Subinterfaces that the kernel does not have; their ports come after all others.
     pub(crate) subinterfaces: Option<SubinterfaceHandle>,
@@ -372,7 +372,8 @@ impl Routing {
         if self.is_applied {
             self.counters.published += 1;
         } else {
-            // Packets whose routes are not yet in the maps are left to the kernel.
+            // The snapshot will be applied again. Until then, packets whose routes are not yet in
+            // the maps are left to the kernel.
             self.counters.failed += 1;
             self.publish_at = Some(time + self.settings.coalesce_ns);
         }
@@ -471,7 +472,7 @@ impl Routing {
         self.heartbeat.is_current(ResidentHeartbeat::now())
     }
 
-    /// Leaves interfaces to the kernel, by port, or forwards their packets again.
+    /// By port, leaves an interface's packets to the kernel, or forwards them again.
     pub(crate) fn leave(&mut self, left: &[bool]) {
         for (at, &is_left) in left.iter().enumerate() {
             self.engine.leave(FibPortIndex(at as u16), is_left);

@@ -57,7 +57,7 @@ impl RoutingThread {
         Ok(Self { thread, stop })
     }
 
-    /// Readable when the thread has ended.
+    /// Returns a descriptor that is readable once the thread has ended.
     pub(crate) fn ended(&self) -> BorrowedFd<'_> {
         self.stop.ended.as_fd()
     }

@@ -66,7 +66,8 @@ impl InitialRules {
         Ok(rules)
     }
 
-    /// Numbers the ports in this order, which must be the order of the tables.
+    /// Sets the router's ports, which are numbered in this order. It must be their order in the
+    /// forwarding tables.
     pub(crate) fn with_ports(self, ports: &[String]) -> Self {
         Self { ports: ports.to_vec(), ..self }
     }

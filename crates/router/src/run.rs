@@ -172,7 +172,7 @@ impl RoutePlan {
             take_over: &take_over,
         };
         let watched = supervision.run(session, &signals, started);
-        // First, because a takeover that is given up makes the engine forward again.
+        // The takeover ends first, because giving it up makes the engine forward again.
         let is_taken = takeover.end();
         end_forwarding(&handle, &links);
         if is_taken {
@@ -191,8 +191,8 @@ impl RoutePlan {
         Ok(Exit::Done)
     }
 
-    /// Returns the privileges that the threads keep. Files that are read again may belong to other
-    /// users, unless the router becomes one itself.
+    /// Returns the privileges that the threads keep. If the router reads files again, they include
+    /// opening other users' files, unless the router itself becomes another user.
     fn confinement(&self) -> Confinement {
         let user = self.user.as_ref().map(|user| user.ids);
         let confinement = Confinement::drop_all().updating_maps().as_user(user);
@@ -240,8 +240,8 @@ impl RoutePlan {
         }
     }
 
-    /// Creates the devices of the subinterfaces that the kernel does not have, if there are any,
-    /// for the workers or for their own thread.
+    /// Creates the devices of the subinterfaces that the kernel does not have, if there are any.
+    /// The workers serve them, or a thread of the subinterfaces if there are no workers.
     fn open_subinterfaces(
         &self,
         own: &[OwnSubinterface],

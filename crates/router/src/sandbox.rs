@@ -115,7 +115,8 @@ impl SandboxUser {
 /// How many symbolic links a path may have, as in Linux.
 const MAX_LINKS: u32 = 40;
 
-/// Returns the command that permits a user to read a file, or first to pass a directory on its way.
+/// Returns the command that permits a user to read a file or, if it is in the way, to pass a
+/// directory.
 fn permitting_command(path: &Path, ids: UserIds) -> String {
     let path = absolute(path).unwrap_or_else(|_| path.to_owned());
     let (path, right) = obstruction(&path, MAX_LINKS);
@@ -125,7 +126,7 @@ fn permitting_command(path: &Path, ids: UserIds) -> String {
 }
 
 /// Returns the file or directory, without symbolic links, to which this process lacks a right, and
-/// that right of chmod(1).
+/// the letter of this right in chmod(1).
 fn obstruction(path: &Path, links: u32) -> (PathBuf, char) {
     let mut parts: Vec<_> = path.ancestors().collect();
     parts.reverse();
@@ -134,7 +135,7 @@ fn obstruction(path: &Path, links: u32) -> (PathBuf, char) {
             Ok(real) if part == path => return (real, 'r'),
             Ok(real) if access(&real, Access::EXEC_OK).is_err() => return (real, 'x'),
             Ok(_) => {}
-            // The obstruction is on the way that this link goes.
+            // The obstruction is on the path to which this symbolic link leads.
             Err(_) => match (fs::read_link(part), part.parent(), path.strip_prefix(part)) {
                 (Ok(target), Some(dir), Ok(rest)) if links > 0 => {
                     let target = dir.join(target);

@@ -176,7 +176,7 @@ impl RouterService {
 
 /// Ends this process as the signal TERM does.
 pub(crate) fn terminate() {
-    // A process may always signal itself.
+    // This cannot fail, because a process may always signal itself.
     let _ = kill_process(getpid(), Signal::TERM);
 }
 
@@ -263,7 +263,8 @@ impl PageRequest {
         }
     }
 
-    /// Returns the request for the page at a place that [`Self::next`] has written.
+    /// Returns the request for the page at a place that [`Self::next`] has written; `None` if the
+    /// place is not valid.
     fn after(self, place: &Value) -> Option<Self> {
         let family = family_of(place.get("family")?.as_u64()? == 6);
         let after = match place.get("prefix").and_then(Value::as_str) {

@@ -113,7 +113,8 @@ fn execute(
     Ok(ShellStep::Next)
 }
 
-/// The commands of `ctl`, as lines.
+/// Returns the commands of `ctl`, as the lines of the shell have them: without the name of the
+/// program.
 fn table() -> Command {
     ctl::command().no_binary_name(true).subcommand_required(true).disable_help_subcommand(true)
 }

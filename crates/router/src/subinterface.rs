@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   name.rs       what a name says: parent and tags
-//!   link.rs       neighbours of one subinterface; what the wire and the kernel hear of each other
+//!   link.rs       one subinterface: its neighbours, and which frames go between wire and kernel
 //!   tags.rs       tags of frames
 //!   opening.rs    the ports, and the devices that the kernel sees
 //!   processor.rs  next to XDP: a thread with wire, TAP devices, engine
-//!   shared.rs     in workers, which are in `worker/vlan.rs`: the links, for all of them
+//!   shared.rs     the subinterfaces that workers (`worker/vlan.rs`) serve and share
 //!   ports.rs      the ports of workers
 //! ```
 //!

@@ -336,7 +336,8 @@ pub(crate) struct SupervisedState {
     next_probe: Option<Instant>,
     /// Indexed by port, like [`Routing::ruled`](crate::routing::Routing::ruled).
     ruled: Vec<bool>,
-    /// How many routes and neighbours had found no space in the tables.
+    /// How many routes and neighbours had found no space in the tables when the user was last
+    /// informed of this.
     unplaced: u64,
     /// Indexed by port, like [`Routing::deleted`](crate::routing::Routing::deleted).
     deleted: Vec<bool>,

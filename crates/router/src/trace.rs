@@ -63,7 +63,7 @@ impl PacketTraces {
     }
 }
 
-/// Removes traces that no worker refers to any more.
+/// Removes traces whose clients have requested no packets for too long.
 fn forget_ended(traces: &mut BTreeMap<u64, Arc<PacketTrace>>) {
     traces.retain(|_, trace| !trace.is_abandoned(now()));
 }
@@ -116,7 +116,7 @@ fn start(
     let number = traces.start(&trace)?;
     for worker in &workers {
         let trace = Arc::clone(&trace);
-        // A worker that has ended receives no packets.
+        // A worker that has ended receives no packets, so it does not need the trace.
         worker.ask(move |worker| worker.traces.push(trace));
     }
     Ok(json!({ "v": ANSWER_VERSION, "trace": number, "packets": [], "left": count }))

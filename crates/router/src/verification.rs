@@ -15,7 +15,7 @@ use crate::routing::RoutingHandle;
 /// kernel.
 const ATTEMPTS: u32 = 20;
 
-/// Compares all routes, and the ranges that the programs look up. If routes change during the
+/// Compares all routes, and the ranges that the BPF programs look up. If routes change during the
 /// comparison, differences may be due to these changes. The comparison is then repeated, at most
 /// [`ATTEMPTS`] times.
 ///

@@ -63,9 +63,10 @@ struct WatchShared {
 }
 
 impl BypassWatch {
-    /// Starts a watch in the network namespace of the calling thread. `known` contains the
-    /// obstacles that were found before. `changed` rings when they change. The thread becomes `user`,
-    /// for whom the helper opens root's files.
+    /// Starts a thread that watches `interfaces` for obstacles, in the network namespace of the
+    /// calling thread. `known` contains the obstacles that were found before. `changed` rings when
+    /// the obstacles are no longer these. The new thread changes to the user `user`; the privileged
+    /// helper process opens files for it that only root may open.
     ///
     /// # Errors
     /// If the system refuses a socket.
@@ -101,8 +102,8 @@ impl BypassWatch {
             let (kept, calls) = (CapabilitySet::NET_ADMIN, [FORBIDDEN_CALLS, &calls]);
             match user {
                 None => drop(confine(kept, &calls)),
-                // If the thread cannot become the user, neither can the main thread, and the run
-                // ends.
+                // An error is ignored: if this thread cannot become the user, neither can the main
+                // thread, and the run ends.
                 Some(user) => drop(confine_as(user, kept, &calls)),
             }
             drop(confined);
@@ -126,7 +127,7 @@ impl Drop for BypassWatch {
         self.shared.stopped.store(true, Ordering::Relaxed);
         self.shared.stop.ring();
         if let Some(thread) = self.thread.take() {
-            // The thread has already reported its panic.
+            // An error means that the thread has panicked, which it has already reported.
             let _ = thread.join();
         }
     }
@@ -134,7 +135,8 @@ impl Drop for BypassWatch {
 
 impl WatchShared {
     fn watch(&self, sockets: &[Socket]) {
-        // Obstacles may have appeared between the checks at the start and the subscription.
+        // Obstacles may have appeared between the checks at the start and the subscription, so they
+        // are listed once before the first wait.
         let (mut announced, mut hooks) = (self.announced(), HookLister::default());
         self.note(&announced, &mut hooks);
         while !self.waited(sockets, PERIOD) {

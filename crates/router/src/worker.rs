@@ -5,9 +5,10 @@
 //!                                      |-- forward, ICMP errors, fragments --> tx queue of the egress
 //!                                      |-- kernel: punt.rs, limited by class --> received by the
 //!                                      |                                         real interface
-//!                                      |-- hold: held.rs --> the routing thread asks the kernel
+//!                                      |-- hold: held.rs --> the routing thread asks the kernel;
+//!                                      |                     the next tables have the answer
 //!                                      '-- another worker's, by the rules: handover.rs
-//!   routing thread --tables--> WorkerLink --> run_tasks          and tells by the next tables
+//!   routing thread --tables--> WorkerLink --> run_tasks
 //! ```
 //!
 //! Worker `w` of `n` owns the queues `q` of every interface with `q mod n = w`: it receives from
@@ -81,11 +82,12 @@ use vlan_state::WorkerSubinterfaces;
 
 /// Maximum age of the tables by which frames are forwarded, the same as for the programs.
 const MAX_TABLES_AGE_NS: u64 = 100_000_000;
-/// For how long frames may leave at the end of a run, and after a takeover. A successor waits longer
-/// for the end.
+/// How long frames may take to leave the tx rings at the end of a run, and after a takeover. A
+/// successor waits longer than this for the end of its predecessor.
 const SEND_LIMITS: DrainLimits = DrainLimits { stalled_ns: 1_000_000_000, total_ns: 5_000_000_000 };
-/// The loop ends a sleep this long before the next event. The heartbeat need not be exact, so the
-/// loop does not poll for this time.
+/// The loop wakes this long before the next event, and polls until the event is due. A heartbeat
+/// does not need this precision: its event is this much later than the heartbeat itself, so the loop
+/// wakes when the heartbeat is due, and does not poll.
 const WAKE_MARGIN_NS: Nanos = 30_000;
 
 /// The queues and interfaces of a worker.
@@ -310,8 +312,8 @@ impl RouteWorker {
         if has_moved {
             self.busy_until = now + IDLE_AFTER_NS;
         }
-        // A worker with old tables may have frames waiting. It takes them when it has the next
-        // tables.
+        // A worker with old tables may have frames waiting. So it does not park: it takes them when
+        // it has the next tables.
         let parks = now >= self.busy_until && self.admits_frames;
         let was_parked = std::mem::replace(&mut self.is_parked, parks);
         if self.is_parked {
@@ -393,7 +395,7 @@ impl FrameProcessor for RouteWorker {
         self.send_held(queues, self.turn_start);
         self.serve_subinterfaces(queues, self.turn_start);
         self.send_outputs(queues);
-        // The neighbours of ICMP errors may be unknown.
+        // The next hops of ICMP errors may be unknown, so neighbours are requested here.
         self.serve_subinterfaces(queues, self.turn_start);
         self.ask_for_neighbours();
         self.has_sent_all = !self.drain.is_empty() && self.unsent.is_none() && queues.is_idle();
@@ -450,7 +452,8 @@ impl FrameProcessor for RouteWorker {
 }
 
 impl Drop for RouteWorker {
-    /// Threads that wait for an answer get none, even if the worker ended because of a lost port.
+    /// Stores the last figures and closes the task queue. So threads that wait for an answer do not
+    /// wait for ever, even if the worker ended because of a lost port.
     fn drop(&mut self) {
         self.shared.end(self.figures());
     }

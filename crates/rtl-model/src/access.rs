@@ -258,8 +258,9 @@ impl Device {
         }
     }
 
-    /// Writes or resets the counters. While the receiver is off, the chip does not write the
-    /// counters, and the bit of the command stays set.
+    /// Executes a command about the counters: writes them to the driver's memory, or resets them.
+    /// While the receiver is off, the chip does not write the counters, and the command's bit stays
+    /// set.
     fn tally_command(&mut self, value: u32) {
         let mut kept = value;
         if value & TALLY_RESET != 0 {
@@ -286,7 +287,7 @@ impl Device {
         }
     }
 
-    /// Performs the effects of a stored value.
+    /// Performs the effects of the value that was just stored in the register at `offset`.
     fn after_store(&mut self, offset: u64) {
         match offset {
             at::TX_RING_LOW | at::TX_RING_HIGH => {

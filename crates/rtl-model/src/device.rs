@@ -256,7 +256,7 @@ impl Device {
         self.config.write(4, &[command[0] & !4]);
     }
 
-    /// Resets the function, like a reset by the bus.
+    /// Resets the PCI function, like a reset by the bus.
     pub fn reset(&mut self) {
         self.reset_chip();
         self.values[at::LOCK as usize] = 0;
@@ -308,7 +308,7 @@ impl Device {
         self.values[at::LOCK as usize] & 0xc0 != 0xc0
     }
 
-    /// Link, speed, duplex and pause, in the bits of PHYstatus.
+    /// Returns link, speed, duplex and pause in the bits of PHYstatus.
     pub(crate) fn phy_status(&self) -> u32 {
         let Some(link) = self.phy.whole_link() else { return 0 };
         let speed = match link.speed {

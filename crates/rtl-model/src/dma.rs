@@ -50,7 +50,8 @@ struct DmaMapping {
 pub struct DmaMap {
     /// All mappings, sorted by address.
     mappings: Vec<DmaMapping>,
-    /// The mapping of the last access. Usually, the next access uses the same mapping.
+    /// Index of the mapping that the last access used. It is tried first, because the next access
+    /// usually uses the same mapping.
     last: Cell<usize>,
 }
 
@@ -134,13 +135,14 @@ impl DmaMap {
     }
 
     /// Reads a word of a descriptor. Acquire: pairs with the driver's release of the descriptor.
+    /// Returns `None` if the word is not mapped for reading.
     #[must_use]
     pub fn load(&self, address: u64) -> Option<u32> {
         self.slice(address, 4, |permissions| permissions.read)?.load(0, Ordering::Acquire).ok()
     }
 
     /// Writes a word of a descriptor. Release: pairs with the driver's acquire, which then sees
-    /// what was written to the buffer before.
+    /// what was written to the buffer before. Returns false if the word is not mapped for writing.
     #[must_use]
     pub fn store(&self, address: u64, word: u32) -> bool {
         let slice = self.slice(address, 4, |permissions| permissions.write);

@@ -75,7 +75,8 @@ impl Interrupts {
         self.fired
     }
 
-    /// Signals the event of a kind of interrupt, as a test.
+    /// Signals the event of a kind of interrupt without an interrupt, so that the event can be
+    /// tested.
     pub fn trigger(&mut self, index: InterruptIndex) {
         if let Some(event) = &self.events[index as usize] {
             // The eventfd's counter can only be full if no driver has read it for 2^64 events.

@@ -140,7 +140,7 @@ impl Device {
         }
     }
 
-    /// Sends the collected frame; returns the events.
+    /// Sends the collected frame; returns the interrupts that this causes.
     fn send(&mut self) -> u32 {
         let len = self.frame.len();
         if len < 60 {
@@ -183,7 +183,7 @@ impl Device {
         }
     }
 
-    /// Delivers or drops a frame; returns the events.
+    /// Delivers or drops a frame; returns the interrupts that this causes.
     fn accept(&mut self, frame: &[u8]) -> u32 {
         if !self.is_receiving() || self.phy.link().is_none() {
             self.tally.rx_stopped += 1;

@@ -15,7 +15,7 @@ pub enum Access {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
-    /// There is no register, or none of this width.
+    /// The driver accessed an offset that has no register, or no register of this width.
     UnknownRegister {
         /// Byte offset in the register window.
         offset: u64,

@@ -19,7 +19,7 @@ pub(crate) struct IndirectWords<T> {
 
 impl IndirectWords<u16> {
     /// Decodes a command of the windows with address and data in one word (MAC-OCP, PHY-OCP). If
-    /// the flag is set, it is a write of the low 16 bits. Returns the address, and the value of a
+    /// the flag is set, the command writes the low 16 bits. Returns the address, and the value of a
     /// write.
     pub(crate) fn ocp_command(command: u32) -> (u32, Option<u16>) {
         let address = (command >> 15) & 0xffff;

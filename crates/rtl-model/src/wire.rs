@@ -32,7 +32,7 @@ struct Frames {
 }
 
 impl Frames {
-    /// Frames beyond this number are lost.
+    /// Maximum number of waiting frames. Further frames are lost.
     const LIMIT: usize = 65_536;
 
     fn push(&mut self, frame: &[u8]) -> bool {

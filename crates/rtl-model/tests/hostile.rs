@@ -109,7 +109,7 @@ fn arbitrary_requests_do_no_harm() {
                 .collect();
             bytes.extend(message(next() as u16 % 16, &body));
         }
-        // At most one read is that long, because replies of a megabyte would fill the socket.
+        // No case has two reads of about a megabyte, whose replies would fill the socket.
         let (result, _) = talk(&bytes);
         assert!(result.is_ok(), "{result:?}");
     }

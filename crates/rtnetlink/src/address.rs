@@ -30,7 +30,8 @@ impl AddressMessage {
     /// `IFA_F_TENTATIVE`: not yet known to be unique.
     pub const TENTATIVE: u32 = 0x40;
 
-    /// Returns `None` for families other than IPv4 and IPv6, and for messages without an address.
+    /// Parses an address; returns `None` for families other than IPv4 and IPv6, and for messages
+    /// without an address.
     pub(crate) fn parse(payload: &[u8]) -> Result<Option<Self>, Malformed> {
         let Some((fixed, rest)) = payload.split_first_chunk::<ADDRESS_LEN>() else {
             return Err(Malformed::Truncated { kind: kind::ADDRESS });
@@ -52,7 +53,8 @@ impl AddressMessage {
                 _ => {}
             }
         }
-        // IPv6 sends no IFA_LOCAL unless the interface is point-to-point.
+        // IPv6 sends no IFA_LOCAL unless the interface is point-to-point, so IFA_ADDRESS may be
+        // both.
         let Some((local, peer)) = local.or(peer).zip(peer.or(local)) else { return Ok(None) };
         Ok(Some(Self { ifindex, local, peer, prefix_len, broadcast, scope, flags }))
     }

@@ -105,7 +105,8 @@ impl<'a> Iterator for Attributes<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.len() < ATTRIBUTE_HEADER {
-            // The kernel also ignores up to three bytes after the last attribute.
+            // The kernel also ignores up to three bytes after the last attribute, so they are no
+            // error.
             return None;
         }
         let bytes = self.0;

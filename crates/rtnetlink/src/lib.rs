@@ -71,7 +71,7 @@ const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
 impl RouteFamily {
-    /// The number in messages.
+    /// The number that stands for the family in messages.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {

@@ -16,7 +16,7 @@ impl NudState {
     pub const REACHABLE: u16 = 0x02;
     /// `NUD_STALE`: not confirmed recently; the next packet starts a confirmation.
     pub const STALE: u16 = 0x04;
-    /// `NUD_DELAY`: used while stale, but not requested yet.
+    /// `NUD_DELAY`: used while stale, but the kernel has not sent a request yet.
     pub const DELAY: u16 = 0x08;
     /// `NUD_PROBE`: requested again.
     pub const PROBE: u16 = 0x10;
@@ -67,7 +67,8 @@ pub(crate) mod nda {
 }
 
 impl NeighbourMessage {
-    /// Returns `None` for entries of bridges, for proxies, and for messages without an address.
+    /// Parses the payload of a message. Returns `None` for entries of bridges, for proxies, and for
+    /// messages without an address.
     pub(crate) fn parse(payload: &[u8]) -> Result<Option<Self>, Malformed> {
         let Some((fixed, rest)) = payload.split_first_chunk::<NEIGHBOUR_LEN>() else {
             return Err(Malformed::Truncated { kind: kind::NEIGHBOUR });

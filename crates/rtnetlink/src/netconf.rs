@@ -44,7 +44,8 @@ const IFINDEX_ALL: i32 = -1;
 const IFINDEX_DEFAULT: i32 = -2;
 
 impl NetconfMessage {
-    /// `None` for families other than IPv4 and IPv6, and if the message does not name interfaces.
+    /// Parses the payload of a message. Returns `None` for families other than IPv4 and IPv6, and
+    /// if the message does not name interfaces.
     pub(crate) fn parse(payload: &[u8]) -> Result<Option<Self>, Malformed> {
         let Some((fixed, rest)) = payload.split_first_chunk::<NETCONF_LEN>() else {
             return Err(Malformed::Truncated { kind: kind::NETCONF });

@@ -11,8 +11,8 @@ pub enum GroupKind {
     /// The next hop is chosen by hash and weight.
     #[default]
     HashThreshold,
-    /// The flow's hash selects a bucket, which keeps its next hop as long as this is in use
-    /// (resilient).
+    /// The flow's hash selects a bucket. A bucket keeps its next hop as long as flows use the
+    /// bucket (resilient).
     Resilient,
     /// A kind with another number.
     Other(u16),
@@ -124,7 +124,7 @@ impl Iterator for NextHopGroup<'_> {
     type Item = (u32, u16);
 
     /// Parses a `struct nexthop_grp`: the identifier, and the weight minus one. Since Linux 6.12,
-    /// the byte after the weight is the weight's upper byte; before, it is 0.
+    /// the byte after the weight is the weight's upper byte. In older kernels it is 0.
     fn next(&mut self) -> Option<(u32, u16)> {
         let (&[a, b, c, d, low, high, _, _], rest) = self.0.split_first_chunk()?;
         self.0 = rest;

@@ -279,7 +279,7 @@ pub struct Multipath<'a> {
 const HOP_LEN: usize = 8;
 
 impl Multipath<'_> {
-    /// Returns whether a hop has an unknown property.
+    /// Checks that all hops are well-formed; returns whether one of them has an unknown property.
     fn check(self) -> Result<bool, Malformed> {
         let mut all = self;
         let mut has_unknown = false;

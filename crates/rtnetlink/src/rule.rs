@@ -66,7 +66,7 @@ mod fra {
 const FIB_RULE_INVERT: u32 = 2;
 
 impl<'a> RuleMessage<'a> {
-    /// Returns `None` for families other than IPv4 and IPv6.
+    /// Parses a rule; returns `None` for families other than IPv4 and IPv6.
     pub(crate) fn parse(payload: &'a [u8]) -> Result<Option<Self>, Malformed> {
         let Some((fixed, rest)) = payload.split_first_chunk::<RULE_LEN>() else {
             return Err(Malformed::Truncated { kind: kind::RULE });

@@ -19,7 +19,7 @@ pub struct DoneMessage<'a> {
 
 impl<'a> DoneMessage<'a> {
     pub(crate) fn parse(flags: HeaderFlags, payload: &'a [u8]) -> Result<Self, Malformed> {
-        // Old kernels send no value.
+        // Old kernels send no value. Then the result is 0.
         let result = read_u32(payload, 0).unwrap_or_default() as i32;
         Ok(Self {
             errno: positive(result),

@@ -196,7 +196,8 @@ fn a_port_that_leaves_its_bridge_is_not_a_deleted_interface() {
             deleted.push(link.name.to_owned());
         }
     });
-    // The kernel also sends RTM_DELLINK of AF_BRIDGE for b0.
+    // The kernel also sends an RTM_DELLINK of AF_BRIDGE for b0, which does not mean that b0 was
+    // deleted.
     assert_eq!(deleted, ["br0"]);
 }
 

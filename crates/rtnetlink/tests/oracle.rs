@@ -182,7 +182,7 @@ fn a_message_with_a_wrong_attribute_does_not_hide_the_next() {
     };
     let good = serialized(RouteNetlinkMessage::NewRoute(oracle_route(&input)));
     let mut bad = good.clone();
-    // The length field of the first attribute.
+    // The length of the first attribute becomes invalid.
     bad[28] = 200;
     let bytes = [bad, good].concat();
     let found: Vec<_> = Messages::new(&bytes).map(|message| message.is_ok()).collect();

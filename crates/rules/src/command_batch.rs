@@ -218,7 +218,8 @@ impl CommandBatch {
                 continue;
             };
             match verb {
-                // If the table already exists, it keeps its options, which are unknown here.
+                // If the table already exists, it keeps its options, which are unknown here. So
+                // entries for it are not checked.
                 TableVerb::Create(options) if options.missing || options.or_flush => {
                     made.remove(&(*set, name));
                 }

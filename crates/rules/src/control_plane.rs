@@ -132,7 +132,8 @@ impl ControlPlane {
         }
     }
 
-    /// Sets how flows are distributed among the engines.
+    /// Sets how flows are distributed among the engines. Rules that need the frames of all flows in
+    /// one thread are refused from now on.
     pub fn with_distribution(mut self, dealing: FlowDistribution) -> Self {
         self.distribution = Some(dealing);
         self.refusing(distribution_obstacle)
@@ -385,7 +386,8 @@ impl ControlPlane {
                 let mut trial = dataplane.shaper_mut().clone();
                 shape(&mut trial, &commands, RowOrder::default(), now).0.err()
             });
-            // If the engine is shutting down, mistakes in commands for pipes are not reported.
+            // If the engine is shutting down or does not answer in time, mistakes in commands for
+            // pipes are not reported.
             let failed = tried.recv_timeout(self.reply_timeout).ok().flatten().unwrap_or_default();
             all.extend(failed.into_iter().map(|(at, message, exit)| {
                 let line = steps[at].line;

@@ -49,7 +49,7 @@ pub fn submit<T: Send + 'static>(
 ) -> Receiver<T> {
     let (answer, answered) = mpsc::channel();
     thread.post(Box::new(move |dataplane, now_ns| {
-        // An error only means that the caller has stopped waiting for the result.
+        // An error only means that the caller has stopped waiting for the result, so it is ignored.
         let _ = answer.send(act(dataplane, now_ns));
     }));
     answered

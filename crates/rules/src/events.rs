@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use slipring_ipfw::run::LogEvent;
 
-/// Maximum number of lines that are stored, both for the monitors and for the log file.
+/// Maximum number of lines in each of the two buffers, that for the monitors and that for the log
+/// file.
 const MAX_KEPT_LINES: usize = 16_384;
 
 /// A log line, with its number.
@@ -208,7 +209,7 @@ impl Drop for LogFileWriter {
     fn drop(&mut self) {
         self.events.end();
         if let Some(thread) = self.thread.take() {
-            // The thread has already reported its panic.
+            // An error means that the thread has panicked, which it has already reported.
             let _ = thread.join();
         }
     }

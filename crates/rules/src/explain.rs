@@ -205,7 +205,8 @@ fn malformed_name(kind: MalformedReason) -> String {
     format!("malformed_{}", name.map_or("", |(_, name)| name))
 }
 
-/// Reads an even number of hexadecimal digits.
+/// Parses hexadecimal digits, two for each byte; `None` if their number is odd, or another
+/// character occurs.
 pub fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> =
         hex.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();

@@ -1,5 +1,5 @@
-//! Executes the shaper's commands. Either all commands of a batch are executed or none, and each
-//! has a reply.
+//! Executes the shaper's commands. Either all commands of a batch are executed or none. Each
+//! command has a reply.
 
 use slipring_dummynet::show::{RowOrder, ShaperListing};
 use slipring_dummynet::text::DummynetCommand as ShaperCommand;

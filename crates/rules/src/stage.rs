@@ -188,7 +188,8 @@ impl RuleStage {
         let checks_out = asks_directions(config);
         self.needs = RuleNeeds {
             checks_out,
-            // `reass` releases earlier fragments, which must leave before the next frame.
+            // `reass` releases earlier fragments, which must leave before the next frame, so frames
+            // are then checked one by one.
             checks_together: !checks_out
                 && self.explained.is_none()
                 && !any(|action| matches!(action, Reass)),

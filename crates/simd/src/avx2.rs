@@ -46,7 +46,8 @@ pub(crate) fn rank<const N: usize>(node: &[u64; N], key: u64) -> usize {
     let (fours, rest) = quads.as_chunks::<4>();
     let mut greater = 0;
     for [a, b, c, d] in fours {
-        // Narrows each comparison to two bytes, in an order that does not matter.
+        // Narrows each comparison's result to two bytes. Their order does not matter, because they
+        // are only counted.
         let first = _mm256_packs_epi32(above(a), above(b));
         let second = _mm256_packs_epi32(above(c), above(d));
         greater += _mm256_movemask_epi8(_mm256_packs_epi16(first, second)).count_ones() / 2;

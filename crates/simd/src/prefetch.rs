@@ -3,8 +3,8 @@
 
 /// Prefetches the first cache line of a value, without waiting for it.
 ///
-/// For memory that is used after other work: the processor looks some hundred instructions ahead,
-/// which is less than a memory access takes. Not for single accesses.
+/// Useful for memory that is accessed after other work: the processor itself looks only some
+/// hundred instructions ahead, which is less than a memory access takes. Not for single accesses.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     prefetch_address(core::ptr::from_ref(value).cast());

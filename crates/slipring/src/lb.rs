@@ -89,7 +89,7 @@ impl LbPlan {
         std::iter::once(&self.input).chain(outputs(&self.groups)).cloned().collect()
     }
 
-    /// Returns how often any report is due: the shortest of the periods.
+    /// Returns the shortest of the periods of all reports; `None` if there are no periodic reports.
     fn tick(&self) -> Option<Duration> {
         self.period.into_iter().chain(self.to_stdout).chain(self.to_syslog).min()
     }

@@ -54,8 +54,8 @@ fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
             .with_help("see what the kernel answers: ip link")
     })?;
     if slipring_port::in_user_namespace() {
-        // All modes other than `packet` need BPF. BPF is not available in a user namespace, even if
-        // drivers support XDP.
+        // All modes other than `packet` need BPF, which is not available in a user namespace even
+        // if drivers support XDP. So they are not listed.
         let packet = |mode: &InterfaceMode| *mode == InterfaceMode::Packet;
         rows.iter_mut().for_each(|row| row.modes.retain(packet));
     }
@@ -107,7 +107,7 @@ pub(crate) fn list() -> io::Result<Vec<InterfaceRow>> {
     let features = xdp_features().unwrap_or_default();
     let owners = owners::all();
     let row = |link: &NetlinkLink| {
-        // `None` if the interface has vanished since it was listed.
+        // An interface that has vanished since it was listed is left out.
         let iface = Iface::find(&link.name).ok()?;
         let features = features.get(&link.index).copied();
         let modes = InterfaceMode::possible(&iface, features);

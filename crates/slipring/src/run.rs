@@ -134,7 +134,8 @@ impl RunPlan {
         let report = matches.get_one::<PathBuf>("report").cloned();
         let quiet = flags::format(matches) == ReportFormat::Text && flags::verbosity(matches) < 0;
         let quiet = quiet && report.is_none();
-        // The run creates real-time ports itself, so the user cannot choose the clock.
+        // This clock is a placeholder: the run creates its real-time ports itself, so the user
+        // cannot choose the clock.
         let mut links = emulation::EmulationPlan::with_clock(matches, |_| {
             Ok(RunClock::Virtual(CapturePairs::default()))
         })?;
@@ -287,7 +288,7 @@ fn not_executed(
 fn relay_names(site: &RunSandbox, server: IpAddr) -> Result<(), Failure> {
     match relay::start(site.addresses.gateway.into(), server) {
         // `AddrInUse`: a server that listens on all addresses already answers at the gateway's
-        // address.
+        // address, so no relay is needed.
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(()),
         started => {
             started.map_err(|error| setup_failure("ask for names on the command's behalf", &error))

@@ -42,8 +42,8 @@ impl Fixture {
         }
     }
 
-    /// Makes each of `macs` stations send a frame. The stations are spread over all ports except
-    /// the first.
+    /// Makes each of `macs` stations send a frame, so that the switch learns their addresses. The
+    /// stations are spread over all ports except the first.
     fn teach(&mut self, macs: u64) {
         let ports = self.switch.ports().count() as u32;
         for mac in 0..macs {
@@ -79,7 +79,8 @@ impl Fixture {
         made
     }
 
-    /// Returns the minimum of several measurements, because other programs disturb it least.
+    /// Returns the cost of a delivered frame in ns: the minimum of several measurements, because
+    /// other programs disturb it least.
     fn measure(&mut self, copies: bool) -> f64 {
         (0..20)
             .map(|_| {

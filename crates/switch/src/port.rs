@@ -55,7 +55,8 @@ impl Default for SwitchPortConfig {
     }
 }
 
-/// The properties of a port that decisions need, kept small so that they take few cache lines.
+/// The properties of a port that forwarding decisions need, kept small so that they take few cache
+/// lines.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PortForwarding {
     /// The index of the port's ring 0 among the rings of all ports.

@@ -209,8 +209,9 @@ impl Switch {
     }
 
     /// Decides the destinations of frames that `source` sends from its tx ring `ring`, in the
-    /// order of the frames, and learns their source addresses. Clears `batch`, so the caller must
-    /// settle the batch first. Has no effect if the port does not exist.
+    /// order of the frames, and learns their source addresses. Replaces the contents of `batch`, so
+    /// the caller must first call [`Self::settle`] for the decisions that it contains. Has no effect
+    /// if the port does not exist.
     #[inline]
     pub fn forward<'p>(
         &mut self,

@@ -68,6 +68,7 @@ impl Xorshift {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         // With a small seed, the first numbers would be small. With seed 0, all numbers would be 0.
+        // So the bits of the seed are mixed, and one is set.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 

@@ -13,7 +13,8 @@ try:
 except ImportError:
     sys.exit(77)
 
-# Later versions of jsonschema warn of a new way to resolve references, which earlier ones lack.
+# Later versions of jsonschema warn that references should be resolved in a new way. Earlier
+# versions do not have it, so the warnings are ignored.
 warnings.simplefilter("ignore")
 folder = pathlib.Path(sys.argv[1]).resolve()
 

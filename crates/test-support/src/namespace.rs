@@ -98,7 +98,8 @@ impl Namespace {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let done = self.run(move || {
             let mut ip = closing::spawn(&mut command).unwrap();
-            // If a line fails, `ip` ends early, and prints the error itself.
+            // If a line fails, `ip` ends early and prints the error itself, so an error of this
+            // write is ignored.
             let _ = ip.stdin.take().unwrap().write_all(text.as_bytes());
             ip.wait_with_output().unwrap()
         });
@@ -171,7 +172,8 @@ impl Namespace {
     /// Disables IPv6 on an interface, so that the kernel sends no router or neighbour discovery on
     /// it. `default` means all interfaces that are created later.
     pub fn silence(&self, ifname: &str) {
-        // `/proc/sys/net` shows the namespace of the thread that reads it.
+        // `/proc/sys/net` shows the namespace of the thread that reads it, so the namespace's
+        // thread writes the file.
         let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");
         self.run(move || std::fs::write(path, "1")).unwrap();
     }

@@ -72,7 +72,7 @@ fn run(script: &str, argument: &Path, input: &str, package: &str) -> Option<Stri
     };
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_owned();
-    // If a script fails early, it does not read all its input.
+    // The result is ignored: if a script fails early, it does not read all its input.
     let writer = std::thread::spawn(move || {
         let _ = stdin.write_all(input.as_bytes());
     });

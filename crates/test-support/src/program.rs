@@ -26,7 +26,8 @@ fn own_run_dir(command: &mut Command) -> Option<tempfile::TempDir> {
         return None;
     }
     let dir = tempfile::tempdir().unwrap();
-    // The program may run as any user and creates its run directory inside this directory.
+    // The program may run as any user and creates its run directory inside this directory, so all
+    // users may write to it.
     set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
     command.env(RUN, dir.path().join("run"));
     Some(dir)

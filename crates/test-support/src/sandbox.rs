@@ -21,8 +21,8 @@ pub const FRAMES_BEYOND_RING: u32 = 5000;
 /// because a full ring loses frames.
 pub const FRAMES_WITHIN_RING: u32 = 500;
 
-/// Mounts that are made in a sandbox are visible only in it, and disappear with the last program
-/// that runs in it.
+/// The environment of a daemon in a test. Mounts that are made in a sandbox are visible only in it,
+/// and disappear with the last program that runs in it.
 #[derive(Debug)]
 pub struct Sandbox {
     /// The namespace in which all programs of the sandbox run.
@@ -38,7 +38,7 @@ impl Sandbox {
     pub fn new(slipring: &'static str) -> Option<Self> {
         let inside = Namespace::new()?;
         inside.unshare_mounts();
-        // The machine's daemon.toml is only for the daemon of the machine.
+        // The machine's daemon.toml is only for the daemon of the machine, so the sandbox hides it.
         if Path::new("/etc/slipring").exists() {
             inside.command("mount", "-t tmpfs none /etc/slipring");
         }

@@ -81,7 +81,8 @@ pub struct TopLinkSettings {
     pub rate: TopLinkRate,
     /// Quantiles of the configured delay; `None` if the program publishes none.
     pub delay_ns: Option<TopQuantiles>,
-    /// The mean share of frames that the settings make the link lose; `None` if there is none.
+    /// The mean share of frames that the settings make the link lose; `None` if the program
+    /// publishes none, because the share depends on the frames.
     pub loss_share: Option<f64>,
 }
 

@@ -117,7 +117,7 @@ impl Stamp {
         let ip = headers.ip.ok_or(StampError::Foreign)?;
         let start = payload(frame, &ip).ok_or(StampError::Foreign)?;
         // According to the IP header, the packet may end before its payload starts or after the
-        // frame ends.
+        // frame ends, so this range may not exist.
         let end = frame.len().min(ip.end as usize);
         let stamp = Self::decode(frame.get(start..end).ok_or(StampError::Foreign)?)?;
         match verify {

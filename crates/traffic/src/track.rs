@@ -62,7 +62,8 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// How far below the largest number of its stream a number may be and still be classified.
+    /// A sequence number is classified only if it is less than this far below the largest number
+    /// seen in its stream.
     pub const WINDOW: u64 = window::WINDOW_BITS;
     /// Maximum number of streams that are tracked; each takes about 1 KiB.
     pub const MAX_STREAMS: usize = 256;

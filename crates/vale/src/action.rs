@@ -103,7 +103,8 @@ fn list_all(device: &NetmapDevice) -> Result<ValeOutput, Failure> {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{name} bridge_idx {switch} port_idx {port}");
         rows.push(json!({ "port": name, "bridge_index": switch, "port_index": port }));
-        // An answer that did not advance the position would make the loop endless.
+        // An answer that did not advance the position would make the loop endless, so it ends the
+        // list.
         let next = (switch, port.saturating_add(1));
         if next <= (list.nr_bridge_idx, list.nr_port_idx) {
             break;

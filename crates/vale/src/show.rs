@@ -107,7 +107,8 @@ fn selector(switch: Option<&str>, port: Option<&str>) -> Value {
     let netns = std::fs::metadata("/proc/thread-self/ns/net").map(|meta| meta.ino());
     let uid = rustix::process::geteuid().as_raw();
     let mut args = json!({ "uid": uid });
-    // If the namespace cannot be determined, there is most likely only one namespace.
+    // If the namespace cannot be determined, there is most likely only one, so the request names
+    // none.
     if let Ok(netns) = netns {
         args["netns"] = netns.into();
     }

@@ -17,7 +17,7 @@ use crate::server::{VhostRole, VhostServer};
 /// Maximum number of ring pairs of a port.
 pub const MAX_PAIRS: u32 = 16;
 
-/// Returns the memory that the port needs from a region.
+/// Returns the memory that a port with `pairs` ring pairs needs from a region. 0 means one pair.
 ///
 /// # Errors
 /// [`OpenError`] if there are more than [`MAX_PAIRS`] ring pairs.
@@ -42,7 +42,8 @@ fn check_path(socket: &Path, role: VhostRole) -> Result<(), OpenCause> {
         let help = "name a shorter path, of 107 bytes at most, such as vhost:/run/guest.sock";
         return refused(reason, help);
     }
-    // connect(2) follows symbolic links, bind(2) does not.
+    // connect(2) follows symbolic links, bind(2) does not. So this examines the file that the
+    // socket would use.
     let found = match role {
         VhostRole::Server => fs::symlink_metadata(socket),
         VhostRole::Client => fs::metadata(socket),

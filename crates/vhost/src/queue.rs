@@ -69,7 +69,8 @@ impl VhostQueue {
         }
         let mut end = self.tx_kern.hwcur();
         let mut own = self.link.lock();
-        // A guest may use fewer queue pairs than the port has ring pairs.
+        // A guest may use fewer queue pairs than the port has ring pairs. Frames of the other ring
+        // pairs go to its first queue pair.
         let fewer = own.send.is_none() && !Arc::ptr_eq(&self.link, &self.first);
         if fewer {
             drop(own);

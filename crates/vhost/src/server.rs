@@ -138,7 +138,8 @@ impl FrontendEndpoint {
             Self::Listen(_) => CapabilitySet::empty(),
             Self::Connect(_) => CapabilitySet::DAC_OVERRIDE,
         };
-        // A failure to restrict the thread is ignored. A program that restricts itself reports it.
+        // A failure to restrict the thread is ignored here. A program that restricts itself reports
+        // such failures.
         let _ = slipring_confine::confine(kept, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
     }
 }

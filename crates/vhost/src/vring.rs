@@ -239,7 +239,8 @@ impl Vring {
     /// used index was `old`.
     fn needs_call(&self, old: Wrapping<u16>) -> Result<bool, QueueViolation> {
         // This is paired with the guest's barrier. The guest writes its request, and then reads the
-        // used index. The device has written the used index, and now reads the request.
+        // used index. The device has written the used index, and now reads the request. So at least
+        // one of them sees what the other has written.
         fence(Ordering::SeqCst);
         let avail = self.layout.avail(&self.memory)?;
         if !self.negotiated.event_idx {
@@ -266,7 +267,8 @@ impl Vring {
             false => self.set_flags(0)?,
         }
         // This is paired with the guest's barrier. The device writes its request, and then reads
-        // the avail index. The guest writes the avail index, and then reads the request.
+        // the avail index. The guest writes the avail index, and then reads the request. So at
+        // least one of them sees what the other has written.
         fence(Ordering::SeqCst);
         Ok(self.avail_index()?.0)
     }
@@ -274,8 +276,8 @@ impl Vring {
     /// Ends the request for notifications.
     pub(crate) fn disable_notification(&mut self) -> Result<(), QueueViolation> {
         match self.negotiated.event_idx {
-            // Requests a notification for the index before the next one. The guest reaches this
-            // index only after 65536 more chains.
+            // Event indices cannot turn notifications off. So a notification is requested for the
+            // index before the next one, which the guest reaches only after 65536 more chains.
             true => self.set_event(self.base().wrapping_sub(1)),
             false => self.set_flags(VRING_USED_F_NO_NOTIFY as u16),
         }

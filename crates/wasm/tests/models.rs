@@ -8,7 +8,7 @@ use slipring_wasm::{ModuleError, ModuleLimits, WasmModule};
 
 use network::{Sim, delay, loss, rate};
 
-/// Builds a module for this interface from its parts.
+/// Builds a module with slipring's module interface from its parts.
 fn module(parts: &str) -> WasmModule {
     read(parts, ModuleLimits::default()).unwrap()
 }

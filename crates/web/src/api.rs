@@ -24,11 +24,12 @@ use crate::events::{EventStream, watch_run};
 use crate::response::{HttpRefusal, JsonBody};
 use crate::{guard, page};
 
-/// Maximum length of a body in bytes. It is the same as that of a line on the control socket.
+/// Maximum length of a request's body in bytes. It is the same as that of a line on the control
+/// socket.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// Maximum time to receive a body.
+/// Maximum time to receive the body of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The periods that a client may request.
+/// The update periods that a watching client may request.
 const WATCH_PERIODS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(20)..=Duration::from_secs(10);
 /// The TARGET that stands for the only run. It is valid if exactly one is running.

@@ -24,8 +24,8 @@ pub(crate) struct ConnectionSlot {
 }
 
 impl ConnectionTable {
-    /// Takes a place for a connection, and if necessary closes another one. `None` if requests of
-    /// all connections are being answered.
+    /// Takes a place in the table for a connection. If the table is full, closes another
+    /// connection; returns `None` if requests of all connections are being answered.
     pub(crate) fn acquire(self: &Arc<Self>, peer: ConnectionPeer) -> Option<ConnectionSlot> {
         let end = Arc::new(Notify::new());
         let (number, evicted) = self.lock().acquire(peer, end.clone())?;
@@ -46,7 +46,7 @@ impl ConnectionSlot {
         self.evicted.notified().await;
     }
 
-    /// Counts a request as admitted. It ends when the returned value is dropped.
+    /// Counts a request as admitted until the returned value is dropped.
     pub(crate) fn admit(slot: &Arc<Self>) -> ActiveRequest {
         slot.table.lock().change(slot.number, |state| match state {
             ConnectionState::Busy(count) => ConnectionState::Busy(count + 1),

@@ -1,4 +1,4 @@
-//! The page. It is the bundle that the build has made, or if there is none, a page with an error.
+//! The web page: the bundle that the build has made, or, if there is none, a page with an error.
 
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};

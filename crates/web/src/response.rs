@@ -1,4 +1,4 @@
-//! Answers. They are values, or errors with four parts and a suitable status.
+//! The gateway's answers: values, or errors with four parts and a suitable status.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -33,13 +33,13 @@ use crate::connections::ConnectionTable;
 use crate::counters::HttpCounters;
 use crate::guard::WebClient;
 
-/// Maximum number of clients that watch at the same time.
+/// Maximum number of clients that follow a stream of events at the same time.
 const MAX_WATCHERS: usize = 32;
 /// Maximum length of a request's head in bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Maximum time to receive a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time at the end for answers that are not complete.
+/// Maximum time that a stopping server waits for answers that are not complete.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the server waits before it accepts again after the process ran out of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -134,10 +134,10 @@ impl WebGateway {
 
 impl Drop for WebGateway {
     fn drop(&mut self) {
-        // This fails only if the thread has already ended.
+        // An error is ignored, because it only means that the thread has already ended.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
-            // The thread has already reported its panic.
+            // An error means that the thread has panicked, which it has already reported.
             let _ = thread.join();
         }
     }
@@ -151,13 +151,13 @@ fn runtime() -> std::io::Result<Runtime> {
 
 fn serve(runtime: Runtime, listener: StdListener, gate: Arc<WebState>) {
     runtime.block_on(async {
-        // The listener is non-blocking and the runtime is running. So this has no other reason to
-        // fail.
+        // The listener is non-blocking and the runtime is running, so an error is not expected.
         if let Ok(listener) = TcpListener::from_std(listener) {
             accept_all(listener, &gate).await;
         }
     });
-    // Threads that wait for a run end with the run or with the process.
+    // This does not wait for the threads that wait for a run: they end with the run or with the
+    // process.
     runtime.shutdown_background();
 }
 

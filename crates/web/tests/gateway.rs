@@ -1,5 +1,5 @@
-//! Tests of the gateway with runs of the test: which requests are answered, which are refused, and
-//! how the gateway ends.
+//! Tests of the gateway with runs that the tests simulate: which requests are answered, which are
+//! refused, and how the gateway ends.
 
 #![allow(clippy::unwrap_used)]
 
@@ -82,7 +82,7 @@ impl GatewayRun {
     /// Sends raw bytes. Returns everything that comes until the end of the stream.
     fn raw(&self, request: &[u8]) -> String {
         let mut stream = self.connect();
-        // The gateway may refuse the request before all of it was sent.
+        // The gateway may refuse the request before all of it was sent, so errors are ignored.
         let _ = stream.write_all(request);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -107,7 +107,8 @@ impl GatewayRun {
         self.request(&format!("POST {path}"), "Content-Type: application/json\r\n", body)
     }
 
-    /// Starts to watch; returns the stream after its head.
+    /// Sends the request `watch`. Returns the connection, from which the head of the response was
+    /// already read.
     fn watch(&self, period: &str) -> BufReader<TcpStream> {
         let mut stream = self.connect();
         let path = format!("/api/v1/lab/watch?period={period}");
@@ -401,7 +402,7 @@ fn half_open_connections_lock_nobody_out() {
         .take(200)
         .map(|head| {
             let mut stream = site.connect();
-            // The connection may already be closed.
+            // The connection may already be closed, so an error is ignored.
             let _ = stream.write_all(head);
             stream
         })

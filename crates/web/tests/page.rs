@@ -1,4 +1,4 @@
-//! Tests of the sources of the page: their types, and their own tests.
+//! Tests of the web page's sources: their types, and the tests that they contain.
 
 #![allow(clippy::unwrap_used)]
 

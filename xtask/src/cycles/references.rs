@@ -8,8 +8,8 @@ use super::Graph;
 use super::modules::{Import, Module, Modules, imports, is_only_for_tests};
 use crate::source::attributes_of;
 
-/// Maximum number of re-exports through which a name is followed. Without it, cyclic imports would
-/// be followed without end.
+/// Maximum number of re-exports through which a name is followed. Without this limit, cyclic
+/// imports would be followed without end.
 const MAX_HOPS: usize = 16;
 
 /// Returns, for each module, the modules whose items its code names.
@@ -85,8 +85,8 @@ impl Modules {
     }
 }
 
-/// Collects the modules whose items the code of one module names. Each has the name of one item as
-/// an example.
+/// Collects the modules whose items the code of one module names. For each module, the name of one
+/// such item is kept as an example.
 struct Names<'m> {
     modules: &'m Modules,
     at: &'m str,
@@ -180,7 +180,8 @@ impl<'ast> Visit<'ast> for Names<'_> {
 mod tests {
     use super::*;
 
-    /// Returns the uses in a crate with this source text. Each is written as `from>to`.
+    /// Returns which modules of a crate with this source text name items of which other modules.
+    /// Each pair is written as `from>to`.
     fn uses(text: &str) -> Vec<String> {
         let graph = graph(&Modules::from_text(text));
         let short = |path: &str| path.trim_start_matches("crate::").to_owned();

@@ -57,7 +57,6 @@ impl PortNameError {
         self.typed_kind().as_ref().map(examples)
     }
 
-    /// Returns the kind that the name has, or that a name without a kind has in the classic
     /// Returns the kind in the name. For a name without a kind, returns the kind that netmap's own
     /// programs assume. `None` if no kind has this prefix, or if the name is empty.
     fn typed_kind(&self) -> Option<PortNameKind> {

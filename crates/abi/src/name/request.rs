@@ -76,7 +76,7 @@ impl PortName {
         match &self.kind {
             PortNameKind::Netmap | PortNameKind::Kernel => Some(format!("{}{pipe}", self.name)),
             kind @ PortNameKind::Vale { .. } => Some(format!("{kind}{}{pipe}", self.name)),
-            // The name is a path. It may be longer than the name in a request can be.
+            // The name is a path. If it is too long for a request, no request can name the port.
             kind if matches!(kind.grammar().form, NameForm::Text(_)) => {
                 Some(format!("{kind}{}", self.name)).filter(|name| name.len() < NETMAP_REQ_IFNAMSIZ)
             }
@@ -90,8 +90,8 @@ impl PortName {
     pub fn to_header(&self) -> Option<NmreqHeader> {
         let name = self.request_name()?;
         let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
-        // The parser accepts no name that is longer than this. Should this change, the name is
-        // truncated so that it still ends with a NUL.
+        // The parser rejects longer names. Should it accept them one day, the name is truncated
+        // here, so that it still ends with a NUL.
         let len = name.len().min(NETMAP_REQ_IFNAMSIZ - 1);
         nr_name[..len].copy_from_slice(&name.as_bytes()[..len]);
         Some(NmreqHeader {

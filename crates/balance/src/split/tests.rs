@@ -47,7 +47,7 @@ fn flow(hosts: [u8; 2], ports: [u16; 2]) -> Vec<u8> {
 fn both_directions_of_a_flow_have_one_hash() {
     assert_eq!(hash(&flow([1, 2], [1000, 53])), hash(&flow([2, 1], [53, 1000])));
     assert_ne!(hash(&flow([1, 2], [1000, 53])), hash(&flow([1, 2], [1001, 53])));
-    // If the ports are swapped but not the addresses, it is another flow.
+    // If the ports are swapped but not the addresses, the frame belongs to another flow.
     assert_ne!(hash(&flow([1, 2], [1000, 53])), hash(&flow([1, 2], [53, 1000])));
     let six = |hosts, ports: [u16; 2]| {
         ethernet(1, 2, 0x86dd, &ipv6(6, hosts, &udp(ports[0], ports[1], &[1; 20])))
@@ -70,7 +70,7 @@ fn vlans_keep_flows_apart() {
         ethernet(1, 2, 0x8100, &[&vlan.to_be_bytes()[..], &[8, 0], &inner].concat())
     };
     assert_ne!(hash(&tagged(1)), hash(&tagged(2)));
-    // The priority is not part of a flow.
+    // A VLAN tag's priority is not part of a flow.
     assert_eq!(hash(&tagged(1)), hash(&tagged(0xe001)));
 }
 

@@ -57,7 +57,7 @@ fn round(quantile: f64) -> Result<BenchRound, BenchError> {
 }
 
 /// Combines the lateness that the emulator counts with the lateness at the other end. The latter
-/// also contains two pipes and this thread.
+/// also contains the time in two pipes and in this thread.
 fn reading(
     mut ages: Vec<Nanos>,
     quantile: f64,

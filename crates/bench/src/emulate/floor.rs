@@ -1,6 +1,7 @@
-//! The floor of a link emulator. Every frame is copied from a slot to a queue, with a header of 32
-//! bytes, and from the queue to a slot. The queue is as long as the number of frames in flight, and
-//! 64 frames are copied at a time. There are no timers, no clock and no counters.
+//! The floor of a link emulator: the minimum of the work that each frame costs. Every frame is
+//! copied from a slot to a queue, with a header of 32 bytes, and from the queue to a slot. The
+//! queue is as long as the number of frames in flight, and 64 frames are copied at a time. There
+//! are no timers, no clock and no counters.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -65,7 +65,8 @@ fn bandwidth() -> Result<BenchRound, BenchError> {
         FirewallProbe::new("pipe 1 config bw 100Mbit/s\nadd pipe 1 ip from any to any")?;
     Ok(Box::new(move |time| {
         let seen = probe.run(OfferedLoad { flows: 1, len: 1496, gap_ns: 100_000 }, time)?;
-        // The queue is full from this frame on.
+        // The first and the last fifth of the frames are left out, so the queue is full all the
+        // time.
         let steady = &seen.arrived[seen.arrived.len() / 5..seen.arrived.len() * 4 / 5];
         let [first, rest @ .., last] = steady else {
             return Err(super::checks::failed("nothing came"));

@@ -17,8 +17,8 @@ use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const NFTABLES: &str = "nftables";
 
-/// Returns the rows, for each length of the list: the total cost of a packet, and the part of the
-/// rules.
+/// Returns two rows for each length of the rule list: the total cost of a packet, and the part of
+/// this cost that the rules cause.
 pub(super) fn rows() -> Vec<BenchRow> {
     let rows = [(100, 1.1, 0.1), (1000, 6.0, 0.02)].map(|(count, faster, share)| {
         let row = |id: &str,

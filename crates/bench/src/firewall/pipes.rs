@@ -72,8 +72,8 @@ fn packet(handle: u32) -> ShaperPacket<u32> {
     ShaperPacket { handle, rule: 1, len: 64, ecn: Default::default() }
 }
 
-/// Measures packets of `flows` flows in turn, a little slower than the link can send. Each flow
-/// always has two waiting packets.
+/// Measures the shaper with packets of `flows` flows in turn, which are offered a little slower
+/// than the link can send. Each flow always has two waiting packets.
 fn through(config: &str, object: ShaperTarget, flows: u32) -> Result<BenchRound, BenchError> {
     let mut shaper = shaper(config)?;
     let flow = |n: u32| ShaperFlowKey {

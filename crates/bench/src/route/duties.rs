@@ -46,7 +46,7 @@ pub(super) fn rows() -> [BenchRow; 2] {
 fn idle_share() -> Result<BenchRound, BenchError> {
     let lab = routed_lab(BenchLab::new()?, &[RouteFamily::V4, RouteFamily::V6])?;
     let router = RunningRouter::start(&lab)?;
-    // The router becomes idle 10 s after its start.
+    // The router becomes idle 10 s after its start, so this waits a little longer.
     std::thread::sleep(Duration::from_secs(13));
     Ok(Box::new(move |time| {
         let _ = &lab;

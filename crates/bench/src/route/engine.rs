@@ -26,13 +26,14 @@ use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 /// Number of random destinations. Each pass uses other destinations than the previous pass. All of
 /// them together do not fit into the caches.
 const NUM_DESTINATIONS: usize = 1 << 20;
-/// Number of frames in a pass, which is measured as a whole: 256 KiB.
+/// Number of frames in a pass: 256 KiB of frames. Each pass is measured as a whole.
 const FRAMES_PER_PASS: usize = 64 * MAX_ROUTE_BATCH;
 
-/// Number of blocks of the IPv4 table: one for each /24 with longer prefixes, about 3000.
+/// Number of blocks for which the IPv4 table has room. It needs a block for each /24 that has
+/// longer prefixes, about 3000.
 const TABLE_BLOCKS: usize = 4096;
 
-/// Number of rules in the row with rules.
+/// Number of rules in the benchmark row that has rules.
 const NUM_RULES: usize = 1000;
 
 pub(super) fn rows() -> Vec<BenchRow> {
@@ -92,7 +93,8 @@ fn round(family: RouteFamily, is_full: bool) -> Result<BenchRound, BenchError> {
     Ok(Box::new(move |time| on_cpu(PROGRAM_CPU, || work.run(time))))
 }
 
-/// Returns a table with one route, whose addresses are all forwarded: 32.0.0.0/3, or 2000::/3.
+/// Returns a table whose only route is 32.0.0.0/3 or 2000::/3. Packets to these addresses are
+/// forwarded.
 fn one_route(family: RouteFamily) -> BenchTable {
     let route = BenchRoute { bits: 0x20 << 120, len: 3, gateway: 0 };
     BenchTable { family, routes: vec![route] }
@@ -106,7 +108,7 @@ struct EngineWork {
     batch: Box<RouteBatch>,
     frames: Vec<Vec<u8>>,
     destinations: Vec<IpAddr>,
-    /// The next destination.
+    /// Index of the next destination.
     at: usize,
 }
 
@@ -139,7 +141,7 @@ impl EngineWork {
         Ok(self)
     }
 
-    /// Measures the mean time of a frame.
+    /// Measures the mean CPU time per frame.
     fn run(&mut self, time: Duration) -> Result<BenchReading, BenchError> {
         let until = now() + time.as_nanos() as Nanos;
         let (mut frames, mut spent) = (0, 0);
@@ -185,7 +187,7 @@ impl EngineWork {
     }
 }
 
-/// Returns a frame of 64 bytes with its CRC, or of 66 bytes for IPv6.
+/// Returns a frame of 64 bytes including the CRC; for IPv6, of 66 bytes.
 fn frame(destination: IpAddr) -> Result<Vec<u8>, BenchError> {
     let (ip, len) = match destination {
         IpAddr::V4(dst) => {

@@ -1,4 +1,5 @@
-//! Measures the cost of a forwarded packet: in total, and the part of the forwarding itself.
+//! Measures the cost of a forwarded packet: the total, and the part that the forwarding itself
+//! takes.
 
 use std::cell::RefCell;
 use std::rc::Rc;

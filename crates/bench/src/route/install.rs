@@ -102,7 +102,7 @@ pub(super) fn list_routes(family: RouteFamily) -> Result<(), BenchError> {
     }
 }
 
-/// NETLINK_ROUTE is 0, the default of the family.
+/// Opens a socket of rtnetlink: NETLINK_ROUTE is 0, the default protocol of the family.
 fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?)
 }
@@ -156,7 +156,7 @@ impl RouteInstaller {
         Ok(())
     }
 
-    /// Sets the length of the message; all are multiples of four.
+    /// Sets the length of the message, which is always a multiple of four.
     fn end(&mut self) {
         let len = (self.batch.len() - self.start) as u32;
         self.batch[self.start..][..4].copy_from_slice(&len.to_ne_bytes());
@@ -176,7 +176,7 @@ impl RouteInstaller {
         self.batch.resize(self.batch.len().next_multiple_of(4), 0);
     }
 
-    /// The kernel works on the messages before the call returns.
+    /// Sends the messages. The kernel has processed them when the call returns.
     fn flush(&mut self) -> Result<(), BenchError> {
         send(&self.socket, &self.batch, SendFlags::empty())?;
         self.batch.clear();

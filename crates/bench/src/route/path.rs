@@ -156,8 +156,8 @@ impl RoutePath {
 
     /// Sends for `time`; counts the frames that reach the end, and all CPU time spent. A turn in
     /// which more than one frame in ten is lost is repeated, because it would include the cost of
-    /// lost frames. Frames are lost if another CPU has begun to serve an interface: it continues
-    /// while frames arrive, and rings overflow if that CPU has other work.
+    /// lost frames. Frames are lost if another CPU has begun to serve an interface: that CPU
+    /// continues as long as frames arrive, and the rings overflow while it has other work.
     ///
     /// # Errors
     /// If frames are lost in each of five turns.

@@ -51,8 +51,8 @@ pub(super) struct RoutedSource {
 pub(super) struct SourceTally {
     pub(super) frames: u64,
     pub(super) wall: Nanos,
-    /// CPU time of the sending thread, and of the kernel's softirq threads. Packets are received
-    /// and forwarded within these.
+    /// CPU time of the sending thread, and of the kernel's softirq threads. Both also receive and
+    /// forward packets.
     pub(super) cpu: Nanos,
 }
 
@@ -91,7 +91,7 @@ impl RoutedSource {
     }
 }
 
-/// Calls `send`, which returns the number of frames that it has sent, repeatedly for `time`.
+/// Calls `send` repeatedly for `time`. `send` returns the number of frames that it has sent.
 pub(super) fn tally(
     time: Duration,
     mut send: impl FnMut() -> Result<u64, BenchError>,

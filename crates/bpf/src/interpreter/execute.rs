@@ -122,7 +122,8 @@ impl<'w> Run<'w> {
     fn jump(&mut self, insn: BpfInsn) -> Result<Next, Fault> {
         let (mut a, mut b) = (*self.dst(insn)?, self.operand(insn)?);
         if insn.code & 7 == CLASS_JMP32 {
-            // Sign extension keeps the order of both signed and unsigned numbers.
+            // Sign extension keeps the order of both signed and unsigned numbers, so the comparison
+            // of 64 bits also serves for operands of 32 bits.
             (a, b) = (i64::from(a as i32) as u64, i64::from(b as i32) as u64);
         }
         let holds = alu::holds(insn.code & 0xf0, a, b).ok_or(self.unknown(insn))?;

@@ -36,7 +36,7 @@ impl SimulatedMap {
         Self { spec, stride, values, slots: BTreeMap::new(), free: (0..entries).rev().collect() }
     }
 
-    /// Returns the value of a key.
+    /// Returns the value of a key; `None` if the map does not have the key.
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
         let at = self.find(key)? * self.stride;
@@ -94,12 +94,14 @@ impl SimulatedMap {
         &mut self.values
     }
 
-    /// Offset of the key's value in the storage.
+    /// Returns the offset of the key's value in the storage; `None` if the map does not have the
+    /// key.
     pub(super) fn offset_of(&self, key: &[u8]) -> Option<usize> {
         Some(self.find(key)? * self.stride)
     }
 
-    /// Returns the number of the map, program, interface or socket at an index.
+    /// Returns the number of the map, program, interface or socket at an index; `None` if there is
+    /// none.
     pub(super) fn reference(&self, index: u32) -> Option<u32> {
         let value = self.get(&index.to_ne_bytes())?;
         Some(u32::from_ne_bytes(value.try_into().ok()?))

@@ -29,8 +29,8 @@ pub(super) struct Packet {
 /// Bytes before a frame that a program may use: XDP_PACKET_HEADROOM without `struct xdp_frame`,
 /// which the kernel puts there.
 const HEADROOM: usize = 256 - 40;
-/// Bytes after a frame in a page, without XDP_PACKET_HEADROOM and `struct skb_shared_info`, which
-/// the kernel puts at the end.
+/// Bytes of a page for the frame and the space after it: the page without XDP_PACKET_HEADROOM at
+/// its start and `struct skb_shared_info`, which the kernel puts at its end.
 const FRAME_ROOM: usize = 4096 - 256 - 320;
 /// A program cannot make a frame shorter than an Ethernet header.
 const MIN_FRAME: usize = 14;

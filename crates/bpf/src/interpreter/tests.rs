@@ -113,7 +113,7 @@ fn arguments_do_not_outlive_a_call() {
     assert!(matches!(clobbered, Err(Fault::OutOfBounds { at: 1, .. })), "{clobbered:?}");
 }
 
-/// Moves an end of the frame by `delta` and returns the helper's answer.
+/// Moves an end of the frame by `delta`. Returns the helper's result, and the frame.
 fn adjusted(helper: BpfHelper, delta: i32) -> (i32, Vec<u8>) {
     let outcome =
         run(Assembler::new().put_all([mov_imm(BpfReg::R2, delta), call(helper), exit()])).unwrap();

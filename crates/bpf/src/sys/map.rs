@@ -62,7 +62,7 @@ unsafe impl BpfCommand for ObjectInfo {
 
 /// Returns the number that identifies a map in the kernel.
 pub(crate) fn map_id(map: BorrowedFd<'_>) -> io::Result<u32> {
-    // `struct bpf_map_info` begins with its type and its id.
+    // `struct bpf_map_info` begins with its type and its id, so only these are read.
     let mut info = [0_u32; 2];
     let mut attr = ObjectInfo {
         object: map.as_raw_fd() as u32,

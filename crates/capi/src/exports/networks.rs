@@ -17,6 +17,8 @@ const NETWORK: &str = "the network";
 /// A function that makes a network from a text.
 type Maker = fn(&str, &SlipringNetworkOptions) -> Result<NetworkHandle, CallError>;
 
+/// Makes a network with `maker` from a C string.
+///
 /// # Safety
 /// The rules of [`slipring_network_load`] apply.
 unsafe fn make(

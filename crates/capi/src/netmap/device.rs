@@ -52,7 +52,7 @@ pub(super) fn time_of_day() -> (i64, i64) {
     (now.tv_sec, now.tv_usec)
 }
 
-/// Returns the current second, by calling the program's `time`.
+/// Returns the time since 1970 in whole seconds, by calling the program's `time`.
 #[inline]
 pub(super) fn seconds() -> u32 {
     // SAFETY: with a null pointer, `time` only returns its result.

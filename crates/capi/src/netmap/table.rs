@@ -1,4 +1,4 @@
-//! The ports of this process that it syncs itself, by descriptor.
+//! The ports that this process syncs itself, indexed by descriptor.
 //!
 //! ```text
 //!   PAGE --> page, zeroed by the kernel in a forked child --> table --> slots, never freed
@@ -25,7 +25,8 @@ use super::rings::{PortSockets, SyncedPort, SyncedRings};
 
 /// The library can sync only ports whose descriptors are below this number.
 const MAX_DESCRIPTORS: usize = 1024;
-/// How many bytes are mapped for one pointer. This is a page, or part of one.
+/// Number of bytes mapped for the pointer to the table: one page, or part of a page if pages are
+/// larger.
 const PAGE_BYTES: usize = 4096;
 
 type Table = [OnceLock<Box<PortSlot>>];
@@ -75,8 +76,8 @@ fn page() -> Option<&'static TablePointer> {
     unsafe { page.as_ref() }
 }
 
-/// Creates the table of this process. If another thread does so at the same time, returns that
-/// table.
+/// Creates the table of this process. If another thread creates it at the same time, returns the
+/// table of that thread.
 fn make_table() -> Option<&'static Table> {
     let page = page().or_else(make_page)?;
     let slots = std::iter::repeat_with(OnceLock::new).take(MAX_DESCRIPTORS);
@@ -89,7 +90,7 @@ fn make_table() -> Option<&'static Table> {
     table()
 }
 
-/// Maps the page. If another thread does so at the same time, returns that page.
+/// Maps the page. If another thread maps it at the same time, returns the page of that thread.
 fn make_page() -> Option<&'static TablePointer> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the kernel chooses a free address, so the new mapping replaces no other.
@@ -196,9 +197,9 @@ impl PortSlot {
             && lent(SyncedDirection::Rx)
     }
 
-    /// Returns whether the device must do this sync. It does one sync per second. After it has
-    /// returned an error, it does every sync until one succeeds. Only the device knows whether the
-    /// interface or the daemon has ended.
+    /// Returns whether the device must do this sync, instead of the library. Only the device knows
+    /// whether the interface or the daemon has ended, so it does one sync per second. After it has
+    /// returned an error, it does every sync until one succeeds.
     #[inline]
     pub(super) fn asks_device(&self) -> bool {
         let now = seconds();
@@ -249,7 +250,8 @@ mod tests {
         let slot = PortSlot::default();
         slot.second.store(seconds().wrapping_sub(1), Ordering::Relaxed);
         assert!(slot.asks_device());
-        // The second may change between two of these calls, but not between all of them.
+        // The clock's second may change between two of these calls, but not before each of them. So
+        // at least one call returns false.
         assert!((0..3).any(|_| !slot.asks_device()));
         slot.record_device(true);
         assert!(slot.asks_device() && slot.asks_device());

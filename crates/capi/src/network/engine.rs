@@ -207,7 +207,7 @@ pub(crate) fn take(network: &NetworkHandle) -> Result<Option<SlipringDelivery>, 
     }))
 }
 
-/// Takes the next lost frame.
+/// Takes the next lost frame; `None` if there is none.
 pub(crate) fn take_loss(network: &NetworkHandle) -> Result<Option<SlipringLoss>, CallError> {
     let Some((lost, tag, remaining)) = network.run()?.store.take_loss() else { return Ok(None) };
     Ok(Some(SlipringLoss {

@@ -57,7 +57,7 @@ fn declared(rust: &str, name: &str) -> String {
     if c.ends_with('*') { format!("{c}{name}") } else { format!("{c} {name}") }
 }
 
-/// Returns the text of all sources of the crate.
+/// Returns the text of each source file of the crate.
 fn sources() -> Vec<String> {
     let mut found = Vec::new();
     let mut dirs = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
@@ -138,7 +138,8 @@ fn functions() -> BTreeMap<String, String> {
 fn the_header_declares_what_the_library_exports_and_nothing_else() {
     let header = header();
     let declarations = header.split(';').map(str::trim).filter(|part| part.ends_with(')'));
-    // The text between two semicolons is a declaration if it ends with a bracket.
+    // The text between two semicolons is a declaration of a function if it ends with a closing
+    // parenthesis.
     let declared: BTreeSet<String> = declarations.map(str::to_owned).collect();
     let exported: BTreeSet<String> = functions().into_keys().collect();
     assert!(exported.len() > 40, "{exported:#?}");

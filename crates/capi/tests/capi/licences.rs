@@ -20,8 +20,8 @@ const COMPATIBLE: &[&str] = &[
     "MIT-0",
 ];
 
-/// Returns whether the licences of [`COMPATIBLE`] are enough. The expression is an AND of parts,
-/// and each part may have alternatives.
+/// Returns whether licences of [`COMPATIBLE`] satisfy a licence expression. The expression is an
+/// AND of parts, and each part may have alternatives.
 fn is_compatible(expression: &str) -> bool {
     let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
     let all_of = |part: &str| part.split(" AND ").all(|one| COMPATIBLE.contains(&one.trim()));

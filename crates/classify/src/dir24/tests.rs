@@ -22,7 +22,7 @@ impl PrefixModel {
         around.max_by_key(|one| one.0.1).map_or(0, |one| *one.1)
     }
 
-    /// Returns the final numbers of the addresses from `start` to `end`, as ranges.
+    /// Returns the numbers that the addresses from `start` to `end` have in the model, as ranges.
     fn ranges(&self, start: u32, end: u32) -> Vec<(u32, u16)> {
         let ends = self.0.keys().filter_map(|one| one.0.last_of(one.1.into()).after());
         let mut starts: Vec<_> = self.0.keys().map(|one| one.0).chain(ends).collect();
@@ -71,7 +71,7 @@ fn agree(table: &HeapTable, model: &PrefixModel, probes: &[u32]) {
     }
 }
 
-/// The blocks that the root names among the slots of some addresses.
+/// Returns how many of the root's slots for the addresses `probes` name a block.
 fn named_blocks(table: &HeapTable, probes: &[u32]) -> usize {
     let mut slots: Vec<_> = probes.iter().map(|&probe| slot_of(probe)).collect();
     slots.sort_unstable();
@@ -177,8 +177,8 @@ fn a_change_that_needs_more_blocks_than_are_free_changes_nothing() {
     let ranges = [(0x100, 2), (0x210, 3), (0x310, 4), (0x400, 5)];
     let numbers = || (0..0x500).map(|address| table.lookup(address)).collect::<Vec<_>>();
     let before = numbers();
-    // This would give two numbers each to slots 2 and 3, and a single number to slot 1, which has a
-    // block.
+    // Slots 2 and 3 would get two numbers each, so they would need two blocks, but only one is
+    // free. Slot 1, which has a block, would get a single number.
     assert_eq!(writer.set(&table, 0x100, 0x4ff, &ranges), Err(NoBlocks));
     assert_eq!((numbers(), writer.free_blocks(), writer.retired_blocks()), (before, 1, 0));
     // A slot that already has a block does not need another block.
@@ -226,7 +226,7 @@ fn batches_of_all_lengths_are_looked_up_whole() {
     }
 }
 
-/// Cells that implement only the required methods of the trait.
+/// Cells that implement only the required methods of [`Cells`].
 #[derive(Debug)]
 struct PlainCells(HeapCells);
 

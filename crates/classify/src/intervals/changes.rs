@@ -44,8 +44,8 @@ impl IntervalTree {
         (self.root, self.levels) = (root, self.levels + added);
     }
 
-    /// Replaces the entries of the lower halves in `range` (both ends included), of the values with
-    /// one upper half.
+    /// Replaces the entries of the lower halves in `range` (both ends included), for the values
+    /// with the upper half `key`.
     fn replace_lower(&mut self, key: u64, range: (u64, u64), mut entries: Vec<(u64, u32)>) {
         let leaf = self.leaf((self.root, self.levels), key);
         let before = self.step(leaf, key);
@@ -66,8 +66,8 @@ impl IntervalTree {
         self.nodes[(leaf & !NODE_FLAG) as usize].substitute(before, after);
     }
 
-    /// Returns the entry for a tree whose root is given: a number, if the whole tree has only one
-    /// number.
+    /// Returns the entry for the tree with this root: the reference to the root, or only a number
+    /// if all values in the tree have the same one. In this case, the root is freed.
     fn simplified(&mut self, root: u32) -> u32 {
         match *self.node(root).pairs() {
             [(_, number)] if number & NODE_FLAG == 0 => {
@@ -93,7 +93,8 @@ impl IntervalTree {
         (1..levels).fold(root, |entry, _| self.step(entry, key))
     }
 
-    /// The levels of the tree of lower halves below an entry.
+    /// The number of levels of the tree of lower halves to which `entry` refers; 0 if `entry` is a
+    /// number.
     fn levels_below(&self, entry: u32) -> u32 {
         if entry & NODE_FLAG == 0 { 0 } else { 1 + self.levels_below(self.step(entry, 0)) }
     }
@@ -124,8 +125,8 @@ impl IntervalTree {
         entries
     }
 
-    /// Makes a tree of lower halves from the starts with the same upper half; `before` is the
-    /// number up to the first of them. Returns the entry of its root.
+    /// Makes a tree of lower halves from the starts, which all have the same upper half. Lower
+    /// halves before the first start get the number `before`. Returns the entry of its root.
     fn lower_tree<K: Copy + Into<u128>>(&mut self, starts: &[(K, u32)], before: u32) -> u32 {
         let mut entries = lower_entries(starts);
         if entries[0].0 != 0 {

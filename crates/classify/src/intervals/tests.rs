@@ -116,7 +116,7 @@ proptest! {
         let mut trees = [Simd::detect(), Simd::scalar()].map(|simd| model.tree(simd));
         let mut probes = model.probes();
         for (at, &(key, len, number)) in changes.iter().enumerate() {
-            // Half of the changes are undone later.
+            // Every second change is to the prefix of an earlier change.
             let (key, len) = if at % 2 == 0 { (key, len) } else { (changes[at / 2].0, changes[at / 2].1) };
             model.set(key, len, number);
             probes.extend([key, prefix(key, len).last_of(len)]);
@@ -333,7 +333,7 @@ fn a_tree_is_built_again_when_it_has_more_than_twice_its_nodes() {
         assert_eq!(tree.counted(tree.root, tree.levels) + tree.free.len(), tree.nodes.len());
     }
     assert!(tree.needs_rebuild());
-    // Free nodes do not count.
+    // Free nodes do not count, so a tree that has mostly free nodes needs no rebuild.
     tree.replace(0, u128::MAX, &[(0, 3)]);
     assert!(!tree.needs_rebuild() && tree.nodes.len() > 2 + MIN_NODES);
     assert_eq!(tree.size_bytes(), tree.nodes.len() * 192 + tree.free.len() * 4);

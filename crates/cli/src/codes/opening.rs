@@ -1,4 +1,4 @@
-//! `SR01xx`: opening ports.
+//! The error codes `SR01xx`: errors of opening ports.
 
 use super::entry::codes;
 

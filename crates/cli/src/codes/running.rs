@@ -1,4 +1,4 @@
-//! `SR04xx`: while running.
+//! The error codes `SR04xx`: errors while a program runs.
 
 use super::entry::codes;
 

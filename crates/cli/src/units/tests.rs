@@ -190,7 +190,7 @@ proptest! {
         prop_assert_eq!(share.to_string().parse(), Ok(share));
     }
 
-    /// The naive model: the same number written out in full.
+    /// Compares with a naive model, in which the same number is written out in full.
     #[test]
     fn a_prefix_only_moves_the_point(whole in 0..1_000_000_u64, thousandths in 0..1000_u64) {
         let short = packets(&format!("{whole}.{thousandths:03}k"));

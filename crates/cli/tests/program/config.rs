@@ -1,4 +1,4 @@
-//! Flags from a file.
+//! Tests of flags that come from a file.
 
 use crate::stage::{Outcome, file, run};
 

@@ -1,4 +1,4 @@
-//! Names, streams and exit statuses.
+//! Tests of program names, output streams and exit statuses.
 
 use std::io::{self, Write};
 
@@ -187,7 +187,7 @@ fn a_reader_that_leaves_is_success_and_a_full_disk_is_not() {
     }
 }
 
-/// Fails each write in one way.
+/// A writer that fails each write with this kind of error.
 struct Failing(io::ErrorKind);
 
 impl Write for Failing {

@@ -1,4 +1,4 @@
-//! Every report matches the schemas in `docs/schema`.
+//! Tests that every report matches the schemas in `docs/schema`.
 
 use serde_json::Value;
 use slipring_test_support::oracle::schema_faults;

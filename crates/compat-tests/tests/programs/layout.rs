@@ -21,7 +21,7 @@ const SOURCES: [&str; 6] = [
     include_str!("../../../abi/src/ioctl.rs"),
 ];
 
-/// Names that C does not have.
+/// Names that the C headers do not have.
 const RUST_ONLY: [&str; 7] = [
     "NETMAP_RING_TX",
     "NETMAP_RING_RX",

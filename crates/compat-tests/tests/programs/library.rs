@@ -14,7 +14,8 @@ fn program() -> &'static Path {
     PROGRAM.get_or_init(|| c_program_with_library("library"))
 }
 
-/// Defines one test per scenario of `tests/c/library.c`, with and without syncs in the program.
+/// Defines one test per scenario of `tests/c/library.c`. Each scenario runs twice: with syncs in
+/// the process of the program, and with syncs by the device.
 macro_rules! scenarios {
     ($($name:ident)*) => {$(
         #[test]

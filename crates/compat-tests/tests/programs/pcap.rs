@@ -37,7 +37,7 @@ pub(crate) struct Dump {
 }
 
 impl Dump {
-    /// Starts the program on `port`. It ends after `count` frames that match `filter`. If `lib` is
+    /// Starts tcpdump on `port`. It ends after `count` frames that match `filter`. If `lib` is
     /// given, the libpcap in it is used.
     pub(crate) fn start(
         stage: &Stage,
@@ -60,7 +60,7 @@ impl Dump {
         Self { child, output }
     }
 
-    /// Waits for all frames and returns its output.
+    /// Waits until tcpdump has ended, which it does after its last frame, and returns its output.
     pub(crate) fn finish(mut self) -> String {
         let mut errors = String::new();
         self.output.read_to_string(&mut errors).unwrap();
@@ -70,7 +70,7 @@ impl Dump {
     }
 }
 
-/// Returns the numbers that `inject` has written to frames, from tcpdump's output.
+/// Returns, from tcpdump's output, the numbers that `inject` has written to the frames.
 pub(crate) fn numbers(dump: &str) -> Vec<u8> {
     let first = dump.lines().filter(|line| line.contains("0x0000:"));
     first

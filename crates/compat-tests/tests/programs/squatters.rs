@@ -124,7 +124,7 @@ fn who_is_trusted_is_asked() {
 fn hostile_directories_are_not_looked_into() {
     for (owner, mode) in [(STRANGER, 0o755), (ROOT, 0o777), (ROOT, 0o775), (ROOT, 0o1777)] {
         let Some(site) = DeviceDir::new() else { return };
-        // Even with this socket, the listener may belong to a user who is not trusted.
+        // Root listens on this socket, but in such a directory another user could have replaced it.
         let listener = listener(ROOT, &site.socket());
         chown(&site.around, Some(owner), None).unwrap();
         fs::set_permissions(&site.around, Permissions::from_mode(mode)).unwrap();
@@ -164,6 +164,6 @@ fn hostile_listeners_who_accept_nobody_hold_nobody_up() {
         connect(&other, &address).map(|()| other)
     });
     let _others: Vec<_> = others.map_while(Result::ok).collect();
-    // Another connection would wait until one is accepted.
+    // The listener's queue is full, so another connection would wait until one is accepted.
     assert_eq!(site.ask(ROOT), "0 sockets\n");
 }

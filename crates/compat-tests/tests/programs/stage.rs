@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use slipring_test_support::tree::stdout;
 use tempfile::TempDir;
 
-/// A script that makes a `/dev` with the device, and waits. The namespaces exist as long as this
-/// process.
+/// A script that makes a `/dev` with the device, and waits. The namespaces exist as long as the
+/// script runs.
 const SPACE: &str = r#"
 dev=$1 netmap=$2
 mount -t tmpfs dev "$dev"
@@ -88,7 +88,8 @@ impl Drop for Stage {
     }
 }
 
-/// Ends a program of [`Stage::command`] with TERM. `timeout` passes the signal on to the program.
+/// Ends a program of [`Stage::command`] with TERM. The program runs under `timeout`, which passes
+/// the signal on to it.
 pub(crate) fn end(child: &mut Child) {
     let _ = kill_process(Pid::from_child(child), Signal::TERM);
     let _ = child.wait();

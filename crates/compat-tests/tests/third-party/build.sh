@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds third-party programs for netmap, from Debian's source packages or crates.io, with the headers and
-# the library of this tree instead of netmap's: build.sh libpcap|daq|netmap-rs DIR INCLUDE LIBRARY-DIRECTORY
-# Does nothing if DIR has them. Exits with status 77 if there are no sources.
+# Builds third-party programs for netmap, from Debian's source packages or crates.io, with the
+# headers and the library of this tree instead of netmap's: build.sh libpcap|daq|netmap-rs DIR
+# INCLUDE LIBRARY-DIRECTORY. Does nothing if DIR contains an up-to-date build. Exits with status 77
+# if there are no sources.
 set -euo pipefail
 
 readonly name=${1:?} dir=${2:?} include=${3:?} library=${4:?}
@@ -12,7 +13,7 @@ exec 9> "$dir/lock" && flock 9
 stamp=$(cat "$0" "$include"/*.h "$include"/net/*.h | sha256sum)
 if [ "$(cat "$dir/stamp" 2> /dev/null)" = "$stamp" ]; then exit 0; fi
 
-# A deb-src entry for each Debian entry of the machine, and separate directories for apt.
+# Sets up apt in separate directories, with a deb-src entry for each Debian entry of the machine.
 apt_options=()
 make_apt() {
     local apt=$dir/apt file
@@ -62,7 +63,8 @@ build_daq() {
     fetch daq
     cd "$dir/src"
     ./configure --disable-static
-    # Files in the tarball look older than their sources, but the autotools need not run.
+    # Generated files in the tarball look older than their sources, so make would run the autotools.
+    # This is unnecessary, so `true` runs in their place.
     for part in sfbpf api; do
         make -s -C $part ACLOCAL=true AUTOMAKE=true AUTOCONF=true AUTOHEADER=true
     done
@@ -72,7 +74,7 @@ build_daq() {
         -o "$dir/lib/daq_netmap.so" os-daq-modules/daq_netmap.c "-L$dir/lib" -lsfbpf
 }
 
-# A crate, and its example programs.
+# The crate netmap, and its example programs.
 build_netmap-rs() {
     mkdir -p "$dir/netmap"
     ln -sfn "$include" "$dir/netmap/include"

@@ -63,6 +63,8 @@ enum ExchangeState {
 }
 
 impl MetricsServer {
+    /// Creates the state of the thread that serves `listener`.
+    ///
     /// # Errors
     /// The system's error if the listener cannot be polled.
     pub(super) fn new(

@@ -1,4 +1,4 @@
-//! Static description of a kind.
+//! Static description of a kind of port.
 
 use slipring_confine::CapabilitySet;
 

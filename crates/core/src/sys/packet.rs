@@ -33,7 +33,8 @@ pub(crate) fn socket(ifindex: u32) -> io::Result<OwnedFd> {
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     set(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
     set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-    // Without the privilege to exceed the limit, the default size is used.
+    // An error is ignored: without the privilege to exceed `net.core.rmem_max`, the default size is
+    // used.
     let _ = set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, SOCKET_BUFFER_BYTES);
     bind(&socket, ifindex)?;
     Ok(socket)
@@ -120,7 +121,8 @@ fn timestamp(data: &[u8]) -> u64 {
     word(0).wrapping_mul(1_000_000_000).wrapping_add(word(8))
 }
 
-/// The tag in `struct tpacket_auxdata`: status at 0, tag at 16, its protocol at 18.
+/// Returns the VLAN tag in a `struct tpacket_auxdata` (status at byte 0, tag at 16, its protocol at
+/// 18); `None` if the kernel has stripped none.
 fn stripped_vlan_tag(data: &[u8]) -> Option<[u8; 4]> {
     let status = u32::from_ne_bytes(array(data, 0));
     let half = |at| u16::from_ne_bytes(array(data, at));

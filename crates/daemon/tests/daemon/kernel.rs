@@ -116,7 +116,7 @@ fn ports_of_a_switch_and_interfaces_go_by_their_names_there() {
         let (mut to, mut from) = (open(&site, to), open(&site, from));
         pass(&mut from, &mut to, 100);
     }
-    // The interface would reject longer frames without an error.
+    // The interface drops longer frames without an error, so the port must know the limit.
     assert_eq!(open(&site, "e0").info.caps.max_packet, 1500 + 22);
 }
 
@@ -217,7 +217,7 @@ fn dump_captures_from_the_device() {
         assert!(sender.queues[0].rings().tx.push(&vec![0xff; length]));
     }
     sender.tx_sync().unwrap();
-    // In these arguments, a single `@` would stand for a file of the test.
+    // In these arguments, a single `@` would stand for a file of the test, so it is doubled.
     let port = named(&site, "x}1").replace('@', "@@");
     let args = format!("-i {port} -c 3 --json");
     let outcome = site.inside.run(move || {
@@ -248,7 +248,7 @@ fn dump_of_a_monitor_tells_both_ways_and_ends_with_its_port() {
     let port = named(&site, "x{1/rt").replace('@', "@@");
     let watching = format!("-i {port} -w {}", capture.display());
     let watching = site.inside.run(move || std::thread::spawn(move || dumped(&watching)));
-    // The header of the file is written once the port is open.
+    // The header of the file is written once the port is open, so this waits for the header.
     eventually("the capture", || capture.metadata().ok().filter(|file| file.len() > 0));
     pass(&mut a, &mut b, 3);
     pass(&mut b, &mut a, 2);

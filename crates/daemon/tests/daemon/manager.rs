@@ -107,7 +107,7 @@ fn a_control_socket_that_a_manager_holds_is_answered() {
     let mut daemon = site.inside.spawn(command);
     let asked = ask(&path, "{\"id\":7,\"do\":\"hello\"}\n");
     assert!(asked.contains("\"id\":7") && asked.contains("slipringd"), "{asked}");
-    // The socket of the native API is not a control socket.
+    // Only the socket of the native API may exist, which is not a control socket.
     let names = fs::read_dir(site.run_dir()).unwrap().flatten().map(|entry| entry.path());
     let mut sockets = names.filter(|path| path.extension().is_some_and(|end| end == "sock"));
     assert!(sockets.all(|path| path.ends_with("native.sock")), "it makes no other");

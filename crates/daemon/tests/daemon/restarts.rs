@@ -102,13 +102,15 @@ fn a_supervisor_that_was_stopped_itself_blames_no_worker() {
     let supervisor = Pid::from_raw(daemon.supervisor.pid() as i32).unwrap();
     for _ in 0..3 {
         daemon.supervisor.signal(Signal::STOP);
-        // The worker wakes for each of its signals. The stopped supervisor does not read them.
+        // The worker wakes each time it tells the supervisor that it is alive. The stopped
+        // supervisor does not read these messages.
         let before = wakes(worker);
         eventually("the worker to be long alive", || (wakes(worker) >= before + 8).then_some(()));
         site.exchange("x{1", "x}1", 500);
         daemon.supervisor.signal(Signal::CONT);
         // At most ten messages of the worker wait in the socket. If there were more, the worker
-        // would block. A supervisor that sleeps has read all of them.
+        // would block. A supervisor that sleeps has read all of them, so the next round starts with
+        // an empty socket.
         let before = wakes(supervisor);
         eventually("the supervisor to sleep", || (wakes(supervisor) > before).then_some(()));
     }
@@ -433,7 +435,7 @@ fn what_happens_while_there_is_no_worker_is_caught_up_on() {
     eventually("the name", || (site.bind(&format!("x{{1 1 {EXCLUSIVE}")) == "bound").then_some(()));
 }
 
-/// Returns the descriptor of the supervisor whose file has `name` in its name.
+/// Returns the `/proc` path of the supervisor's descriptor for a file whose name contains `name`.
 fn kept(daemon: &Supervised, name: &str) -> PathBuf {
     let fds = fs::read_dir(format!("/proc/{}/fd", daemon.supervisor.pid())).unwrap();
     let mut fds = fds.map(|fd| fd.unwrap().path());
@@ -473,7 +475,7 @@ fn a_worker_that_cannot_start_is_not_tried_for_ever() {
     first.supervisor.stop(Signal::TERM).well();
 }
 
-/// Kills each worker until `over` returns true.
+/// Kills one worker after another until `over` returns true for the supervisor's error output.
 fn kill_until(daemon: &Supervised, over: impl Fn(&str) -> bool) {
     let pid = daemon.supervisor.pid();
     eventually("the supervisor to give up", || {
@@ -511,7 +513,7 @@ fn hostile_messages_never_reach_a_supervisor() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = Supervised::start(&site, "");
     let pid = daemon.supervisor.pid();
-    // An abstract socket would be writable by all users.
+    // An abstract socket would be writable by all users, so the supervisor must not use one.
     let sockets = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap();
     assert!(!sockets.contains(&format!("@slipring-{pid}")), "{sockets}");
     let dir = site.run_dir().join(format!("supervisor-{pid}"));

@@ -35,7 +35,8 @@ fn wait_for_sleep(program: &Program) {
     });
 }
 
-/// The number of the `poll` system call.
+/// The number of the system call with which programs poll: `poll` on x86-64, `ppoll` on other
+/// processors.
 const fn libc_poll() -> u32 {
     if cfg!(target_arch = "x86_64") { 7 } else { 73 }
 }
@@ -127,6 +128,7 @@ fn round(site: &Sandbox, number: u32, random: u64) {
         let mut first = open(site, &other);
         if !sends {
             // If no other program has the pipe open, frames in it are lost together with the pipe.
+            // So the frames are sent after the sleeper has bound its end.
             sleeper.wait_for_text("bound");
             fill(&mut first, &mut sent, FRAMES_BEYOND_RING);
         }

@@ -43,7 +43,7 @@ chmod 755 "$dir/root/init"
 for name in net/core/failover drivers/net/net_failover drivers/net/virtio_net drivers/virtio/virtio \
     drivers/virtio/virtio_ring drivers/virtio/virtio_pci_modern_dev drivers/virtio/virtio_pci_legacy_dev \
     drivers/virtio/virtio_pci; do
-    # Some kernels have some of these built in.
+    # Some kernels have some of these modules built in, so a missing file is no error.
     cp "$dir/unpacked/lib/modules/$release/kernel/$name.ko" "$modules/" 2> /dev/null || true
 done
 "$busybox" depmod -b "$dir/root" "$release"

@@ -294,7 +294,7 @@ impl Queue for LosableQueue {
 struct LosingProcessor {
     is_lost: Arc<AtomicBool>,
     outputs: std::ops::Range<usize>,
-    /// What the loop has called at its end.
+    /// The methods that the loop has called at its end.
     ended: Vec<&'static str>,
 }
 

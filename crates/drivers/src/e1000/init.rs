@@ -8,7 +8,8 @@ use slipring_port::OpenCause;
 use crate::intel::mac;
 use crate::intel::regs::*;
 
-/// At most one interrupt every 50 us, that is 20,000 per second.
+/// Minimum time between two interrupts, in units of 256 ns: about 50 us, so at most 20,000
+/// interrupts per second.
 const ITR_50_US: u32 = 195;
 
 /// How long the device takes to read its settings after a reset.
@@ -18,7 +19,8 @@ const SETTINGS_READ: Duration = Duration::from_millis(5);
 pub(super) fn reset(bar: &Bar) -> Result<(), OpenCause> {
     mac::quiesce(bar);
     mac::reset(bar)?;
-    // No register shows when the settings, such as the address, have been read.
+    // No register shows when the settings, such as the address, have been read, so this waits long
+    // enough.
     std::thread::sleep(SETTINGS_READ);
     mac::quiesce(bar);
     Ok(())

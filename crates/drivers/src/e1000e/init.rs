@@ -8,7 +8,8 @@ use crate::intel::mac;
 use crate::intel::regs::*;
 use crate::open::wait_for;
 
-/// At most one interrupt every 50 us, that is 20,000 per second.
+/// At most one interrupt every 50 us, that is 20,000 per second. The register counts in units of
+/// 256 ns.
 const ITR_50_US: u32 = 195;
 
 /// Resets all but the PHY (section 4.6.2).

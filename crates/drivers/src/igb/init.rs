@@ -66,7 +66,8 @@ pub(super) fn start(bar: &Bar, accepts_all: bool) {
     bar.write32(RCTL, RCTL_EN | RCTL_LPE | RCTL_SECRC | mac::accepted(accepts_all));
     for control in [RXDCTL, TXDCTL] {
         bar.write32(control, XDCTL_THRESHOLDS | XDCTL_ENABLE);
-        // If the queue is never enabled, nothing is sent, and the port ends as stuck.
+        // An error is ignored: if the queue is never enabled, nothing is sent, and the port ends
+        // because it is stuck.
         let _ = wait_for("turn a queue on", || bar.read32(control) & XDCTL_ENABLE != 0);
     }
 }

@@ -17,10 +17,10 @@ pub(super) struct IntelChip<F: IntelFamily> {
     pub(super) tx: TxDescriptors<F::Tx>,
     pub(super) interrupt: Interrupt,
     pub(super) drops: MacDrops,
-    /// What the chip can be set to.
+    /// The link settings that the chip supports.
     pub(super) abilities: LinkAbilities,
     pub(super) pause: NegotiatedPause,
-    /// Whether the PHY takes over a speed without negotiation by a reset.
+    /// Whether the PHY takes over a speed without negotiation only when it is reset.
     pub(super) forces_by_reset: bool,
     pub(super) device: Box<dyn PciDevice>,
     /// The memory that the device accesses. It is dropped after the device.

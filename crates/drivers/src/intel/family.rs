@@ -19,7 +19,8 @@ use crate::settings::LinkAbilities;
 /// Vendor: Intel.
 pub(crate) const INTEL: u16 = 0x8086;
 
-/// Maximum number of slots: a ring has at most 4096 descriptors, and one is never used.
+/// Maximum number of slots: a ring has at most 4096 descriptors, and one is never used. Rounded
+/// down to a multiple of 8.
 const MAX_SLOTS: u32 = 4088;
 
 /// All chips have these speeds, in Mbit/s.
@@ -40,8 +41,8 @@ pub(crate) trait IntelFamily: Send + Sync + 'static {
     /// The format of transmit descriptors.
     type Tx: TxFormat;
 
-    /// Whether the PHY of a chip takes over a speed and a duplex mode without negotiation only when
-    /// it is reset. A reset gives other PHYs their defaults instead.
+    /// Whether the PHY of a chip must be reset to take over a speed and a duplex mode without
+    /// negotiation. A reset gives other PHYs their defaults instead.
     fn forces_by_reset(_chip: &ChipId) -> bool {
         true
     }

@@ -22,8 +22,8 @@ const PHY_STATUS: u32 = 1;
 const PHY_OFFER: u32 = 4;
 const PHY_PARTNER: u32 = 5;
 const PHY_OFFER_1000: u32 = 9;
-/// The bits of the control register that a PHY must keep, and those that it must keep in addition if
-/// it does not negotiate.
+/// The bits of the control register that must read back as they were written, and those that must
+/// in addition if the PHY does not negotiate.
 const KEPT: u16 =
     control::LOOPBACK | control::NEGOTIATES | control::POWERED_DOWN | control::ISOLATED;
 const KEPT_WHEN_FORCED: u16 = control::SPEED_100 | control::SPEED_1000 | control::FULL_DUPLEX;
@@ -121,7 +121,8 @@ impl NegotiatedPause {
         events
     }
 
-    /// Switches pause frames if the link is a new one and its negotiation is complete.
+    /// If the link is a new one and its negotiation is complete, switches pause frames on or off as
+    /// negotiated.
     pub(crate) fn follow(&mut self, bar: &Bar, link: LinkState) {
         let has_changed = std::mem::take(&mut self.has_changed);
         self.is_up = link.is_up;
@@ -129,12 +130,14 @@ impl NegotiatedPause {
         if !self.is_offered || !link.is_up || self.is_resolved && !has_changed {
             return;
         }
-        // If the PHY does not answer, pause frames stay as they are; those of a new link are off.
+        // If the PHY does not answer, pause frames stay as they are, but are switched off for a new
+        // link.
         let (now, answers) = match read(bar, PHY_STATUS) {
             Ok(now) => (now, true),
             Err(_) => (status::NEGOTIATED | status::LINK_STAYED_UP, false),
         };
-        // The link may have gone down and come up with another partner since the last probe.
+        // The link may have gone down and come up with another partner since the last probe. If so,
+        // the pause frames of the new link have not been switched yet.
         self.is_resolved &= now & status::LINK_STAYED_UP != 0;
         if !self.is_resolved && now & status::NEGOTIATED != 0 {
             switch_pause(bar, link.is_full_duplex && answers && is_offered_by_partner(bar));

@@ -16,7 +16,7 @@ pub(super) enum RtlChipId {
     Rtl8125b,
 }
 
-/// The bits of XID.
+/// The bits of a shifted TxConfig that contain the XID.
 const XID_MASK: u32 = 0xfcf;
 
 /// XIDs that the driver does not support: mask, value, name.
@@ -101,7 +101,8 @@ impl RtlChipId {
         self.is_8125()
     }
 
-    /// What the chip can be set to. Its MAC uses pause frames only if the PHY has negotiated them.
+    /// Returns the link settings that the chip supports. Its MAC uses pause frames only if the PHY
+    /// has negotiated them.
     pub(super) fn abilities(self) -> LinkAbilities {
         let speeds: &'static [u32] =
             if self.is_8125() { &[10, 100, 1000, 2500] } else { &[10, 100, 1000] };
@@ -109,8 +110,8 @@ impl RtlChipId {
         LinkAbilities { negotiates_pause: true, ..all }
     }
 
-    /// Maximum number of bytes of a frame, without its checksum: an MTU of 9 KiB less headers, or
-    /// on an RTL8125 of 16 KiB less headers.
+    /// Maximum number of bytes of a frame without its checksum. With its checksum, a frame may have
+    /// 9 KiB, or one byte less than 16 KiB on an RTL8125.
     pub(super) fn max_frame(self) -> u32 {
         if self.is_8125() { 16_383 - 4 } else { 9 * 1024 - 4 }
     }

@@ -99,8 +99,8 @@ impl NicChip for VirtioChip {
         LinkAbilities { has_filter: self.control.is_some(), max_mtu: self.max_mtu, ..ABILITIES }
     }
 
-    /// Does nothing, because the host controls the link. The abilities have no speeds, so this is
-    /// never called.
+    /// Does nothing, because the host controls the link. The device's abilities contain no speeds,
+    /// so this is never called.
     fn set_link(&mut self, _plan: &LinkPlan) -> Result<(), OpenCause> {
         Ok(())
     }

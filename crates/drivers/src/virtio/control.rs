@@ -49,7 +49,8 @@ impl VirtioControl {
         }
         let bytes = CLASS_RX | command << 8 | u64::from(is_on) << 16;
         self.memory.words64()[0].store(bytes, Ordering::Relaxed);
-        // A device that writes no answer has not executed the command.
+        // A device that writes no answer has not executed the command, so a value that is no answer
+        // is stored first.
         self.answer().store(u64::MAX, Ordering::Relaxed);
         let address = self.memory.address();
         self.queue.set(0, address, COMMAND_BYTES, NEXT, 1);
@@ -103,7 +104,8 @@ mod tests {
     struct Device {
         queue: DescriptorMemory,
         memory: DescriptorMemory,
-        /// What it does for the next commands, the last one first.
+        /// What the device does for the next commands, in reverse order: the last element is for
+        /// the next one.
         reactions: Arc<Mutex<Vec<Reaction>>>,
     }
 
@@ -127,13 +129,14 @@ mod tests {
                 let unused = word.load(Ordering::Relaxed) & !0xff;
                 word.store(unused | u64::from(answer), Ordering::Relaxed);
             }
-            // Every element of the used ring names descriptor 0.
+            // Every element of the used ring already names descriptor 0, so only the index
+            // advances.
             let used = &self.queue.words32()[QueueLayout::of(SIZE).used / 4];
             used.store(used.load(Ordering::Relaxed) + (1 << 16), Ordering::Release);
         }
     }
 
-    /// A device with these reactions, the last one first.
+    /// Creates a device with these reactions, in reverse order.
     fn device(reactions: Vec<Reaction>) -> (Device, VirtioControl) {
         let mut memory = memory(&region(64));
         let queue = memory.alloc(QueueLayout::of(SIZE).len).unwrap();
@@ -162,7 +165,8 @@ mod tests {
         let reason = |done: Result<(), OpenCause>| done.unwrap_err().to_string();
         let late = reason(control.set_rx(RX_PROMISCUOUS, true));
         assert!(late.contains("does not execute a command"), "{late}");
-        // The device still reads the memory of that command.
+        // The device still reads the memory of that command, so a later command must not overwrite
+        // it.
         let later = reason(control.set_rx(RX_PROMISCUOUS, false));
         assert!(later.contains("does not answer an earlier command"), "{later}");
         assert_eq!(device.memory.words64()[0].load(Ordering::Relaxed), on);

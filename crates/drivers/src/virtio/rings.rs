@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   slot i:  descriptor 2i    the header of 12 bytes, in memory of its own
-//!            descriptor 2i+1  the buffer; of a frame in several parts, the next part's buffer follows
+//!            descriptor 2i+1  the buffer; a frame in several parts continues with the next buffer
 //! ```
 //! The header is in separate memory, because a port's buffers have no room before their first byte.
 //! So a queue of n descriptors has n/2 slots. The receiving side is in [`rx`].
@@ -128,7 +128,7 @@ impl Virtqueue {
         let index = &self.memory.words16()[self.layout.avail / 2 + 1];
         index.store(self.next_avail, Ordering::Release);
         // The device goes to sleep in the opposite order: it requests doorbells, and then checks
-        // the ring.
+        // the ring. So with a full barrier on each side, it misses no chain.
         barrier::full();
         let used = self.memory.words32()[self.layout.used / 4].load(Ordering::Relaxed);
         if used & NO_NOTIFY == 0 {

@@ -81,7 +81,7 @@ impl Card {
     /// port.
     pub(crate) fn reopen(&mut self) {
         self.port.queues.clear();
-        // Two buffers are reserved.
+        // Two buffers of the region are reserved and thus never free.
         assert_eq!(self.region.free_bufs(), self.region.num_bufs() - 2);
         self.control = Arc::default();
         self.port = open_on(&self.machine, &self.region, &self.options, &self.control);
@@ -92,7 +92,7 @@ impl Card {
         self.order("set_link", &format!(r#"{{"name": "net", "up": {up}}}"#));
     }
 
-    /// Changes settings while the program syncs its port.
+    /// Requests a change of the port's settings, and syncs the port until the request is answered.
     pub(crate) fn set(&mut self, change: &str) -> Result<CardStatus, SettingRefusal> {
         let (control, change) = (self.control.clone(), change.parse().unwrap());
         std::thread::scope(|scope| {
@@ -117,7 +117,8 @@ impl Card {
         while !lines.next().unwrap().unwrap().contains("\"return\"") {}
     }
 
-    /// Sends frames, at most a ring at a time, and returns as many frames from the wire.
+    /// Sends frames, at most a ring at a time, and returns the frames on the wire up to the last of
+    /// them.
     pub(crate) fn send_and_watch(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         self.send_and_watch_until(frames, &frames[frames.len() - 1])
     }
@@ -224,8 +225,8 @@ impl Card {
         let start = std::time::Instant::now();
         while self.port.queues[0].is_link_down() == up {
             assert!(start.elapsed() < TIMEOUT, "the link is up: {}", !up);
-            // A change of the link ends the sleep, but not the wait, because the caller waits for
-            // frames. So the wait has a time limit.
+            // `wait_ports` waits for frames, so a change of the link does not make it return. So it
+            // gets a short time limit, after which the loop checks the link.
             let short = Some(Duration::from_millis(50));
             waiter.wait_ports(&mut [&mut self.port], Interest::RX, short).unwrap();
         }
@@ -277,7 +278,7 @@ fn put(wire: &UnixDatagram, frame: &[u8], peer: &Path) {
     wire.send_to(frame, peer).unwrap();
 }
 
-/// Frames to `destination` of many lengths, each with its number in it.
+/// Returns `count` frames to `destination`, of many lengths. Each contains its index.
 pub(crate) fn frames(count: usize, destination: [u8; 6]) -> Vec<Vec<u8>> {
     let frame = |i: usize| {
         let mut frame = [&destination[..], &[2, 0, 0, 0, 0, 1, 0x88, 0xb5]].concat();
@@ -288,10 +289,11 @@ pub(crate) fn frames(count: usize, destination: [u8; 6]) -> Vec<Vec<u8>> {
     (0..count).map(frame).collect()
 }
 
-/// Finds the QEMU of `make qemu`, or of SLIPRING_QEMU.
+/// Returns the path of QEMU: SLIPRING_QEMU, or the one that `make qemu` fetches. `None` if it does
+/// not exist.
 fn qemu() -> Option<PathBuf> {
     let fetched = || {
-        // A relative directory is relative to the workspace.
+        // A relative target directory is relative to the workspace.
         let target = option_env!("CARGO_TARGET_DIR").unwrap_or("target");
         Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../..")

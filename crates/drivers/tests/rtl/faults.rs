@@ -84,7 +84,7 @@ fn a_lost_doorbell_is_rung_again() {
         locked(&rig.model).lose_doorbells(2);
         rig.send(&frame(60, 4));
         assert_eq!(rig.sent(), None);
-        // Each turn probes the card at most once, and the second probe succeeds.
+        // Each iteration probes the card at most once, and the second probe succeeds.
         while rig.sent().is_none() {
             rig.queue().tx_sync().unwrap();
             if let Some(deadline) = rig.queue().deadline() {

@@ -39,8 +39,8 @@ fn frames_pass_in_both_directions_and_short_ones_are_padded_with_zeros() {
     }
 }
 
-/// The checksum follows the frame in its buffers. So for some lengths, the last buffer contains
-/// only bytes of the checksum, and is not part of the frame.
+/// The chip writes the frame's CRC into the buffers after the frame. So for some lengths, the last
+/// buffer contains only bytes of the CRC, and is not part of the frame.
 #[test]
 fn long_frames_take_several_slots_and_none_of_them_is_empty() {
     for chip in [Chip::Rtl8168h, Chip::Rtl8125b] {

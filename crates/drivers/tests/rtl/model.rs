@@ -23,7 +23,7 @@ pub(crate) fn locked(model: &SharedModel) -> MutexGuard<'_, Device> {
 pub(crate) struct ModelDevice {
     model: SharedModel,
     mapper: Arc<ModelMapper>,
-    /// The only kind of interrupts; `None` for all.
+    /// The only kind of interrupts that the machine has; `None` if it has all kinds.
     only: Option<InterruptKind>,
 }
 
@@ -45,7 +45,7 @@ impl ModelDevice {
 }
 
 impl Drop for ModelDevice {
-    /// VFIO does the same when the device is closed, or when its process is killed.
+    /// Detaches the device, as VFIO does when the device is closed, or when its process is killed.
     fn drop(&mut self) {
         locked(&self.model).detach();
     }

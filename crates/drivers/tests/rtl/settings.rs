@@ -245,7 +245,7 @@ fn another_process_sets_a_card_by_the_socket_of_the_program_that_has_it() {
 /// Returns the kernel's status of the threads with this name in this process.
 fn threads(name: &str) -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    // A thread may end between the listing and this read.
+    // A thread may end between the listing and this read, so errors are ignored.
     let texts =
         tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok());
     texts.filter(|status| status.starts_with(&format!("Name:\t{name}\n"))).collect()

@@ -83,8 +83,9 @@ impl PipeLink {
         let sent_ns = match &mut line.clock {
             Some(clock) => {
                 let rested_ns = now_ns.saturating_sub(self.burst_ns);
-                // If the line became free within the burst time, its clock keeps the exact time,
-                // with fractions of a nanosecond.
+                // A line that has been free for longer than the burst time counts as free since
+                // `rested_ns`. Otherwise, its clock keeps the time at which it became free, which
+                // has fractions of a nanosecond.
                 if clock.free_ns() < rested_ns {
                     clock.wait_for(rested_ns);
                 }

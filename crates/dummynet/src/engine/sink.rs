@@ -1,4 +1,5 @@
-//! Reports what happens to packets. Counts this for the engine and for the packet's scheduler.
+//! Counts what happens to packets, for the engine and for the packet's scheduler, and reports
+//! releases and losses.
 
 use super::counters::{ShaperCounters, ShaperDropCause};
 use super::event::ShaperEvent;

@@ -121,7 +121,7 @@ impl<H: Copy> Dummynet<H> {
         let at = match self.free.pop() {
             Some(at) => {
                 // An event of the instance that had this index before may still be pending. It is
-                // harmless: an event only makes the instance be checked.
+                // harmless: an event only causes a check of the instance.
                 self.instances[at as usize] = instance;
                 at
             }

@@ -169,9 +169,9 @@ impl Qfq {
         }
     }
 
-    /// Moves the queue at the head of its group's first slot to the slot of its next packet, which
-    /// has `next` bytes, if that slot is in the same group. Returns false if the queue stays where
-    /// it is because its slot is the same.
+    /// Takes the queue at the head of its group's first slot out of this slot. If the slot of its
+    /// next packet, which has `next` bytes, is in the same group, puts the queue into that slot.
+    /// Returns false if the queue stays where it is, because both slots are the same.
     fn move_to_next_slot(&mut self, index: u32, number: u32, next: Option<u32>) -> bool {
         let queue = &mut self.queues[index as usize];
         let Some(group) = &mut self.groups[number as usize] else { return false };

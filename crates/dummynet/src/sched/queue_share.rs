@@ -4,8 +4,8 @@
 /// rounding errors add up to less than 1e-4.
 pub(super) const FRACTION_BITS: u32 = 20;
 
-/// Maximum length of a packet in bytes, above that of any link. A longer packet would count as this
-/// long, so that virtual times cannot overflow and every turn ends.
+/// Maximum length of a packet in bytes. No link carries packets this long. A longer packet would
+/// count as this long, so that virtual times cannot overflow and every turn ends.
 pub(super) const MAX_PACKET_LEN: u32 = 1 << 20;
 
 /// The share of the link that a queue gets, within the scheduler's limits.

@@ -163,8 +163,8 @@ impl Wf2q {
         if self.now < REBASE_THRESHOLD {
             return;
         }
-        // The packets in `ready` started before V, by at most the longest time that a packet takes.
-        // So their times stay positive.
+        // The start of a packet in `ready` is before V, by at most the virtual time of the longest
+        // packet. So the reduced times stay positive.
         let base = self.now - (REBASE_THRESHOLD >> 2);
         self.now -= base;
         self.latest = self.latest.saturating_sub(base);

@@ -183,8 +183,8 @@ fn policy_of(f: &mut Formatter<'_>, policy: &PolicySpec) -> fmt::Result {
     }
 }
 
-/// A fraction that was stored as numerator and denominator. When the printed text is parsed,
-/// rounding down results in the same numerator.
+/// A fraction: numerator and denominator. It is printed as a decimal number that yields the same
+/// numerator when it is parsed and rounded down.
 struct ExactFraction(u32, u32);
 
 impl Display for ExactFraction {

@@ -305,7 +305,8 @@ proptest! {
         );
         let first = match DummynetCommand::parse_within(&text, &QueueCaps::NONE) {
             Ok(DummynetCommand::Config(first)) => first,
-            // The command may be invalid, for example because it has a delay above 10 s.
+            // The command may be invalid, for example because it has a delay above 10 s. Such cases
+            // are skipped.
             _ => return Ok(()),
         };
         let printed = first.to_string();

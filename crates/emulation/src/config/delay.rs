@@ -134,7 +134,7 @@ fn dist(
     Ok(dist)
 }
 
-/// Maximum relative error of the mean that is accepted without an error.
+/// Maximum relative deviation of the actual mean from the requested one that is not an error.
 const MAX_MEAN_ERROR_SHARE: f64 = 0.05;
 
 /// Returns an error if a distribution is cut at 0 so much that its mean changes. If the user has

@@ -313,8 +313,8 @@ pub(crate) fn mean_delay_ns(link: &LinkSpec) -> f64 {
     }
 }
 
-/// Returns the mean over one period of a trace, in ns: each delay is weighted by its duration, and
-/// the first one applies from the start.
+/// Returns the mean delay over one period of a trace, in ns: each delay is weighted by its
+/// duration, and the first one applies from the start of the period.
 fn mean_of_trace(steps: &[DelayStep], period_ns: u64, smooth: bool) -> f64 {
     let head = steps.first().map_or(0.0, |first| first.at_ns as f64 * first.delay_ns as f64);
     let area = |(index, step): (usize, &DelayStep)| {

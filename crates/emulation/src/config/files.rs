@@ -18,9 +18,9 @@ use super::tree::{ConfigNode, ConfigOrigin};
 #[derive(Debug, Clone, Default)]
 pub struct ConfigFiles {
     base: PathBuf,
-    /// Whether errors hide what is wrong with a file, and whether it exists. This is so while a
-    /// client of the control socket changes settings, because the client may not have permission to
-    /// read the files.
+    /// Whether errors hide whether a file exists and what is wrong with it. They do while a client
+    /// of the control socket changes settings, because the client may not have permission to read
+    /// the files.
     pub hides_details: bool,
     /// Paths that were read; all clones of a configuration share this set.
     paths: Arc<Mutex<BTreeSet<PathBuf>>>,

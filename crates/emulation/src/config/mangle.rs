@@ -80,8 +80,8 @@ fn meter(
     })
 }
 
-/// Returns the default burst in bytes: ten milliseconds at the rate, but at least two full-size
-/// frames.
+/// Returns the default burst in bytes: what the rate permits in ten milliseconds, but at least two
+/// full-size frames.
 fn usual_burst(bps: u64) -> u64 {
     (bps / 800).max(2 * 1514)
 }

@@ -8,7 +8,7 @@
 pub(crate) struct LinkPart {
     /// The part's name in a configuration.
     pub name: &'static str,
-    /// The key that names the model.
+    /// The key whose value names the model.
     pub selector: &'static str,
     /// The model that applies if no model is named.
     pub default: &'static str,

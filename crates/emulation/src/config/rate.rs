@@ -11,7 +11,8 @@ use super::theaterq::TheaterqTrace;
 use super::tree::{ConfigNode, ConfigValue};
 use super::wasm;
 
-/// Bytes per opportunity of a mahimahi trace. mahimahi's code has the same value.
+/// Bytes that one delivery opportunity of a mahimahi trace carries. mahimahi's code has the same
+/// value.
 const MAHIMAHI_MTU: u32 = 1504;
 
 /// Default time step of a rate model in ns. A longer step is used if this one would make too many

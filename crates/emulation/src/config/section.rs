@@ -183,7 +183,8 @@ pub(crate) fn small(path: &str, node: &ConfigNode) -> Result<u32, EmulationConfi
     })
 }
 
-/// Reads a boolean. The value of a flag has no type, so words such as `yes` are allowed there.
+/// Reads a boolean. In a flag of the command line, words such as `yes` are allowed too, because a
+/// flag's value has no type.
 pub(crate) fn truth(path: &str, node: &ConfigNode) -> Result<bool, EmulationConfigError> {
     match &node.value {
         ConfigValue::Flag(flag) => Ok(*flag),

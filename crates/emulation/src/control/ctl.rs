@@ -120,8 +120,8 @@ fn watch(
         shown = session.reporter.raw(format!("{value}\n").as_bytes());
         shown.is_ok()
     });
-    // If the output could not be written, this also ended the watch. So the error of the output is
-    // reported first.
+    // A failure to write the output also ends the watch, so the error of the output is reported
+    // first.
     shown?;
     watched.map_err(failure)?;
     Ok(Exit::Done)

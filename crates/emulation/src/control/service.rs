@@ -241,6 +241,6 @@ fn message(text: &str) -> ConfigNode {
 
 /// Ends the run with its summary, by sending SIGTERM to this process.
 fn terminate() {
-    // A process may always signal itself.
+    // This cannot fail, because a process may always signal itself.
     let _ = kill_process(getpid(), Signal::TERM);
 }

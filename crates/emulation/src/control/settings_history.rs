@@ -124,7 +124,7 @@ impl SettingsHistory {
         SettingsChanges { times, since_ns: since.saturating_sub(self.start_ns) }
     }
 
-    /// Returns the current settings, with the keys of a file.
+    /// Returns the current settings as JSON, with the keys of a settings file.
     pub(super) fn settings(&self) -> Value {
         self.state().timeline.current(now()).config.to_json()
     }
@@ -284,7 +284,8 @@ impl SettingsHistory {
         versions.collect()
     }
 
-    /// Returns an error if settings exceed `-M`, or need more memory for frames than there is.
+    /// Returns an error if settings exceed a bound of `-M`, or if they need more memory for frames
+    /// than the run may use and than the old settings need.
     fn check(&self, old: &SettingsVersion, network: &NetworkSpec) -> Result<(), ChangeRefusal> {
         match self.bounds.allow_change(&old.network, network) {
             Err(Failure::Error(error)) => return Err(error),
@@ -439,7 +440,7 @@ mod tests {
         let stop = over.clone();
         let thread = thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                // Sending fails if the submitter has already ended.
+                // Sending fails if the submitter has already ended, which is no error.
                 taker.take_changes().iter().for_each(|change| drop(change.answer.send(Ok(()))));
                 thread::yield_now();
             }

@@ -56,7 +56,8 @@ pub(super) struct SettingsTimeline {
 pub(super) enum SettingsEditOutcome {
     /// The edit became the version with this number.
     NewVersion(u64),
-    /// The edit changed nothing, so the version with this number still applies at its time.
+    /// The edit changed nothing, so at its time the settings are still those of the version with
+    /// this number.
     Unchanged(u64),
 }
 

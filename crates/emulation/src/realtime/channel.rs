@@ -1,6 +1,6 @@
-//! Connects the thread that moves frames with the threads that observe or change it. Through a
-//! channel, the former publishes states and receives plans. This has no cost per frame: the thread
-//! that moves frames reads two flags per loop iteration.
+//! Connects the thread that moves frames with the threads that observe or change it. The thread
+//! that moves frames publishes states and receives plans through a channel. This has no cost per
+//! frame: the thread reads two flags per loop iteration.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,8 @@ use crate::account::EmulationState;
 
 /// How long to wait for a state. A thread that does not answer by then is assumed to have ended.
 const STATE_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long before its time a change is submitted if there are two threads, in ns. So both threads
-/// have it when it applies, and apply it at the same time.
+/// If there are two threads, a change is submitted this long before it applies, in ns. So both
+/// threads have it in time, and apply it at the same time.
 const CHANGE_NOTICE_NS: Nanos = 2_000_000;
 
 /// A new plan, and the time from which it applies.

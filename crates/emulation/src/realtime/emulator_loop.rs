@@ -13,8 +13,8 @@ use super::frame_tap::FrameTap;
 use super::placement::{PausePacer, ThreadPlacement};
 use slipring_datapath::workers::WorkersStop;
 
-/// A sleep is set to end this many ns before the next event, because it ends late by up to about as
-/// much. The remaining time is spent spinning.
+/// A sleep is set to end this many ns before the next event, because it may end late by up to about
+/// this time. The remaining time is spent spinning.
 const WAKE_MARGIN_NS: Nanos = 30_000;
 /// Maximum duration of a sleep, in ns.
 const MAX_SLEEP_NS: Nanos = 500_000_000;

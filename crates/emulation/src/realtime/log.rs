@@ -195,6 +195,7 @@ impl LogTap {
 }
 
 impl FrameTap for LogTap {
+    /// Returns a tap for a second thread. From then on, the two taps use alternate frame numbers.
     /// Must be called before any frame arrives.
     fn split(&mut self) -> Self {
         let (writer, missed) = (self.writer.clone(), self.missed.clone());
@@ -229,7 +230,7 @@ impl FrameTap for LogTap {
     fn sent(&mut self, frame: &Delivery, now: Nanos, store: &mut EmulationStore) {
         let &Delivery { handle, len, exit, release_ns, .. } = frame;
         // The store knows only when the frame arrived at its last link, which may not be its first
-        // one.
+        // one. So this time is logged only for copies.
         let StoredFrame { bytes, arrival_ns, .. } = store.get(handle);
         self.log_departure(
             &ObservedFrame { handle, at_ns: now, len, bytes },

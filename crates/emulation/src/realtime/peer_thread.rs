@@ -188,7 +188,8 @@ impl PeerThread {
         (self.tx.handed_over, self.rx.taken_over)
     }
 
-    /// Returns the bytes of memory allocated for frames on their way to the other thread.
+    /// Returns the bytes of memory allocated for frames that wait for the thread of the opposite
+    /// direction.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.tx.store.memory_bytes()
     }
@@ -248,7 +249,8 @@ impl AsFd for PeerThread {
 
 /// Creates one direction, for batches of `batch_bytes` from port `index`.
 fn channel(batch_bytes: usize, index: usize) -> (PeerTx, PeerRx) {
-    // At the end of a chunk, fewer bytes stay unused than the longest frame has.
+    // At the end of each chunk, fewer bytes stay unused than the longest frame has. So a batch
+    // fills at most this many chunks.
     let batch_chunks = batch_bytes.div_ceil(CHUNK_BYTES - MAX_FRAME_BYTES - 8) + 1;
     let chunks = 2 * batch_chunks + SPARE_CHUNKS;
     let (there, from) = RingBuffer::new(chunks);

@@ -66,7 +66,8 @@ impl Reordering {
         self.expected = self.expected.max(arrival_ns);
     }
 
-    /// Counts frames in the order of their arrival times, the last of which is `last_ns`.
+    /// Counts frames with these arrival times, which must be in ascending order. `last_ns` is the
+    /// last of them.
     #[inline]
     pub fn received_in_order(
         &mut self,

@@ -1,9 +1,9 @@
 //! Histograms of measured values, for comparison with the requested ones.
 //!
-//! Minimum, maximum, mean and deviation are exact; quantiles are within 1 %, and within 0.2 % for
-//! values from [`FINE_FROM`] on. They are never outside the minimum and maximum, so the quantiles
-//! of a constant are exact. Recording a value takes two or three nanoseconds. Only the range of
-//! buckets in use takes memory, so that thousands of links can each have several.
+//! Minimum, maximum, mean and standard deviation are exact; quantiles are within 1 %, and within
+//! 0.2 % for values from [`FINE_FROM`] on. They are never outside the minimum and maximum, so the
+//! quantiles of a constant are exact. Recording a value takes two or three nanoseconds. Only the
+//! range of buckets in use takes memory, so that thousands of links can each have several.
 //!
 //! # Invariants
 //! 1. `counts[i]` belongs to bucket `base + i`; nothing was counted outside these buckets.
@@ -168,8 +168,8 @@ impl Histogram {
         variance.max(0.0).sqrt()
     }
 
-    /// Returns the smallest value such that the fraction `quantile` (0 to 1) of all values is at
-    /// most as large.
+    /// Returns the smallest value that is not exceeded by at least the fraction `quantile` (0 to 1)
+    /// of all values.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -210,8 +210,8 @@ impl Histogram {
         self.mean() * self.count as f64
     }
 
-    /// Returns value number `rank`, from 1 on, of the `count` values in a bucket, assumed to be
-    /// evenly spread over its possible values.
+    /// Returns value number `rank`, from 1 on, of the `count` values in a bucket, on the assumption
+    /// that they are evenly spread over all values that belong to the bucket.
     fn within(&self, bucket: usize, rank: u64, count: u64) -> u64 {
         let (first, last) = edges(bucket);
         let (first, last) = (first.max(self.min), last.min(self.max));
@@ -315,8 +315,8 @@ impl DescendingOffsets {
     }
 }
 
-/// `FINE_BUCKET` is the index of the first fine bucket. `FINE_SKIPPED` is how much larger its index
-/// would be if all buckets were fine.
+/// `FINE_BUCKET` is the index of the first fine bucket. `FINE_SKIPPED` is how much larger this
+/// index would be if all buckets were fine.
 const FINE_BUCKET: usize = bucket_of(FINE_FROM, COARSE_BITS);
 const FINE_SKIPPED: usize = bucket_of(FINE_FROM, FINE_BITS) - FINE_BUCKET;
 

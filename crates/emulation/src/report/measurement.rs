@@ -73,7 +73,7 @@ struct DepartureSpan {
     first_bytes: u64,
 }
 
-/// Rates at which frames left, in bits per second, without FCS and framing.
+/// Rates at which frames left, in bits per second; without FCS and framing, except for `line_bps`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MeasuredRates {
     /// Mean rate from the first departure to the last; if they are less than a millisecond apart,
@@ -255,8 +255,8 @@ impl LinkMeasurement {
             _ => (self.bytes - span.first_bytes) as f64 * 8e9 / time_ns as f64,
         };
         let (bytes, wire_bytes) = self.line;
-        // Windows begin at fixed times. A fuller interval may span two windows, so the peak can be
-        // below the mean.
+        // Windows begin at fixed times, so the fullest interval may span two windows, and the peak
+        // of the windows can be below the mean. The peak that we report is at least the mean.
         let peak = |windows: &RateWindows| windows.peak_bps().max(mean_bps);
         MeasuredRates {
             mean_bps,

@@ -22,7 +22,7 @@ pub struct RequestedLink {
     pub queue: String,
     /// The propagation delay.
     pub delay: String,
-    /// Mean, deviation and quantiles of the delay, in ns.
+    /// Mean, standard deviation and quantiles of the delay, in ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ns: Option<DelayQuantiles>,
     /// The order policy.
@@ -157,7 +157,7 @@ fn duplicate(duplicate: &DuplicateSpec) -> String {
 }
 
 /// Describes the times that are subtracted from the delay: the fixed cost of the emulator, and the
-/// transmission time of the outgoing wire.
+/// time that the outgoing wire takes for the frame.
 fn offset(link: &LinkSpec) -> Option<String> {
     let fixed = (link.offset_ns > 0).then(|| time(link.offset_ns));
     let wire = link

@@ -118,7 +118,7 @@ fn avg_polices_slow_rates_exactly() {
 
 #[test]
 fn a_bad_value_ends_the_run_before_it_begins() {
-    // nmreplay printed a message and continued without the impairment.
+    // If an option was invalid, nmreplay printed a message and continued without the impairment.
     for args in ["-B fast", "-D later", "-L often", "-B ether", "-L plr", "-D uniform,1ms"] {
         assert!(plan(&format!("--virtual a b {args}")).is_err(), "{args}");
     }

@@ -162,7 +162,8 @@ fn what_stands_in_a_file_is_not_told_to_who_changes_a_run() {
             of("up.delay", json!({ "wasm": file })),
         ]
     };
-    // The error quotes the first bytes of an invalid module in hexadecimal.
+    // An error can reveal the contents of a file as text or, for an invalid module, as its first
+    // bytes in hexadecimal.
     let is_told = |message: &String| message.contains("hunter2") || message.contains("0x68");
     assert!(message(false).iter().any(is_told), "at the start they help: {:?}", message(false));
     assert!(!message(true).iter().any(is_told), "{:?}", message(true));

@@ -117,12 +117,12 @@ fn a_delay_that_would_miss_its_mean_is_refused_with_the_mean_that_it_would_have(
     };
     assert_eq!(warnings(&table("2ms")), "");
     assert_eq!(warnings("-D normal,20ms,3ms"), "");
-    // The normal distribution is truncated 2 deviations below its mean, so its mean is 20 ms + 10
-    // ms * density(2) / below(2).
+    // The normal distribution is truncated 2 standard deviations below its mean, so its mean is 20
+    // ms + 10 ms * density(2) / below(2).
     let message = "the delay of up is cut: its mean is 20.55 ms, not 20 ms";
     assert_eq!(warnings("-D normal,20ms,10ms"), message);
-    // If the user requests a truncation by `min` or `max`, there is only a warning, even if the
-    // truncation is large.
+    // If the user requests a truncation by `min` or `max`, even a large one causes only a warning
+    // and not an error.
     assert!(warnings("-D normal,5ms,50ms,min=0").contains("is 41.77 ms, not 5 ms"));
     let cut = warnings("-D exp,0,20ms,max=20ms");
     assert!(cut.contains("is 8.36"), "{cut}");

@@ -37,7 +37,7 @@ pub(super) struct OfflineCarrier {
     pub(super) failure: Option<Failure>,
 }
 
-/// The logs of every frame. See [`PacketLog`] and [`MahimahiLog`].
+/// The logs that contain every frame. See [`PacketLog`] and [`MahimahiLog`].
 #[derive(Debug, Default)]
 pub(super) struct OfflineLogs {
     pub(super) packets: Option<PacketLog>,

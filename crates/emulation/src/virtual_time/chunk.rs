@@ -195,7 +195,7 @@ impl ChunkTable {
         slot.origins.is_empty().then_some((slot.input, slot.chunk))
     }
 
-    /// Returns the slot for a copy of `len` bytes.
+    /// Returns the slot for a copy of `len` bytes; `None` if there are too many chunks.
     fn slot_for_copy(&mut self, len: usize) -> Option<u32> {
         let fits = |slot: &ChunkSlot| {
             let cost = slot.chunk.bytes.len() + COPY_OVERHEAD_BYTES * slot.chunk.frames.len();

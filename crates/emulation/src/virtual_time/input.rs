@@ -31,7 +31,8 @@ pub struct CaptureInput {
     path: String,
     chunks: Receiver<Result<CaptureChunk, CaptureFault>>,
     spare: Sender<CaptureChunk>,
-    /// The first frames, if [`Self::begin`] has read them; `None` afterwards and before.
+    /// The first frames, after [`Self::begin`] has read them and until they are returned; otherwise
+    /// `None`.
     first: Option<CaptureChunk>,
     unordered: u64,
     /// Set by the owner of the run to stop reading, even while a pipe has no data.

@@ -19,7 +19,7 @@ use crate::specs::SpecHops;
 /// One next hop of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteLead {
-    /// The index of the interface, or 0.
+    /// The index of the interface; 0 if the route names none.
     pub ifindex: u32,
     /// The gateway; `None` if destinations are on the link.
     pub gateway: Option<IpAddr>,

@@ -48,7 +48,8 @@ impl Mirror {
     pub fn overrun(&mut self) {
         self.counters.overruns += 1;
         self.resync.want(DumpSet::ALL);
-        // Notifications during a running dump may be lost as well.
+        // Notifications during a running dump may be lost as well, so running dumps must be
+        // repeated.
         self.resync.interrupt(None);
     }
 
@@ -62,7 +63,8 @@ impl Mirror {
     pub fn begin_dump(&mut self, kind: DumpKind) {
         self.resync.begin(kind);
         if matches!(kind, DumpKind::Ipv4Routes | DumpKind::Ipv6Routes) {
-            // A verification and a dump would mark the same routes.
+            // A verification and a dump would mark the same routes, so a running verification is
+            // given up.
             self.check = None;
         }
         match kind {
@@ -143,8 +145,9 @@ impl Mirror {
         let origin = self.origin(DumpKind::Links, header);
         let link = KernelLink::of(message);
         let Some(before) = self.links.links.set(ifindex, link, origin) else {
-            // The interface may have been up earlier, before the mirror knew of it. A running dump
-            // may still contain routes of that time.
+            // The interface may have been up before the mirror knew of it, and a running dump may
+            // still contain routes of that time. So it is handled like an interface that is lost
+            // now.
             let is_dumping = self.resync.is_running(DumpKind::Ipv4Routes)
                 || self.resync.is_running(DumpKind::Ipv6Routes);
             if !(is_up && has_carrier) && is_dumping && origin == Origin::Notification {
@@ -160,7 +163,7 @@ impl Mirror {
                 self.lost_link(ifindex, false)
             }
             // The kernel announces the routes that exist again, but not that next hops of remaining
-            // routes work again.
+            // routes work again. So the routes are dumped.
             Some(before) if !before.is_up() && is_up => self.resync.want(DumpSet::ROUTING),
             _ => {}
         }

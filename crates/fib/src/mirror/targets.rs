@@ -93,7 +93,8 @@ impl Mirror {
         }
     }
 
-    /// Returns the index of a spec whose index was `old`.
+    /// Returns the target index of a spec: `old` or, if `old` is the kernel's index, a new one.
+    /// `None` if no index is free.
     fn target_index(&mut self, id: SpecId, old: TargetIndex) -> Option<TargetIndex> {
         if old != TargetIndex::KERNEL {
             return Some(old);
@@ -102,7 +103,8 @@ impl Mirror {
         let state = self.specs.get_mut(id)?;
         let was_starved = core::mem::replace(&mut state.is_starved, index.is_none());
         match index {
-            // The routes with this spec were written while it had no index.
+            // The cells of the routes with this spec were written while it had no index, so all are
+            // written again.
             Some(_) if was_starved => self.mark_all(),
             Some(_) => {}
             None => self.note_exhausted(),

@@ -143,7 +143,7 @@ impl Mirror {
     }
 
     /// Looks up the first and the last address of each range. Addresses that are left to the kernel
-    /// for lack of space, and hosts of the subnet, count as correct.
+    /// for lack of space, and known hosts of the expected subnet, count as correct.
     fn count_wrong<A: AddressBits>(
         &self,
         vrf: VrfIndex,

@@ -36,7 +36,7 @@ pub(super) fn target_of<A: AddressBits>(
 ) -> TargetIndex {
     let second = rib.second(prefix, first);
     // If IPv6 routes with the same metric are separate, the kernel chooses among them by
-    // reachability.
+    // reachability, so the tables cannot represent the choice.
     let is_ambiguous =
         family == RouteFamily::V6 && second.is_some_and(|second| second.key() == first.key());
     if first.covers_refused() || first.tos != 0 || is_ambiguous {
@@ -139,7 +139,8 @@ impl Mirror {
             let state = &mut self.vrfs[vrf];
             if state.v4.set(start, last, &inside).is_err() {
                 let kernel = [(slot, TargetIndex::KERNEL.0)];
-                // If all addresses of a slot have the same target, it needs no block.
+                // This cannot fail: if all addresses of a slot have the same target, it needs no
+                // block.
                 let written = state.v4.set(slot, slot.filled(SLOT_BITS), &kernel);
                 debug_assert!(written.is_ok(), "a whole slot is always written");
                 state.starved.insert(slot);

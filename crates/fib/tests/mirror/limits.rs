@@ -24,7 +24,8 @@ fn a_route_beyond_the_limit_makes_its_covering_prefix_go_to_the_kernel() {
     assert_eq!(action(&tables, "21.1.1.1"), TargetAction::Kernel);
     assert_eq!(gateway(&tables, "20.1.1.1"), "10.1.0.2");
     assert_eq!(mirror.counters().refused_routes, 1);
-    // When the covering route is removed, the prefix around it is marked instead.
+    // When the covering default route is removed, packets for the refused route still go to the
+    // kernel.
     tell(&mut mirror, &[default.deleted()]);
     assert_eq!(action(&publish(&mut mirror), "20.2.0.1"), TargetAction::Kernel);
     // When there is space again, the mirror requests a dump, which restores the refused route.
@@ -255,7 +256,8 @@ fn an_ipv6_tree_without_space_leaves_dense_prefixes_to_the_kernel_and_no_others(
     let to_kernel = (0..4000)
         .filter(|at| action(&tables, &format!("2001:db8:{at:x}::1")) == TargetAction::Kernel);
     assert!(to_kernel.count() > 2000);
-    // A change within such a prefix is still left to the kernel; a change elsewhere takes effect.
+    // A change within a prefix that is left to the kernel does not change this; a change elsewhere
+    // takes effect.
     tell(&mut mirror, &[dense(1).deleted(), kernel::via("2a01::/32", "fd01::3", 1)]);
     assert_eq!(gateway(&publish(&mut mirror), "2a01::1"), "fd01::3");
     // When there is space again, the tables contain all routes.

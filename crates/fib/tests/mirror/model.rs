@@ -1,5 +1,5 @@
-//! A plain model of the kernel's routing: linear lists, and removals of routes without
-//! notifications.
+//! A simple model of the kernel's routing. It uses linear lists, and like the kernel it removes
+//! some routes without a notification.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -108,7 +108,8 @@ pub(crate) struct Kernel {
     /// The routes of the main table. Routes for one prefix and metric are in the order of lookups.
     pub(crate) routes: Vec<Route>,
     pub(crate) objects: BTreeMap<u32, Object>,
-    /// The kernel's state of each neighbour, and the last byte of its MAC address; 0 for none.
+    /// The kernel's state of each neighbour, and the last byte of its MAC address; 0 if it has
+    /// none.
     pub(crate) neighbours: BTreeMap<(u32, &'static str), (u16, u8)>,
 }
 
@@ -149,7 +150,7 @@ impl Kernel {
         }
     }
 
-    /// `ip route add`, `prepend`, `append`, `replace`.
+    /// `ip route add`, `prepend`, `append` or `replace`, depending on `flags`.
     pub(crate) fn add(&mut self, route: Route, flags: u16) -> Vec<KernelMessage> {
         if !self.is_valid(&route) || self.routes.contains(&route) {
             return vec![];
@@ -212,7 +213,7 @@ impl Kernel {
         vec![told.message().flagged(flags)]
     }
 
-    /// `ip route del` of the route at this place. If it is an IPv6 route with several next hops,
+    /// `ip route del` of the route at index `at`. If it is an IPv6 route with several next hops,
     /// deletes only one of them.
     pub(crate) fn delete(&mut self, at: usize) -> Vec<KernelMessage> {
         if self.routes.is_empty() {
@@ -223,7 +224,8 @@ impl Kernel {
         match &mut route.lead {
             Lead::Hops(hops) if hops.len() > 1 && route.prefix.contains(':') => {
                 let gone = hops.remove(0);
-                // The kernel also announces a weight, although it deletes by address and interface.
+                // The announced next hop has weight 1, whatever its weight in the route was: the
+                // kernel deletes by address and interface.
                 let lead = Lead::Hops(vec![Hop { weight: 1, ..gone }]);
                 vec![Route { lead, ..route.clone() }.message().deleted()]
             }
@@ -395,7 +397,8 @@ impl Kernel {
         }
     }
 
-    /// The MAC address that the kernel would send to, by its last byte.
+    /// Returns the last byte of the MAC address to which the kernel would send packets for
+    /// `address`.
     pub(crate) fn mac(&self, ifindex: u32, address: IpAddr) -> Option<u8> {
         let found =
             self.neighbours.iter().find(|((on, of), _)| *on == ifindex && ip(of) == address);

@@ -1,6 +1,7 @@
-//! Random histories of the kernel, with dumps that overlap them, interrupted dumps and lost
-//! notifications. At each step, the tables answer as the model does or leave the packet to the
-//! kernel; after the dumps that the mirror asks for, they answer as the model does.
+//! Compares the mirror with a model in random histories of the kernel, with dumps that overlap
+//! them, interrupted dumps and lost notifications. At each step, the tables answer as the model
+//! does or leave the packet to the kernel; after the dumps that the mirror asks for, they answer as
+//! the model does.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -103,7 +103,8 @@ fn a_replaced_next_hop_object_moves_its_routes_and_their_repeated_messages_chang
     publish(&mut mirror);
     tell(&mut mirror, &[kernel::next_hop(5, "10.2.0.2", 2).flagged(kernel::REPLACE)]);
     assert_eq!(gateway(&publish(&mut mirror), "20.1.1.1"), "10.2.0.2");
-    // The kernel announces each route again (sysctl `nexthop_compat_mode`).
+    // After the replacement, the kernel announces each of the object's routes again (sysctl
+    // `nexthop_compat_mode`).
     tell(&mut mirror, &[route.flagged(kernel::REPLACE)]);
     assert!(mirror.publish().is_none());
     assert!(mirror.needs_resync().is_empty());

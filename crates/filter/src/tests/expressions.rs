@@ -272,7 +272,7 @@ fn what_is_in_a_register_is_not_loaded_again() {
 #[test]
 fn a_field_behind_another_header_is_loaded_again() {
     // Both parts read the half word at `x + 18`, but X is the length of a different header in each
-    // part.
+    // part, so each part must load its own value.
     let program = compile("tcp[4:2] = 7 or vlan and tcp[0:2] = 7").unwrap();
     let mut frame = [0u8; 80];
     frame[12..20].copy_from_slice(&[0x81, 0, 0, 5, 8, 0, 0x46, 0]);

@@ -1,4 +1,5 @@
-//! Tests of the limit of nesting: what counts as a level, and what does not.
+//! Tests of the limit on how deeply filter expressions are nested: what counts as a level, and what
+//! does not.
 
 use std::format;
 use std::string::String;

@@ -1,4 +1,5 @@
-//! Compares the check with one that tries every path, and the interpreter with a simple one.
+//! Compares the check of programs with a check that tries every path, and the interpreter with a
+//! simple one.
 
 use std::collections::BTreeSet;
 use std::format;
@@ -100,7 +101,8 @@ fn load(code: u16, k: u32, x: u32, frame: &[u8], wire_len: u32, mem: &[u32; 16])
     Some(bytes.iter().fold(0, |value, &byte| value << 8 | u32::from(byte)))
 }
 
-/// Returns whether a path reads a slot that it has not written. Tries every path.
+/// Returns whether a path through the program reads a memory slot that it has not written. Tries
+/// every path.
 fn reads_before_writing(insns: &[CbpfInsn]) -> bool {
     let mut seen = BTreeSet::new();
     let mut ways = vec![(0usize, 0u16)];

@@ -490,7 +490,7 @@ pub(crate) const REFUSED: &[&str] = &[
     "port \\",
 ];
 
-/// Expressions that libpcap compiles but this crate rejects by name.
+/// Expressions that libpcap compiles but that this crate rejects as unsupported.
 pub(crate) const REFUSED_BY_US: &[&str] = &[
     "ip broadcast",
     "protochain 6",

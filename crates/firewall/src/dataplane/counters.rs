@@ -164,8 +164,9 @@ impl DataplaneCounters {
         self.losses().map(|(_, count)| count).sum()
     }
 
-    /// Returns whether the number of frames offered, copied and generated is equal to the number of
-    /// frames sent, lost and waiting.
+    /// Returns whether the number of frames offered, copied, generated and received from other
+    /// dataplanes is equal to the number of frames sent, lost, waiting and passed to other
+    /// dataplanes.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         let came = self.offered + self.copies + self.made + self.foreign;

@@ -31,7 +31,7 @@ impl Handoff {
     }
 }
 
-/// The frames and neighbours that other dataplanes must receive. Usually there are none.
+/// The frames and learned neighbours that other dataplanes must receive. Usually there are none.
 #[derive(Debug, Default)]
 pub(super) struct RemotePackets {
     own_id: DataplaneId,

@@ -143,7 +143,8 @@ fn says(mut from: &TcpStream, mut to: &TcpStream, is_allowed: bool) -> bool {
     to.set_read_timeout(Some(time)).unwrap();
     loop {
         match to.read(&mut [0]) {
-            // With a timeout, the kernel does not restart the call after a signal.
+            // With a timeout, the kernel does not restart the call after a signal, so it is
+            // repeated here.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             read => return read.is_ok_and(|bytes| bytes == 1),
         }

@@ -17,8 +17,8 @@ fn tcp_udp_and_ping_work_through_stateful_rules_and_strangers_do_not() {
                  add 300 allow udp from 10.9.0.1 to any keep-state\n\
                  add 400 allow icmp from 10.9.0.1 to any keep-state\nadd 500 deny ip from 10.9.0.2 to any\n";
     let _firewall = site.firewall(&format!("--rules {}", site.write("rules", rules)));
-    // This ping from the right must come first. The other ping creates a state that matches both
-    // directions, so this ping would then pass.
+    // This ping from the right must come before the ping from the left. The latter creates a state
+    // that matches both directions, so a ping from the right would then pass.
     assert!(!site.lab.right.attempt("ping", "-n -c 1 -W 1 10.9.0.1").0);
     assert!(site.pings(), "{}", site.ipfw("-ad list"));
     let server = Program::start(&site.lab.right, "iperf3", "-s -1 --forceflush");

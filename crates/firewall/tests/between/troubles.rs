@@ -139,8 +139,8 @@ fn a_name_or_a_run_directory_that_cannot_be_had_is_told_before_any_port_is_opene
     let Some(site) = FirewallLab::new() else { return };
     let first = site.firewall("--name edge");
     let ports = site.lab.ports();
-    // This firewall's ports are in use or missing, but its name is checked first, so the error is
-    // about the name.
+    // None of these firewalls could open its ports, which are in use or do not exist. The name and
+    // the run directory are checked first, so the errors are about these.
     let closed = site.write("file", "");
     for (words, cause) in [
         (format!("{ports} --name edge"), "edge"),

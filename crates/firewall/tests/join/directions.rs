@@ -109,7 +109,7 @@ fn fwd_believes_only_messages_that_the_rfcs_allow() {
     assert_eq!(fixture.offer(udp(8, 60), 0), Some(1));
 }
 
-/// Returns a datagram of 100 bytes to a port as two fragments.
+/// Returns an IP packet of 100 bytes, with a datagram to the UDP port `dst_port`, as two fragments.
 fn fragments(dst_port: u16) -> [Vec<u8>; 2] {
     let whole = udp(dst_port, 114);
     [(34..82, 0x20, 0), (82..114, 0, 6)].map(|(part, more, offset)| {

@@ -128,12 +128,12 @@ impl PacketHeaders {
         Some(())
     }
 
-    /// Reads ports, flags and types, if there is a transport header.
+    /// Reads the ports, the TCP flags, or the ICMP type and code, if there is a transport header.
     #[inline(always)]
     fn transport(&mut self, frame: &[u8]) -> Result<(), MalformedReason> {
         if self.later_fragment {
-            // Such a fragment could overwrite the TCP flags that the rules saw in the first
-            // fragment.
+            // An IPv4 TCP fragment at offset 8 could overwrite the TCP flags that the rules saw in
+            // the first fragment.
             let is_tiny =
                 self.proto == 6 && self.version == IpFamily::V4 && self.ip_off & 0x1fff == 1;
             return if is_tiny { Err(MalformedReason::TinyFragment) } else { Ok(()) };

@@ -217,7 +217,7 @@ fn an_ipv6_extension_header_is_found_behind_any_other_of_any_length() {
         headers.push((padded(units_of_8(43, len, 0)), 0x44));
         headers.push((padded(units_of_8(43, len, 2)), 0x84));
         headers.push((padded(units_of_8(43, len, 4)), 0x04));
-        // The mobility header (RFC 6275) has no bit.
+        // The mobility header (RFC 6275) sets no bit in `extensions`.
         headers.push((padded(units_of_8(135, len, 1)), 0));
         headers.push((padded(authentication(len.max(1))), 0x08));
     }

@@ -51,7 +51,7 @@ pub enum CheckResult {
 }
 
 impl CheckedBatch {
-    /// Removes and returns the result of each frame, in their order.
+    /// Removes and returns the results, in the order of the frames.
     pub fn drain(&mut self) -> impl Iterator<Item = CheckResult> + '_ {
         let mut others = self.other_verdicts.drain(..);
         self.ends.drain(..).map(move |end| match end {
@@ -84,7 +84,7 @@ impl CheckedBatch {
 
 impl Firewall {
     /// Does the same as [`Self::check`] for `count` frames that arrived together at port `from`, in
-    /// their order. This costs less.
+    /// their order. This costs less than to check them one by one.
     pub fn check_all<F: FrameBatch + ?Sized>(
         &mut self,
         frames: &mut F,
@@ -178,8 +178,8 @@ impl Firewall {
             return self.drop_malformed(kind);
         }
         if case.frame.len() != case.parsed.len {
-            // The owner of the memory has changed the frame meanwhile, so the parsed headers are
-            // outdated.
+            // The owner of the memory has changed the frame since it was parsed, so the parsed
+            // headers are outdated.
             return self.check(case.frame, case.crossing, case.now, case.out);
         }
         match self.run(&mut case) {

@@ -92,7 +92,7 @@ impl Firewall {
         verdict
     }
 
-    /// Applies translators to a packet until it has another verdict.
+    /// Applies translators to a packet until its verdict is not to translate it again.
     fn run_translators(
         &mut self,
         mut verdict: RuleVerdict,
@@ -178,7 +178,7 @@ impl Firewall {
         RuleVerdict::Deny(DenyReason::Malformed(kind))
     }
 
-    /// Runs a packet through the list.
+    /// Runs a packet through the list of rules.
     #[inline]
     pub(super) fn run(&mut self, case: &mut PacketCheck<'_>) -> RunEnd {
         // The counters are moved out of the list for the run, so that they can be changed while the

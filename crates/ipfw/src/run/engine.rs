@@ -214,8 +214,8 @@ impl Firewall {
         !self.config.settings.one_pass
     }
 
-    /// Removes expired states and late fragments, and adds the keepalives that are due to
-    /// `outputs`.
+    /// Removes expired states and late fragments, and adds to `outputs` the keepalives that are
+    /// due.
     pub fn tick(&mut self, now_ns: u64, outputs: &mut CheckOutputs) {
         self.reassembly.forget_late(now_ns);
         self.translators.tick(now_ns);

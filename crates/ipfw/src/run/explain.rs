@@ -40,7 +40,7 @@ pub enum RuleOutcome {
     Unmet(String),
     /// The rule matched, and the search continued.
     Passed,
-    /// The rule matched, and the search continued at another rule than the next.
+    /// The rule matched, and the search continued at a rule other than the next.
     Jumped,
     /// The rule matched, and the search ended.
     Ended,
@@ -200,8 +200,8 @@ impl RuleRun<'_> {
                 RuleOutcome::NoState
             }
             (None, None) if rule.chance.is_some() => RuleOutcome::Chance,
-            // The reason is `record-state` with a deferred action, or a full state table. The
-            // verdict shows which.
+            // No clause failed, but the rule did not count the packet: its `record-state` has
+            // deferred the action, or the state table is full. The verdict shows which.
             (None, None) => match step {
                 RuleStep::Done(_) => RuleOutcome::Ended,
                 _ => RuleOutcome::Passed,

@@ -27,7 +27,8 @@ impl HostMacs {
         Self { macs: HashMap::with_hasher(KeyedBuildHasher(secret)) }
     }
 
-    /// Records the MAC address of the sender of a frame that goes out.
+    /// Records the MAC address of the sender of a frame that goes out. If the table is full, no new
+    /// host is recorded.
     pub(super) fn learn(&mut self, address: Ipv4Addr, mac: MacAddr) {
         let is_known = self.macs.get(&address);
         if is_known != Some(&mac) && (is_known.is_some() || self.macs.len() < MAX_HOSTS) {
@@ -35,7 +36,7 @@ impl HostMacs {
         }
     }
 
-    /// Sets the destination MAC of an incoming frame to that of the host at `to`.
+    /// Sets the destination MAC of an incoming frame to that of the host at `to`, if it is known.
     pub(super) fn set_dst_mac(&self, frame: &mut [u8], to: Ipv4Addr) {
         if let (Some(mac), Some(field)) = (self.macs.get(&to), frame.get_mut(..6)) {
             field.copy_from_slice(&mac.0);

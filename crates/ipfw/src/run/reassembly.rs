@@ -224,7 +224,7 @@ impl PartialPacket {
         }
         clear_fragment_fields(&mut frame, last.l3);
         fragments.sort_by_key(|fragment| fragment.order);
-        // The caller has the frame of the fragment that arrived last.
+        // The caller has the frame of the fragment that arrived last, so this fragment is left out.
         fragments.pop();
         ReassembledPacket {
             frame,

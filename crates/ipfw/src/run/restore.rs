@@ -33,12 +33,13 @@ impl Firewall {
     }
 
     /// Removes all states and returns the living ones, for [`Self::restore`] in other firewalls
-    /// with the same list.
+    /// with the same list of rules.
     pub fn take_states(&mut self, now_ns: u64) -> Vec<SavedState> {
         self.states.take(now_ns)
     }
 
-    /// Returns the commands that restore the states of these firewalls, which have the same list.
+    /// Returns the commands that restore the states of these firewalls, which have the same list of
+    /// rules.
     #[must_use]
     pub fn state_commands(&self, of_all: &[StateSnapshot], now_ns: u64) -> Vec<StateCommand> {
         let mut living: Vec<&FlowState> = of_all.iter().flat_map(StateSnapshot::states).collect();

@@ -165,7 +165,8 @@ impl Firewall {
             // Each firewall has a part of the maximum number of states, so the parts are added.
             self.states.max = self.states.max.saturating_add(states.max);
             for state in states.take(0) {
-                // There is enough space: these states did not exceed the maximum.
+                // The maxima have been added, so there is enough space for the states of all
+                // firewalls.
                 let _ = self.states.restore(state, 0);
             }
         }

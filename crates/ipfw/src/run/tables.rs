@@ -134,7 +134,8 @@ impl Firewall {
         Ok(())
     }
 
-    /// Creates the missing table of an `add` command. Returns a notice about this.
+    /// Creates the table of an `add` command if it does not exist. Returns a notice about this, or
+    /// an empty string if the table existed.
     fn create_for(&mut self, at: (u8, &ObjectName), key: &str) -> Result<String, CommandError> {
         let (set, name) = at;
         if self.config.tables.get(set, name.as_str()).is_some() {

@@ -46,7 +46,8 @@ impl Firewall {
                 (NatShow::Config, _) => format!("ipfw nat {number} config{}\n", made.settings),
                 (NatShow::Flows, Some(figures)) => figures.flows_text(number),
                 (NatShow::Stats, Some(figures)) => figures.stats_text(number),
-                // The instance was created by an earlier line of the same file.
+                // The instance was created by an earlier line of the same file, so it has no
+                // counters and no flows yet.
                 (_, None) => String::new(),
             })
             .collect()

@@ -23,7 +23,7 @@ pub struct TranslationStats {
 pub struct NatView {
     /// The instance's number.
     pub number: u16,
-    /// The text after `config`.
+    /// The parameters of the instance, as a command gives them after `config`.
     pub config: String,
     /// Current flows by kind; `None` before the first packet.
     pub flows: Option<[(&'static str, u64); 6]>,

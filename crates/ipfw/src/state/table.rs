@@ -241,7 +241,7 @@ impl StateTable {
         StateHash::of(flow, self.secret)
     }
 
-    /// Returns the index of the first state with this hash.
+    /// Returns the index of the first state with this hash; `None` if there is none.
     #[inline]
     #[must_use]
     pub(crate) fn head(&self, hash: StateHash) -> Option<u32> {

@@ -47,7 +47,7 @@ pub(super) const KINDS: [(ValueKind, &str); 12] = [
 ];
 
 impl ValueKind {
-    /// The kind with this name in `valtype`.
+    /// Returns the kind with this name in `valtype`; `None` if no kind has it.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         KINDS.iter().find(|(_, known)| *known == name).map(|&(kind, _)| kind)

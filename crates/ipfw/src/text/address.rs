@@ -1,4 +1,4 @@
-//! Addresses, networks, sets of hosts, tables, Ethernet addresses.
+//! Parses addresses, networks, sets of hosts, tables and Ethernet addresses.
 
 use alloc::boxed::Box;
 use alloc::format;

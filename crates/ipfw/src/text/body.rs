@@ -34,9 +34,9 @@ pub(super) fn read(cursor: &mut WordCursor<'_>, rule: &mut Rule) -> Result<(), R
     Ok(())
 }
 
-/// Refuses a rule without a condition: either the condition was forgotten, or the author means
-/// every packet and can write so. `check-state` and `return` need no body; a rule may consist of a
-/// comment.
+/// Refuses a rule without a condition, because the condition may have been forgotten; an author who
+/// means every packet can write so. `check-state` and `return` need no body; a rule may consist of
+/// a comment.
 pub(super) fn require_body(rule: &Rule, action: &SourceWord) -> Result<(), RuleTextError> {
     let needs_none = matches!(rule.action, RuleAction::CheckState(_) | RuleAction::Return(_))
         || matches!(rule.action, RuleAction::Count) && rule.comment.is_some();

@@ -129,7 +129,8 @@ pub enum SetCommand {
 pub enum EnableTarget {
     /// The firewall as a whole.
     Firewall,
-    /// Whether packets that leave a pipe are accepted.
+    /// Whether packets that leave a pipe are accepted at once, instead of being checked by the
+    /// rules that follow.
     OnePass,
     /// No effect; accepted so that scripts work.
     Debug,

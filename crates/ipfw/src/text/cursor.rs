@@ -38,7 +38,7 @@ impl<'w> WordCursor<'w> {
         Ok(word)
     }
 
-    /// Consumes the next word if it is `text`.
+    /// Consumes the next word if it is `text`; returns whether it was.
     pub(super) fn eat(&mut self, text: &str) -> bool {
         let found = self.peek().is_some_and(|word| word.text == text);
         self.at += usize::from(found);

@@ -1,4 +1,4 @@
-//! Numbers, ranges and flag lists.
+//! Parses numbers, ranges and flag lists.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -9,7 +9,8 @@ use super::names::{self, NameTable};
 use super::words::SourceWord;
 use crate::rule::{Arg, BitTest, Ranges};
 
-/// Parses decimal, `0x` hexadecimal or `0`-prefixed octal, as strtoul(3) does.
+/// Parses decimal, `0x` hexadecimal or `0`-prefixed octal, as strtoul(3) does; `None` if the text
+/// is not such a number.
 pub(crate) fn parse(text: &str) -> Option<u64> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hex) => (hex, 16),
@@ -20,19 +21,19 @@ pub(crate) fn parse(text: &str) -> Option<u64> {
     if plain { u64::from_str_radix(digits, radix).ok() } else { None }
 }
 
-/// Parses a DSCP, given by number or name.
+/// Parses a DSCP, given by number or name; `None` if it is neither.
 pub(crate) fn dscp_value(text: &str) -> Option<u8> {
     let number = || parse(text).filter(|&number| number < 64).map(|number| number as u8);
     names::value(names::DSCP, text).or_else(number)
 }
 
-/// Parses a protocol, given by number or name.
+/// Parses a protocol, given by number or name; `None` if it is neither.
 pub(crate) fn proto_value(text: &str) -> Option<u8> {
     let number = || parse(text).and_then(|number| number.try_into().ok());
     names::value(names::PROTOCOLS, text).or_else(number)
 }
 
-/// Parses a port, given by number or service name.
+/// Parses a port, given by number or service name; `None` if it is neither.
 pub(crate) fn service_value(text: &str) -> Option<u16> {
     let number = || parse(text).and_then(|number| number.try_into().ok());
     names::value(names::SERVICES, text).or_else(number)

@@ -1,4 +1,4 @@
-//! `table …`.
+//! The command `table …`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,7 +16,8 @@ use crate::table::{FlowFields, TableKind, ValueKind, ValueKinds};
 pub struct TableCommand {
     /// The tables that the command applies to.
     pub scope: TableScope,
-    /// The set in which the name is looked up. It only matters if sets have their own tables.
+    /// The set in which the table's name is looked up. It only matters if sets have their own
+    /// tables.
     pub set: u8,
     /// The action.
     pub verb: TableVerb,

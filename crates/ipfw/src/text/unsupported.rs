@@ -19,7 +19,7 @@ pub(super) const ACTIONS: &NameTable<&str> = &[
     ("eaction", "the name of the action itself: no external actions can be loaded"),
 ];
 
-/// Modifiers, before the body.
+/// Unsupported modifiers, which come before the body of a rule.
 pub(super) const MODIFIERS: &NameTable<&str> =
     &[("altq", "`queue` or `pipe`: there is no pf device with ALTQ queues")];
 

@@ -102,8 +102,9 @@ impl OpportunityLine {
             .then(|| self.round_ns.saturating_add(self.held_ns()))
     }
 
-    /// Returns the offset in ns of the current opportunity after the end of the trace:
-    /// opportunities continue at the distance between the last two.
+    /// Returns the offset of the current opportunity from the start of the round, in ns. The
+    /// opportunity is after the end of the trace, where opportunities continue at the distance
+    /// between the last two.
     fn held_ns(&self) -> u64 {
         let last_ns = self.schedule.period_ns();
         let before_ns =
@@ -126,7 +127,7 @@ impl OpportunityLine {
         let since_ns = ready_ns.saturating_sub(self.round_ns);
         let period_ns = self.schedule.period_ns();
         if self.schedule.end() == TraceEnd::Loop && since_ns > period_ns {
-            // One round fewer, because the last opportunities of a round may be exactly at
+            // Skips one round fewer, because the last opportunities of a round may be exactly at
             // `ready_ns`.
             self.round_ns += (since_ns / period_ns - 1) * period_ns;
             self.index = 0;

@@ -175,7 +175,7 @@ impl SegmentSource {
             RateSpec::OrnsteinUhlenbeck { .. } => {
                 Self::OrnsteinUhlenbeck(Box::new(OrnsteinUhlenbeckRate::new(spec, draws, start_ns)))
             }
-            // Lines of the other kinds of rate have no segments.
+            // Lines of the other kinds of rate have no segments, so this list is empty.
             _ => Self::list(Vec::new(), 1, TraceEnd::Once, start_ns),
         }
     }

@@ -119,7 +119,8 @@ impl Link {
         server.predict_departures(frames, &mut room.end_ns, &mut room.wire_bytes)
     }
 
-    /// Applies the losses and occupies the line.
+    /// Decides which frames are lost before the line and after it. Occupies the line for the frames
+    /// that reach it.
     #[inline]
     fn judge(&mut self, frames: &[FrameArrival], first: u64, room: &BatchScratch) -> BatchLosses {
         let mut lost = BatchLosses::default();

@@ -294,7 +294,8 @@ fn check_weights(own: usize, next: &[f64], states: usize) -> Result<(), SpecErro
     Ok(())
 }
 
-/// Checks that a duration is not 0 and that its number of steps of `step_ns` is within bounds.
+/// Checks that the duration has at least one step of `step_ns`, and that its number of steps is
+/// within bounds.
 fn check_grid(field: &str, whole_ns: u64, step_ns: u64) -> Result<(), SpecError> {
     at_least("step_ns", step_ns, 1, "ns")?;
     at_least(field, whole_ns, step_ns, "ns, one step,")

@@ -83,7 +83,8 @@ fn marks_of_ipv6_are_set_in_its_traffic_class() {
     let mut bytes = vec![0u8; 1250];
     bytes[12..14].copy_from_slice(&[0x86, 0xdd]);
     bytes[14] = 0x60;
-    // ECT(0) has the value 2. The traffic class of IPv6 ends in the upper half of its second byte.
+    // ECT(0) has the value 2. The traffic class ends in the upper half of the IPv6 header's second
+    // byte.
     bytes[15] = 0x20;
     bytes[18..20].copy_from_slice(&(1250u16 - 54).to_be_bytes());
     bytes[20] = 59;
@@ -177,7 +178,7 @@ fn drop_head_keeps_the_newest() {
     let mut sim = Sim::link(LinkSpec { queue, ..constant(10_000_000) });
     (0..10).for_each(|_| _ = sim.push(0, 1250));
     sim.finish();
-    // The first frame is already on the line.
+    // The first frame is already on the line, so it cannot be dropped.
     assert_eq!(sim.memory.handles(), [0, 8, 9]);
     assert_eq!(sim.memory.lost_to(LinkDropCause::Queue), 7);
 }
@@ -256,7 +257,8 @@ fn limits_of_the_queue_replace_those_of_the_algorithm() {
     for discipline in disciplines() {
         assert_eq!(taken(discipline.clone(), None, None), 40, "{discipline:?}");
         for (bytes, packets) in [(Some(5_000), None), (None, Some(4))] {
-            // A discipline may or may not count the frame on the line as waiting.
+            // A discipline may or may not count the frame on the line as waiting, so it takes 4 or
+            // 5 frames.
             let taken = taken(discipline.clone(), bytes, packets);
             assert!((4..=5).contains(&taken), "{discipline:?} {bytes:?} {packets:?}: {taken}");
         }

@@ -1,4 +1,4 @@
-//! Batches: a link treats the frames of a batch as it treats single frames.
+//! Tests that a link treats the frames of a batch as it treats single frames.
 
 use proptest::prelude::*;
 use slipring_link::{
@@ -52,8 +52,8 @@ fn blind_link() -> impl Strategy<Value = LinkSpec> {
     })
 }
 
-/// Plays steps of [`traffic`]. Between two runs, frames are pushed together or one by one.
-/// Halfway, the link begins to keep the order, if it did not before.
+/// Plays steps of [`traffic`]. The frames between two runs of the network are pushed together, or
+/// one by one. Halfway, the link begins to keep the order, if it did not before.
 fn play(link: LinkSpec, traffic: &[(u64, u32, bool, bool)], together: bool) -> Sim {
     let mut sim = Sim::new(&NetworkSpec::single(link.clone()), 3);
     let strict = NetworkSpec::single(LinkSpec { order: OrderPolicy::Strict, ..link });

@@ -121,7 +121,7 @@ fn a_delay_that_varies_smoothly_goes_on_from_where_it_was() {
     };
     for seed in 0..10 {
         let mut sim = Sim::seeded(smooth(1_000_000), seed);
-        // By now, the process is far from its initial state.
+        // By now, the random process of the link's delay is far from its initial state.
         sim.push(60_000_000_000, 60);
         change(&mut sim, 60_000_000_001, smooth(2_000_000));
         sim.push(60_000_000_002, 60);

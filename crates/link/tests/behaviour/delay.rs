@@ -45,7 +45,8 @@ fn a_wire_adds_nothing() {
 
 #[test]
 fn uniform_delays_are_uniform() {
-    // At 100 packets per second, no packet is close to the packet before it.
+    // At 100 packets per second, frames are 10 ms apart, so none can overtake another and all
+    // delays are as drawn.
     let out = delays(random(Dist::uniform(MS, 9 * MS).unwrap()), 100_000, 10 * MS);
     assert_distribution(&out, |x| (x - 1e6) / 8e6);
     assert!((mean(&out) / 1e6 - 5.0).abs() < 0.025, "{}", mean(&out));
@@ -226,7 +227,7 @@ fn the_serialisation_of_the_port_is_taken_off() {
         output_bps: Some(100_000_000),
         ..constant(10_000_000)
     };
-    // 1250 bytes take 100 us on the port.
+    // 1250 bytes take 100 us on the port, so the frame is released this much earlier.
     assert_eq!(releases(spec, 1, 1250, 0), [6 * MS - 100_000]);
 }
 

@@ -1,4 +1,4 @@
-//! The output is the same, byte for byte, on every machine.
+//! Tests that the output of a link is the same, byte for byte, on every machine.
 
 use slipring_link::{
     CorruptSpec, DelaySpec, Discipline, DuplicateSpec, Framing, HoldSpec, LinkQueueSpec, LinkSpec,

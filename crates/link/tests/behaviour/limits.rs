@@ -1,4 +1,4 @@
-//! The bounds of specifications: the last allowed value on each side, and the next one.
+//! Tests of the bounds of specifications: the last allowed value on each side, and the next one.
 
 use slipring_link::{
     AdmitPolicy, BitErrorSpec, CorruptSpec, DelayModel, DelaySpec, DelayStep, Discipline,

@@ -95,8 +95,8 @@ fn gilbert_elliott_has_the_loss_and_the_bursts_of_its_chain() {
     let runs = bursts(&lost);
     let mean = runs.iter().sum::<usize>() as f64 / runs.len() as f64;
     assert!((mean - 4.0).abs() < 0.15, "{mean}");
-    // The lengths are geometrically distributed. Chi-squared test over lengths 1 to 10 and longer
-    // ones; 29.6 is the 0.999 quantile.
+    // The lengths of bursts are geometrically distributed. Chi-squared test over lengths 1 to 10
+    // and longer ones; 29.6 is the 0.999 quantile.
     let mut chi = 0.0;
     for length in 1..=11 {
         let p: f64 = 0.75f64.powi(length - 1) * if length > 10 { 1.0 } else { 0.25 };
@@ -116,7 +116,8 @@ fn gilbert_elliott_in_time_does_not_care_how_often_it_is_asked() {
         good: 0.0,
     };
     let often = losses(pre(model()), 1, 20_000_000 / 10);
-    // Frames are 1 us apart, and a state lasts for thousands of frames.
+    // A state lasts for thousands of frames, because they are 1 us apart. So losses come in long
+    // runs, and the share of lost frames varies.
     assert!((share(&often) - 1.0 / 11.0).abs() < 0.06, "{}", share(&often));
     let runs = bursts(&often);
     assert!(runs.iter().sum::<usize>() / runs.len() > 2_000, "{runs:?}");

@@ -1,4 +1,4 @@
-//! Frames that are held back, damaged or copied.
+//! Tests of frames that are held back, damaged or copied.
 
 use slipring_link::{
     BitErrorSpec, CorruptSpec, DelaySpec, DuplicateSpec, HoldSpec, LinkDropCause, LinkSpec,

@@ -321,7 +321,8 @@ fn frames_that_come_out_of_turn_meet_the_decisions_of_their_numbers() {
     let wire = LinkSpec { delay: DelaySpec::constant(1_000), ..LinkSpec::wire("a") };
     let held = HoldSpec { chance: chance(1, 10), hold_ns: 3 * GAP_NS + 1 };
     let holding = LinkSpec { hold: Some(held), ..wire.clone() };
-    // Delays with a half-life are a function of time.
+    // Delays with a half-life depend on the time and not on the frame's number, so these links are
+    // left out.
     let by_number = |link: &LinkSpec| link.delay.half_life_ns.is_none();
     for second in second_links().into_iter().filter(by_number) {
         let alone = on_the_second(&wire, &second);

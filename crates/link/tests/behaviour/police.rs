@@ -1,4 +1,4 @@
-//! Behaviour of policers.
+//! Tests of policers.
 
 use slipring_link::{LinkDropCause, LinkSpec, MeterSpec, PoliceAction, PoliceSpec};
 use slipring_wire::FrameSpec;

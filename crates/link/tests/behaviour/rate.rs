@@ -1,4 +1,4 @@
-//! The rate of the line.
+//! Tests of a link's rate.
 
 use slipring_link::{Framing, LinkSpec, RateSpec};
 

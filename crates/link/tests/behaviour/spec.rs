@@ -1,4 +1,4 @@
-//! The specifications that are refused, and the error messages.
+//! Tests of the specifications that are refused, and of the error messages.
 
 use slipring_link::{
     ClassSpec, DelaySpec, LinkProfile, LinkQueueSpec, LinkSpec, LossModel, LossPosition, LossSpec,

@@ -119,7 +119,7 @@ fn the_distance_that_is_held_is_that_of_the_last_two_moments() {
         sim.finish();
         assert_eq!(in_ms(&sim.memory.releases()), [1, 5, 5, expected], "at {at_ms} ms");
     }
-    // A single opportunity recurs after as long as it came after the start.
+    // A single opportunity at 7 ms recurs every 7 ms.
     let single = opportunities(&[7], 1500, TraceEnd::Hold);
     assert_eq!(in_ms(&releases(single, 3, 1500, 0)), [7, 14, 21]);
 }
@@ -352,7 +352,7 @@ fn a_chain_of_rates_forgets_a_long_pause_at_once() {
         let within = |at: &u64| (from..until).contains(&(at % DAY_NS));
         sim.memory.releases().iter().filter(|at| within(at)).count()
     };
-    // A frame takes 100, 10 or 1 ns. During few frames, the state changes.
+    // A frame takes 100, 10 or 1 ns. The state changes during few frames only.
     let shares = [took(90, 200), took(9, 20), took(0, 2)].map(|count| count as f64 / 3_000.0);
     for (share, expected) in shares.into_iter().zip([0.2, 0.2, 0.6]) {
         assert!((share - expected).abs() < 0.03, "{shares:?}");

@@ -101,7 +101,7 @@ impl<H> PacketSlab<H> {
         Some(queued)
     }
 
-    /// The packet at the head of `chain`.
+    /// Returns the packet at the head of `chain`; `None` if the chain is empty.
     pub(super) fn first(&self, chain: &SlabQueue) -> Option<&QueuedPacket<H>> {
         let slot = self.slots.get(chain.head as usize)?;
         slot.queued.as_ref().map(|queued| &queued.entry)

@@ -55,7 +55,7 @@ fn correlation_over_time_is_that_of_two_filters() {
         let k = Correlated::HALF_LIFE_RATE * lag as f64 / 5.0;
         let expected = (1.0 + k) * libm::exp(-k);
         // The run covers 400 000 half-lives. Values that are about five half-lives apart are
-        // independent.
+        // independent, so there are about 80 000 independent ones.
         assert!((seen - expected).abs() < 0.012, "{lag}: {seen} {expected}");
     }
 }
@@ -77,8 +77,8 @@ fn correlation_of_a_delay_has_halved_after_the_half_life() {
 
 #[test]
 fn a_middle_drawn_between_two_ends_leaves_the_process_as_it_was() {
-    // A draw of the middle between the two ends of a step must give the same covariances of the
-    // middle with both ends as two separate half steps.
+    // The middle of a step is drawn between the two ends of the step. Its covariances with both
+    // ends must be those that result from two separate half steps.
     for k in [0.05, 0.4, 3.0, 20.0] {
         let bridge = MidpointBridge::over(k);
         let (half, new) = (transition(k), noise(k));
@@ -131,8 +131,9 @@ fn path_has_no_jumps_and_no_corners() {
     let mut process = process(16_000);
     let path: Vec<f64> = (0..4_000_000).map(|t_ns| normal_of(process.draw_at(t_ns))).collect();
     let slopes: Vec<f64> = path.windows(2).map(|pair| (pair[1] - pair[0]) * 16_000.0).collect();
-    // The slope has a deviation of 1.678 per half-life. A corner in the path would exceed the
-    // second limit.
+    // The slope of the path has a standard deviation of 1.678 per half-life (`HALF_LIFE_RATE`), so
+    // 12 is about seven deviations. At a corner in the path, two successive slopes would differ by
+    // more than 0.05.
     assert!(slopes.iter().all(|slope| slope.abs() < 12.0));
     assert!(slopes.windows(2).all(|pair| (pair[1] - pair[0]).abs() < 0.05));
     let (_, slope_sd) = moments(&slopes);

@@ -36,7 +36,7 @@ impl DiscreteValues {
         Ok(Self { values, origin })
     }
 
-    /// Returns the value for `draw`, which is one of 2⁶⁴ equally likely numbers, in ns.
+    /// Returns the value in ns for `draw`, which is one of 2⁶⁴ equally likely numbers.
     #[inline]
     pub(super) fn at(&self, draw: u64) -> u64 {
         self.values[((u128::from(draw) * self.values.len() as u128) >> 64) as usize]

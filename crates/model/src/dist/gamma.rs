@@ -41,8 +41,8 @@ pub(super) fn quantile(a: f64, tail: Tail) -> f64 {
     libm::exp(t)
 }
 
-/// Returns the logarithm of a ratio, and its slope over ln `x`. The ratio is the probability at `x`
-/// to the probability in `tail`; the sign of the logarithm is chosen so that it grows with `x`.
+/// Returns the logarithm of the ratio of the probability at `x` to that in `tail`, and its slope
+/// over ln `x`. The sign of the logarithm is chosen so that it grows with `x`.
 fn log_tail(a: f64, x: f64, tail: Tail) -> (f64, f64) {
     let weight = power(a, x);
     match tail {
@@ -144,7 +144,8 @@ mod tests {
             for p in [1e-18, 1e-9, 1e-3, 0.2, 0.5] {
                 let low = quantile(a, Tail::Low(p));
                 let high = quantile(a, Tail::High(p));
-                // For tiny shapes, the smallest quantiles are below the smallest positive `f64`.
+                // For tiny shapes, the smallest quantiles are below the smallest positive `f64`, so
+                // they are not compared.
                 if low > 1e-300 {
                     assert!((below(a, low) / p - 1.0).abs() < 1e-7, "{a} {p} {low}");
                 }

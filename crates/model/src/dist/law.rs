@@ -111,8 +111,8 @@ impl Law {
         }
     }
 
-    /// Returns whether the mean is finite, and whether the deviation is finite, if the law is not
-    /// truncated above.
+    /// Returns whether the mean is finite, and whether the standard deviation is finite, if the law
+    /// is not truncated above.
     pub(super) fn has_moments(&self) -> (bool, bool) {
         match *self {
             Self::Pareto { shape, .. } => (shape > 1.0, shape > 2.0),

@@ -3,9 +3,9 @@
 //! The 2⁶⁴ equally likely draws are folded at the median. Each half is divided into octaves towards
 //! its end, and each octave into [`CELLS_PER_OCTAVE`] equal cells. The table holds the exact
 //! quantiles at the edges of the cells; within a cell the quantile is a straight line. Cells get
-//! narrower towards the tails, so a line is off by less than 1e-4 deviations, or 5e-4 of the value
-//! in the heaviest tails. Draws beyond the last octave, once in 2¹⁶ draws, are computed from the
-//! law itself: the tails are exact.
+//! narrower towards the tails, so a line is off by less than 1e-4 standard deviations, or 5e-4 of
+//! the value in the heaviest tails. Draws beyond the last octave, once in 2¹⁶ draws, are computed
+//! from the law itself: the tails are exact.
 //!
 //! ```text
 //!   draw  0 ............................ 2⁶² ............ 2⁶³ (median)
@@ -62,7 +62,7 @@ impl LawTable {
     #[inline]
     pub(super) fn at(&self, draw: u64) -> u64 {
         let side = draw >> 63;
-        // The number of the draw, counted from the end of the distribution that is nearer.
+        // The number of the draw, counted from the nearer end of the distribution.
         let folded = draw ^ side.wrapping_neg();
         // The lowest bit has no effect here. Setting it makes the number nonzero, and leading
         // zeros of a nonzero number are counted faster.

@@ -54,7 +54,8 @@ impl Dist {
     }
 
     /// The Pareto distribution: at least `scale_ns`, with a probability of `(scale_ns / x)^shape`
-    /// above `x`. The mean is finite if the shape is above 1, the deviation if it is above 2.
+    /// above `x`. The mean is finite if the shape is above 1, the standard deviation if it is above
+    /// 2.
     ///
     /// # Errors
     /// [`ParameterError`] if `scale_ns` is not positive, or `shape` is outside 0.1 to 1,000,000.
@@ -63,7 +64,7 @@ impl Dist {
         law(Law::Pareto { scale, shape: shape_of(shape)? }, 0)
     }
 
-    /// The lognormal distribution with this mean and deviation of the value itself (not of
+    /// The lognormal distribution with this mean and standard deviation of the value itself (not of
     /// its logarithm).
     ///
     /// # Errors
@@ -91,12 +92,12 @@ impl Dist {
         law(Law::Weibull { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
     }
 
-    /// A table in netem's format: every entry `t` is equally likely and means
-    /// `mean_ns + sd_ns * t / 8192`, rounded half away from zero. Negative values become 0, as in
-    /// netem.
+    /// A table in netem's format: every entry `t` is equally likely and means `mean_ns + sd_ns * t
+    /// / 8192`, rounded half away from zero. Negative values become 0, as in netem.
     ///
-    /// The deviation is `sd_ns` only if the entries have the deviation 8192. Of netem's own tables,
-    /// only `normal` has it. [`Self::sd_ns`] returns the actual deviation.
+    /// The standard deviation is `sd_ns` only if that of the entries is 8192. Of netem's own
+    /// tables, this is true only of `normal`. [`Self::sd_ns`] returns the actual standard
+    /// deviation.
     ///
     /// # Errors
     /// Returns an error if the table has no entry or more than [`Self::MAX_TABLE`], or a parameter

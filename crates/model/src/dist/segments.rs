@@ -42,7 +42,8 @@ impl CdfSegments {
     }
 
     fn tabulate(points: Vec<CdfPoint>) -> Self {
-        // Points that no draw can reach are left out, because they would only widen the bounds.
+        // Points that no draw can reach are left out, because they would only widen the range of
+        // values.
         let first = points.iter().rposition(|point| point.p == 0.0).unwrap_or(0);
         let last = points.iter().position(|point| point.p == 1.0).unwrap_or(points.len() - 1);
         let points: Box<[CdfPoint]> = points[first..=last].into();
@@ -54,7 +55,7 @@ impl CdfSegments {
         Self { points, ends, slopes, guide }
     }
 
-    /// Returns the value for `draw`, which is one of 2⁶⁴ equally likely numbers, in whole ns.
+    /// Returns the value in whole ns for `draw`, which is one of 2⁶⁴ equally likely numbers.
     #[inline]
     pub(super) fn at(&self, draw: u64) -> u64 {
         let byte = (draw >> 56) as usize;

@@ -11,8 +11,8 @@ pub(super) struct ParsedDecimal {
 }
 
 impl ParsedDecimal {
-    /// Greatest mantissa. It has more digits than any value here needs, so further decimals are
-    /// dropped.
+    /// Greatest mantissa. It has more digits than any value here needs, so dropping further
+    /// decimals changes nothing.
     const MAX_MANTISSA: u128 = 10_u128.pow(30);
 
     /// Splits a number off the front of a text; `None` if the text does not start with a digit. So

@@ -43,7 +43,7 @@ pub fn cdf(text: &str) -> Result<Vec<CdfPoint>, FormatError> {
     Ok(points)
 }
 
-/// Reads one delay per line, in ns, in the order of the file.
+/// Reads one delay with a unit per line. Returns them in ns, in the order of the file.
 ///
 /// # Errors
 /// Returns an error if a line is not a time with a unit, or there are no lines.

@@ -1,4 +1,4 @@
-//! Values over time: `time,rate` and `time,delay`.
+//! Reads values over time from rows of `time,rate` or `time,delay`.
 
 use alloc::format;
 use alloc::vec::Vec;

@@ -1,5 +1,5 @@
-//! Tests of inputs that each reader accepts or rejects, as tables, and that no text makes a reader
-//! panic.
+//! Tests of which inputs each reader accepts and rejects, listed in tables. Also tests that no text
+//! makes a reader panic.
 
 use std::format;
 use std::string::{String, ToString};
@@ -145,7 +145,7 @@ fn a_loss_pattern_keeps_ones_and_loses_zeros() {
     assert_eq!(refusal(loss_bits("none")), "the pattern is empty at line 1, column 1");
 }
 
-/// The example profile from dummynet's manual, which dummynet turns into known values.
+/// The example profile from dummynet's manual. It is known which values dummynet computes from it.
 const MANUAL: &str = "\
 name    bla_bla_bla
 samples 100

@@ -58,8 +58,8 @@ pub fn theaterq(text: &str) -> Result<Vec<TheaterqRow>, FormatError> {
 
 fn row(line: &str, number: usize) -> Result<TheaterqRow, FormatError> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-    // For each of the first nine fields of a long row: the index of this field in a row of this
-    // length, or `None` if such a row does not have the field.
+    // For each of the first nine fields of a long row: the index of the field in a row of the
+    // present length, or `None` if such a row does not have the field.
     let indices = match fields.len() {
         5 => [Some(0), Some(1), None, Some(2), Some(3), Some(4), None, None, None],
         10 => [0, 1, 2, 3, 4, 5, 6, 7, 8].map(Some),

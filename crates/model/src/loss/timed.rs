@@ -1,8 +1,8 @@
 //! The Gilbert-Elliott model in continuous time.
 //!
-//! The state is a function of time: it does not depend on which packets query it or how often. To
-//! avoid that the first packet after a long pause steps through all state changes of the pause,
-//! time is divided into spans of about a thousand changes. The state at the start of each span is
+//! The state is a function of time: it does not depend on which packets query it or how often. Time
+//! is divided into spans of about a thousand state changes, so that the first packet after a long
+//! pause need not step through all changes of the pause. The state at the start of each span is
 //! drawn from the long-run shares of the states. A state ends at the latest with its span, so about
 //! one state in a thousand is shortened.
 

@@ -39,7 +39,7 @@ fn unreg_only_translates_private_sources_only() {
     for source in [PUBLIC, SHARED, [172, 32, 0, 1]] {
         assert_eq!(fixture.outside((source, 1), (SERVER, 53)), (source, 1));
     }
-    // RFC 6598 defines 100.64.0.0/10 as shared address space.
+    // RFC 6598 defines 100.64.0.0/10 as shared address space, which this mode translates, too.
     let mut fixture = Fixture::with(NatMode::UnregCgn);
     for source in [SHARED, [100, 127, 255, 255], CLIENT] {
         assert_eq!(fixture.outside((source, 1), (SERVER, 53)).0, OWN);
@@ -165,6 +165,7 @@ fn settings_are_written_as_ipfw_lists_them() {
 fn what_keeps_its_ends_is_left_alone_to_the_last_byte() {
     let mut fixture = Fixture::with(NatMode::SamePorts);
     // The checksum fields have arbitrary values, most of them wrong, including 0 and all ones.
+    // Packets that are not translated keep them.
     for (port, sum) in [(1, [0, 0]), (2, [0xff, 0xff]), (3, [1, 2])] {
         let mut stranger = udp((SERVER, 53), (CLIENT, port));
         stranger[26..28].copy_from_slice(&sum);

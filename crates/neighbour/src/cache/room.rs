@@ -5,8 +5,8 @@ use core::ops::Bound;
 
 use super::{HoldDropCause, NeighbourCache};
 
-/// Maximum number of entries that are checked to find space for a new entry. It limits the work
-/// that a single claim can cause. The next search continues where the previous one has ended.
+/// Maximum number of entries that are checked to find space for a new entry. It limits the work for
+/// a single new entry. The next search continues where the previous one has ended.
 const MAX_INSPECTED: usize = 64;
 
 impl<F> NeighbourCache<F> {

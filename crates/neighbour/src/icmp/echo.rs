@@ -33,9 +33,10 @@ pub fn turn_into_reply(message: &mut [u8], version: IpVersion) -> bool {
     true
 }
 
-/// Builds the answer to a ping of `own`; `None` if the frame is not a ping, or is damaged. Only
-/// whole packets without VLAN tags and IP options are answered. The answer goes to the MAC address
-/// from which the request came, so that no neighbour has to be resolved.
+/// Builds the answer to a ping, with the source MAC address `own`; `None` if the frame is not a
+/// ping, or is damaged. Only whole packets without VLAN tags and IP options are answered. The
+/// answer goes to the MAC address from which the request came, so that no neighbour has to be
+/// resolved.
 #[must_use]
 pub fn reply(frame: &[u8], own: MacAddr) -> Option<Vec<u8>> {
     let asker = MacAddr(array(frame, 6)?);

@@ -1,4 +1,4 @@
-//! Compares the cache with a plain model of the RFC in random sequences of calls. The model is a
+//! Compares the cache with a plain model of RFC 4861 in random sequences of calls. The model is a
 //! list of neighbours that is searched from its start.
 
 use super::*;

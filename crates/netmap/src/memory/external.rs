@@ -36,7 +36,7 @@ pub struct SharedPages {
     pub file: OwnedFd,
     /// Device and inode of the file.
     pub identity: (u64, u64),
-    /// Offset of the first page's byte range in the file, in bytes.
+    /// Offset of the range in the file, in bytes. It need not be the start of a page.
     pub offset: u64,
     /// Page size of the memory in bytes: 4096, or more if the program uses huge pages.
     pub page: u64,
@@ -49,8 +49,8 @@ impl SharedPages {
         ExternalPages { file: self.identity, offset: self.offset }
     }
 
-    /// Maps `len` bytes from any offset in a page; returns the mapping and the position of the
-    /// first byte in it.
+    /// Maps the first `len` bytes of the range, which may begin anywhere in a page. Returns the
+    /// mapping, and the position of the range's first byte in it.
     ///
     /// # Errors
     /// [`Errno::NOMEM`] if the pages cannot be mapped.

@@ -33,7 +33,8 @@ impl NicVanishedHandler for AttachmentCleanup {
             self.provider
                 .notify(&AdapterEvent::InterfaceGone { uid: domain.uid(), port: key.1.clone() });
         }
-        // Dropping the attachment waits for the end of its other workers.
+        // Dropping the attachment waits for the end of its other workers, so it is dropped without
+        // the lock.
         drop(gone);
     }
 }

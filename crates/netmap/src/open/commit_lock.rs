@@ -37,7 +37,8 @@ impl CommitLock {
         ChangeGuard(this.clone())
     }
 
-    /// Waits until no change is under way and blocks new ones until the guard is dropped.
+    /// Blocks new changes until the returned guard is dropped, and waits until no change is in
+    /// progress.
     pub(crate) fn lock_exclusive(&self) -> ExclusiveGuard<'_> {
         let mut now = lock(&self.state);
         now.writers += 1;

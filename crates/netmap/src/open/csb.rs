@@ -56,8 +56,8 @@ impl CsbBlocks {
                 let (lent, first) = pages.map_around(len as u64)?;
                 Ok(Self::Shared { lent, first })
             }
-            // If this memory is not mapped in the program at all, the later write to the block
-            // fails.
+            // Memory that is not shared is accessed through the caller. If it is not mapped in the
+            // program at all, the later write to the block fails.
             Err(Errno::OPNOTSUPP | Errno::FAULT) => Ok(Self::Private { addr }),
             Err(error) => Err(error),
         }

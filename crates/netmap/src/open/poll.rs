@@ -1,5 +1,6 @@
-//! Poll, which also syncs: tx rings at every call, and rx rings if the caller waits for frames. It
-//! reports whether a slot is available at or after the program's `cur`.
+//! Poll, which also syncs. It syncs tx rings, unless the bind has `NR_NO_TX_POLL` and the caller
+//! waits only for frames. It syncs rx rings if the caller waits for frames, or if the bind has
+//! `NR_DO_RX_POLL`. It reports whether a slot is available at or after the program's `cur`.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -69,7 +69,7 @@ fn memory_needs(shape: &AdapterShape, domain: &Domain, extra: u32) -> MemoryNeed
     })
 }
 
-/// Finds the memory that a request names by number.
+/// Finds the memory that a request names by number. Number 0 names none: the result is `None`.
 pub(crate) fn memory_of(domain: &Arc<Domain>, id: u16) -> Result<Option<Arc<NetmapMemory>>, Errno> {
     if id == 0 { Ok(None) } else { domain.memory(id).map(Some) }
 }

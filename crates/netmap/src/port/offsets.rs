@@ -23,7 +23,7 @@ pub(crate) struct OffsetsRequest {
     offsets: RingOffsets,
     initial: u64,
     tx_align: u32,
-    /// The error for a valid request that cannot be granted.
+    /// The error if the request is valid but cannot be granted; `None` if it can be granted.
     refused: Option<Errno>,
 }
 
@@ -46,7 +46,7 @@ impl OffsetsRequest {
         if !fits || align != 0 && !align.is_power_of_two() {
             return Err(Errno::INVAL);
         }
-        // Offsets stay below the size of a buffer.
+        // `max` fits in 32 bits, because it is below the size of a buffer.
         Ok(Self {
             offsets: RingOffsets { mask, max: max as u32 },
             initial,
@@ -69,7 +69,8 @@ impl OffsetsRequest {
         Ok(NmreqOptOffsets { nro_max_offset, nro_offset_bits, ..*option })
     }
 
-    /// Replaces the requested offsets by those that the rings already have, if these suffice.
+    /// Replaces the requested offsets by those that the rings already have. Fails if these do not
+    /// suffice, or if the largest requested offset is above `most`.
     fn merge_existing(mut self, rings: &[OffsetRing<'_>], most: u32) -> Result<Self, Errno> {
         if self.offsets.max > most {
             return Err(Errno::INVAL);

@@ -29,8 +29,8 @@ pub(crate) trait PortVisitor {
     /// Saves an end of a pipe.
     fn pipe_end(&mut self, pipe: Arc<dyn PersistentPipe>, is_slave: bool) -> PortRef;
 
-    /// Saves a monitor. `target` are the monitor taps of the monitored port, while that port is
-    /// bound.
+    /// Saves a monitor. `target` is the monitored port's monitor taps; `None` while that port is
+    /// not bound.
     fn monitor(
         &mut self,
         target: Option<&Arc<MonitorTaps>>,

@@ -133,7 +133,7 @@ impl Drop for PipeLoan {
             }
         }
         // The program may have been killed between a sync and the notification of its sleeping
-        // peers.
+        // peers, so all its peers are woken.
         if let Some(pipe) = self.pipe.pipe.upgrade() {
             pipe.handle_client_exit();
         }

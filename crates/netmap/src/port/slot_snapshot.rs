@@ -27,7 +27,7 @@ impl SlotSnapshot {
         let Some(offsets) = ring.offsets() else {
             return Self { buf: slot.buf, len: slot.len, flags: slot.flags, offset: 0 };
         };
-        // The option limits offsets, so this is below `size`.
+        // The option OFFSETS limits offsets, so `at` is below `size`.
         let at = offsets.of(ring.slot_ptr(i)).min(size);
         let len = u32::from(slot.len).min(size - at) as u16;
         Self { buf: slot.buf, len, flags: slot.flags, offset: at as u16 }

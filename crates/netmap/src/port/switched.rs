@@ -35,7 +35,7 @@ pub trait SwitchedPort {
     fn fetch_indirect(&self, i: usize, caller: &mut dyn CallerMemory) -> Result<(), Errno>;
 
     /// Records that a sync of tx ring `i` is about to send the slots before `end`, as a real sync
-    /// does for a restart.
+    /// does so that a restart finds out which frames may have been sent.
     #[cfg(test)]
     fn begin(&self, i: usize, end: slipring_ring::SlotIdx);
 }

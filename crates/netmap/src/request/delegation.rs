@@ -129,8 +129,8 @@ impl OpenHandle {
         self.bound.get().is_some_and(|binding| binding.flags & NR_EXCLUSIVE != 0)
     }
 
-    /// Handles `NIOCKICK`: the program has synced in its own process, and a program at the other
-    /// end sleeps.
+    /// Handles `NIOCKICK`, which a program sends when it has synced in its own process and a
+    /// program at the other end sleeps: wakes the other program.
     pub(crate) fn kick(&self) -> Result<i32, Errno> {
         self.bound.get().ok_or(Errno::NXIO)?.port.kick();
         Ok(0)

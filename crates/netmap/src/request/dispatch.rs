@@ -17,7 +17,7 @@ use crate::request::kloop::{start, stop};
 use crate::request::message::{NetmapRequest, fixed, text};
 use crate::request::options::RequestOptions;
 
-/// Returns the bytes of a request's body; `None` for an unknown type.
+/// Returns the size of a request's body in bytes; `None` for an unknown type.
 fn body_size(kind: u16) -> Option<usize> {
     Some(match kind {
         NETMAP_REQ_REGISTER => NmreqRegister::SIZE,
@@ -87,9 +87,9 @@ impl Netmap {
         done.map(|()| (request.name, request.body))
     }
 
-    /// Performs a request and replaces its body by the answer. After a restart, the kernel sends a
-    /// request again if its caller has got no answer. If the previous process had already performed
-    /// that request, it is not performed again: it gets the recorded answer.
+    /// Performs a request and replaces its body by the answer. After a restart of the daemon, the
+    /// kernel sends a request again if its caller has got no answer. If the previous process had
+    /// already performed that request, it is not performed again: it gets the recorded answer.
     pub(crate) fn dispatch(
         &self,
         open: &OpenHandle,
@@ -99,7 +99,8 @@ impl Netmap {
         if open.replay_answer(request) {
             return Ok(());
         }
-        // A request that runs a sync loop takes long and changes no state of the domain.
+        // A request that runs a sync loop is not counted as a change in progress: it takes long and
+        // changes no state of the domain.
         let lasts = request.kind == NETMAP_REQ_SYNC_KLOOP_START;
         let change = if lasts { None } else { open.domain.begin_change() };
         let done = self.perform(open, request, caller);

@@ -88,7 +88,7 @@ impl Netmap {
         let wish: NmreqPortHdr = request.read()?;
         let port = self.find_existing(open, request)?;
         let names = lock(&open.domain.names);
-        // In a port that connects two switches, frames must have no header.
+        // In a port that connects two switches, frames must have no virtio-net header.
         if names.switches.patched_bridge(&*port).is_some() {
             return Err(Errno::BUSY);
         }

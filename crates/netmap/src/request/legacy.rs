@@ -33,7 +33,7 @@ impl Netmap {
 }
 
 fn request<T: PlainData>(kind: u16, name: String, body: &T) -> NetmapRequest {
-    // Offsets and sizes have 32 bits in these requests.
+    // Offsets and sizes have 32 bits in these requests, so memory beyond 4 GiB cannot be used.
     let map_limit = u32::MAX.into();
     let (body, options) = (bytes_of(body), RequestOptions::default());
     NetmapRequest { kind, name, body, options, map_limit, call: None }

@@ -73,8 +73,8 @@ impl DomainState {
         let in_switches = in_switches.filter_map(|one| one.state(&mut lists));
         let in_switches = in_switches.collect();
         lists.find_monitored();
-        // Captured last, after all objects that allocate from them. Memory that was released since
-        // then has no owner in the saved state.
+        // Captured last, after all objects that allocate from them. A memory that was released in
+        // the meantime belongs to none of the captured objects, so it need not be saved.
         let memories = domain.memories();
         let state = Self {
             uid: domain.uid(),

@@ -37,7 +37,7 @@ use crate::types::state::*;
 pub struct ResumedDomain {
     /// The domain: the user's memory and port names.
     pub domain: Arc<Domain>,
-    /// The domain's open files, in order of the front's numbers.
+    /// The domain's open files, in the order of the numbers by which the front knows them.
     pub opens: Vec<OpenHandle>,
     /// Number of open files whose bound port did not survive the restart.
     pub lost: usize,

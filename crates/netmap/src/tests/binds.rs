@@ -75,7 +75,7 @@ fn a_pipe_can_have_many_rings_and_one_of_them_can_be_bound_alone() {
     let mut second = world.open();
     let got = second.register("x}1", &wish(NR_REG_ONE_NIC, 1, 0)).unwrap();
     assert_eq!((got.nr_tx_rings, got.nr_rx_rings, got.nr_rx_slots), (2, 3, 64));
-    // The order of the rings in the record: tx 0 and 1, host tx, rx 0 to 2, host rx.
+    // The order of the rings in `netmap_if`: tx 0 and 1, host tx, rx 0 to 2, host rx.
     let bound = [0, 1, 2, 3, 4, 5, 6].map(|i| second.ring_at(&got, i) != 0);
     assert_eq!(bound, [false, true, false, false, true, false, false]);
     assert_eq!(world.open().register("x}1", &wish(NR_REG_ONE_NIC, 3, 0)), Err(Errno::INVAL));
@@ -212,7 +212,7 @@ fn extra(count: u32) -> NmreqRegister {
     NmreqRegister { nr_extra_bufs: count, ..all() }
 }
 
-/// The extra list as the program traverses it.
+/// Returns the list of extra buffers as the program traverses it.
 fn extra_list(client: &Client<'_>, got: &NmreqRegister) -> Vec<u32> {
     let ring = client.ring_at(got, 0);
     let bufs = (ring as i64 + client.ring(ring).buf_ofs) as u64;
@@ -261,7 +261,7 @@ fn a_hostile_extra_list_ends_somewhere_and_gives_back_each_buffer_once() {
         let list = extra_list(&client, &got);
         let ring = client.ring_at(&got, 0);
         let bufs = (ring as i64 + client.ring(ring).buf_ofs) as u64;
-        // The last buffer links to the first; the head has a random value.
+        // The last buffer links to the first. If `head` is not 0, it replaces the head of the list.
         client.poke(bufs + u64::from(list[3]) * BUF, &list[0]);
         if head != 0 {
             client.poke(got.nr_offset + 32, &head);

@@ -23,7 +23,8 @@ impl<'w> Bound<'w> {
         self.client.poke(at, &NR_FORWARD);
     }
 
-    /// Gives back everything that has arrived, with these flags; returns the number of slots.
+    /// Receives all frames that have arrived in `ring`, and releases their slots with `flags` set;
+    /// returns the number of slots.
     fn give_back(&mut self, ring: u64, flags: u16) -> u32 {
         self.client.ioctl(NIOCRXSYNC).unwrap();
         let (NetmapRing { head, tail, .. }, mut count) = (self.client.ring(ring), 0);
@@ -38,7 +39,7 @@ impl<'w> Bound<'w> {
     }
 }
 
-/// The other end of the NIC, or of its host.
+/// The port at the far end of the NIC (`wire`) or of its host rings (`stack`).
 struct OtherEnd<'w> {
     client: Client<'w>,
     tx: u64,

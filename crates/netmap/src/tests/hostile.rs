@@ -111,7 +111,8 @@ impl Client<'_> {
                 let _ = self.world.netmap.ioctl(&self.open, cmd, &mut arg, &mut self.memory);
             }
             9 => {
-                // The lent words are in the memory to which this client and others write at random.
+                // The words of a lent ring are in the memory to which this client and others write
+                // at random, so they may have any values.
                 let mut arg = vec![0; DELEGATION_SIZE];
                 arg[0] = random.below(8).min(1) as u8;
                 for cmd in [NIOCLEND, NIOCKICK] {

@@ -1,4 +1,4 @@
-//! Tests of the requests from before `NIOCCTRL`.
+//! Tests of the requests of older netmap versions, which `NIOCCTRL` has replaced.
 
 use super::*;
 

@@ -149,7 +149,7 @@ fn blocks_can_lie_in_pages_that_others_map_and_taking_those_away_ends_the_loop()
     let mut client = world.open();
     client.memory.pages = Some(file.try_clone().unwrap());
     client.register("x{1", &alone()).unwrap();
-    // The blocks cross a page boundary.
+    // The array of the program's control blocks crosses a page boundary.
     let option =
         NmreqOptCsb { csb_atok: SHARED + 4096 - 64, csb_ktoa: SHARED + 4096 + 128, ..option() };
     assert_eq!(client.enable(&option), Ok(0));

@@ -395,8 +395,8 @@ fn frames_of_a_switch_that_were_being_sent_are_counted_and_not_sent_twice() {
     let (b, got_b) = daemon.bound("vale0:b", &eight_slots());
     let (tx, rx) = (daemon.eye().ring_at(&got_a, 0), daemon.eye().ring_at(&got_b, 2));
     (0..3).for_each(|i| daemon.eye().queue(tx, i, 60, 0));
-    // The state after a kill in the middle of a sync: word 0 says that two slots were taken, word 1
-    // that none was sent.
+    // The state after a kill in the middle of a sync of `a`: of its persistent words, word 0 says
+    // that two slots were taken, and word 1 that none was sent.
     let port = daemon.callers[a].open.bound.get().unwrap().port.clone();
     port.as_switched().unwrap().begin(0, 2);
     let mut daemon = daemon.killed();

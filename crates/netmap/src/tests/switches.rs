@@ -236,7 +236,7 @@ fn a_frame_without_its_end_waits_for_it() {
 
 #[test]
 fn a_frame_of_too_many_slots_is_lost_whole_and_counted_once_however_it_comes() {
-    // The number of slots that each sync sees.
+    // Each list contains the numbers of slots that successive syncs see.
     for syncs in [&[100][..], &[64, 36], &[65, 35], &[70, 29, 1], &[1; 100], &[30, 60, 10]] {
         let world = World::new();
         let [mut a, mut b] = ["vale0:a", "vale0:b"].map(|n| Station::new(&world, n));

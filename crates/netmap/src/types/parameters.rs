@@ -158,7 +158,8 @@ impl Parameters {
         }
     }
 
-    /// Returns the minimum sizes of a private memory, without buffers.
+    /// Returns the minimum numbers and sizes of the interface records and rings in a private
+    /// memory.
     pub(crate) fn private_pools(&self) -> ObjectPools {
         ObjectPools {
             if_num: self.of(Index::Priv_if_num),
@@ -225,7 +226,7 @@ impl Parameters {
         &self.values[index as usize]
     }
 
-    /// Returns a value of the table. Only for parameters whose values fit in 32 bits.
+    /// Returns the value of a parameter. Only for parameters whose values fit in 32 bits.
     fn of(&self, index: Index) -> u32 {
         self.at(index).load(Ordering::Relaxed) as u32
     }

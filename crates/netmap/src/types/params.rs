@@ -81,7 +81,7 @@ pub(crate) struct ObjectPools {
 }
 
 impl ObjectPools {
-    /// Returns the total size of all pools in bytes.
+    /// Returns the total size of both pools in bytes: of interface objects and of rings.
     pub(crate) fn bytes(&self) -> u64 {
         let product = |num: u32, size: u32| u64::from(num) * u64::from(size);
         product(self.if_num, self.if_size) + product(self.ring_num, self.ring_size)

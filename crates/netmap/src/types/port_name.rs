@@ -44,7 +44,7 @@ pub(crate) fn is_vale(name: &str) -> bool {
 pub(crate) fn split(name: &str) -> Result<(&str, &str), Errno> {
     let (switch, port) = name.split_once(':').ok_or(Errno::INVAL)?;
     let is_id = switch.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    // A port that is named by a path may have a long name.
+    // The name of a vhost port contains a path, so it may be longer.
     let fits = !port.is_empty() && (port.len() <= MAX_NAME_LEN || port.starts_with("vhost"));
     if is_vale(switch) && is_id && fits { Ok((switch, port)) } else { Err(Errno::INVAL) }
 }

@@ -36,7 +36,7 @@ impl TxRx {
 pub struct AdapterShape {
     /// Number of NIC rings.
     pub rings: [u16; 2],
-    /// Number of host rings; 0 if the port has none. Answers to requests then show 1.
+    /// Number of host rings; 0 if the port has none, although answers to requests then show 1.
     pub host_rings: [u16; 2],
     /// Number of slots of each ring.
     pub slots: [u32; 2],
@@ -85,7 +85,7 @@ impl AdapterShape {
     fn range(&self, dir: TxRx, mode: u32, ringid: u16) -> Result<Range<usize>, Errno> {
         let (nic, host) = (self.rings[dir as usize], self.host_rings[dir as usize]);
         let (nic, all) = (usize::from(nic), self.all(dir));
-        // If this direction has no ring of that number, its first ring is bound instead.
+        // If this direction has no ring with the number `ringid`, its first ring is bound instead.
         let pick = |count: u16| if ringid < count { usize::from(ringid) } else { 0 };
         Ok(match mode {
             NR_REG_ALL_NIC | NR_REG_NULL => 0..nic,

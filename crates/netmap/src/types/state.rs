@@ -144,7 +144,7 @@ impl PortState {
 pub(crate) enum SavedPortKind {
     /// The port is connected to nothing.
     Detached,
-    /// The port belongs to the provider.
+    /// The port was supplied by a `Provider`.
     Provided,
     /// The port's underlying object did not survive a restart.
     Gone,

@@ -24,7 +24,7 @@ struct EventQueue {
     event: Event,
     is_armed: Arc<AtomicBool>,
     deadline: Option<Nanos>,
-    /// Raised by the next `after_sleep`.
+    /// The event that the next `after_sleep` raises; `None` if it raises none.
     next: Option<Event>,
 }
 
@@ -66,7 +66,7 @@ impl Queue for EventQueue {
     }
 }
 
-/// A queue and the number of times that its clients were woken while it was armed, and while not.
+/// A queue, and how often its clients were woken: while it was not armed, and while it was.
 struct Polled {
     driver: Mutex<Box<dyn Queue>>,
     is_armed: Arc<AtomicBool>,

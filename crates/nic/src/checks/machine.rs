@@ -95,7 +95,8 @@ fn remapping(root: &Path) -> CardCheck {
         sysfs::read(&root.join("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts"));
     match remaps_interrupts(&sysfs::read(&root.join("proc/interrupts")).unwrap_or_default()) {
         Some(true) => CardCheck::ok(CHECK, "the IOMMU remaps interrupts"),
-        // On this architecture, the kernel decides about this when a program opens the card.
+        // On this architecture, the kernel itself checks the isolation of interrupts when a program
+        // opens the card.
         None => CardCheck::ok(CHECK, "this architecture isolates interrupts by itself"),
         Some(false) if unsafe_allowed.as_deref() == Some("Y") => CardCheck {
             verdict: Verdict::Warn,
@@ -178,7 +179,8 @@ fn memory_lock(host: &dyn NicHost, uid: u32) -> Option<CardCheck> {
     if uid == 0 {
         return None;
     }
-    // Under sudo, this process has inherited the limit of the user's session.
+    // Under sudo, this process has inherited the limit of the user's session, so its own limit is
+    // the user's.
     Some(match host.memory_lock() {
         Some(limit) if limit < PORT_LOCKED_BYTES => CardCheck::bad(
             CHECK,

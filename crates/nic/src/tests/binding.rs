@@ -181,7 +181,7 @@ fn a_state_survives_its_file() {
     assert_eq!(names, [format!("{BDF}.json")], "no partial file, and no lock");
 }
 
-/// Creates a process that has the card's group open.
+/// Makes the host's `/proc` show a process that has the card's group open.
 pub(super) fn hold_group(host: &MadeUpHost) {
     host.put("proc/41/comm", "suricata\n");
     std::fs::create_dir_all(host.path("proc/41/fd")).unwrap();

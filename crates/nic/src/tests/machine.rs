@@ -329,7 +329,7 @@ impl NicHost for MadeUpHost {
     }
 
     fn end_process(&self, pid: u32, kill: bool) -> io::Result<()> {
-        // The process ignores TERM.
+        // TERM has no effect, because the process ignores it.
         if kill {
             fs::remove_dir_all(self.path(&format!("proc/{pid}"))).unwrap();
         }

@@ -28,7 +28,7 @@ fn taken() -> MadeUpHost {
     host
 }
 
-/// Creates a process that has the card open, through the device node `node`.
+/// Adds a process that has the card open, through the device node `node`, to the host.
 fn hold(host: &MadeUpHost, node: &str) {
     host.put("proc/41/comm", "suricata\n");
     fs::create_dir_all(host.path("proc/41/fd")).unwrap();
@@ -122,7 +122,8 @@ fn saved_settings_can_be_read_by_all_users_and_count_until_the_machine_restarts(
     let set_mode = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
-    // As with a strict umask: a file that a killed process has left, and the directories.
+    // A file that a killed process has left, and the directories, have modes as with a strict
+    // umask.
     let partial = file.with_extension("link-partial");
     fs::write(&partial, "").unwrap();
     set_mode(&partial, 0o600);

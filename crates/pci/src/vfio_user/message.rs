@@ -90,7 +90,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Returns the command with this number.
+    /// Returns the command with this number; `None` if there is no such command.
     #[must_use]
     pub fn from_number(number: u16) -> Option<Self> {
         use Command::*;
@@ -224,7 +224,7 @@ records! {
         argsz: u32,
         /// Flags of the region: [`region_flags`].
         flags: u32,
-        /// The region.
+        /// Index of the region.
         index: u32,
         /// Offset of the first capability from the start of this record; 0 if there is none.
         cap_offset: u32,
@@ -244,7 +244,7 @@ records! {
         next: u32,
     }
 
-    /// The rest of the capability [`SPARSE_MMAP`]. This number of [`MmapArea`] follows.
+    /// The rest of the capability [`SPARSE_MMAP`]. An [`MmapArea`] follows for each area.
     SparseMmap {
         /// Number of areas.
         areas: u32,
@@ -291,7 +291,7 @@ records! {
     RegionAccess {
         /// Offset in the region, in bytes.
         offset: u64,
-        /// The region.
+        /// Index of the region.
         region: u32,
         /// Number of bytes.
         count: u32,
@@ -321,7 +321,7 @@ pub fn mappable_areas(reply: &[u8]) -> Result<Vec<MmapArea>, MalformedMessage> {
         if header.id == SPARSE_MMAP {
             return sparse_areas(rest);
         }
-        // A list whose offsets only increase must end.
+        // The offsets must increase, so the list ends.
         if header.next != 0 && header.next <= at {
             return Err(MalformedMessage);
         }

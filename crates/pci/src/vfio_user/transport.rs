@@ -54,7 +54,7 @@ pub fn send(
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        // The descriptors were sent with the first byte.
+        // The descriptors were sent with the first byte, so they are not sent again.
         ancillary.clear();
     }
     Ok(())

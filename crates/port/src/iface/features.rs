@@ -151,7 +151,8 @@ impl FeatureGuard {
 impl Drop for FeatureGuard {
     fn drop(&mut self) {
         for &(feature, was) in self.changed.iter().rev() {
-            // If the interface no longer exists, there is nothing to restore.
+            // If the interface no longer exists, there is nothing to restore, so an error is
+            // ignored.
             let index = self.iface.index;
             let _ = or_by_keeper(set_feature(&self.iface.name, feature, was), |keeper| {
                 keeper.set_feature(index, feature, was)

@@ -55,6 +55,8 @@ pub(super) fn rx_sync(device: BorrowedFd<'_>) -> io::Result<()> {
     unsafe { ioctl(device, NIOCRXSYNC, std::ptr::null_mut()) }
 }
 
+/// Makes the system call.
+///
 /// # Safety
 /// `argument` points to the memory that `request` reads and writes, or is null if there is none.
 unsafe fn ioctl(device: BorrowedFd<'_>, request: u32, argument: *mut c_void) -> io::Result<()> {

@@ -131,7 +131,7 @@ impl NativeEnd {
         }
     }
 
-    /// Returns the slots that the program has released to the peer, and takes over new frames.
+    /// Returns to the peer the slots that the program has released, and takes over new frames.
     ///
     /// # Errors
     /// Same as [`Self::tx_sync`].

@@ -51,7 +51,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
-    /// Renames a link, which must be down before Linux 6.2.
+    /// Renames a link. Before Linux 6.2, the link must be down.
     ///
     /// # Errors
     /// The kernel's error.

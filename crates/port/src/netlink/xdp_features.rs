@@ -1,4 +1,4 @@
-//! XDP features of the drivers, queried by generic netlink; nothing is attached.
+//! Queries the XDP features of drivers by generic netlink, without attaching a program.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,7 +28,7 @@ impl XdpFeatures {
     const ZERO_COPY: u64 = 8;
     const FRAGMENTS: u64 = 32;
 
-    /// Reads the kernel's bits.
+    /// Creates the features from the kernel's bits.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)

@@ -62,7 +62,7 @@ pub struct BufferArea {
 }
 
 impl BufferArea {
-    /// The buffer area of a region, at any offset of the region's file.
+    /// Returns the buffer area of a region, wherever the region begins in its file.
     #[must_use]
     pub fn of(region: &Region) -> Self {
         Self {

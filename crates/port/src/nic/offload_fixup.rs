@@ -16,7 +16,7 @@ use slipring_wire::assigned::IpProto;
 use slipring_wire::offload::{Gso, GsoKind, Segmenter, complete_partial, may_be_partial};
 use slipring_wire::view::IpVersion;
 
-/// Ethernet header and two tags.
+/// Length in bytes of an Ethernet header with two VLAN tags.
 const MAX_LINK_HEADER_LEN: u32 = 22;
 /// Bytes that hold the headers of nearly all frames.
 const HEAD: usize = 96;

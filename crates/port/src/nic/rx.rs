@@ -72,7 +72,7 @@ impl RxSide {
         side
     }
 
-    /// Gives the buffers of slots that the program has released to the kernel, and takes over
+    /// Gives the kernel the buffers of the slots that the program has released, and takes over
     /// arrived frames. Returns whether any frame had arrived.
     #[inline(always)]
     pub fn sync(&mut self, ends: &mut impl RxDescriptorRings) -> Result<bool, RunCause> {

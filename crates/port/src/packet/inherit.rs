@@ -25,7 +25,7 @@ use crate::succession::InheritedSocket;
 /// process has stopped.
 ///
 /// # Errors
-/// As [`open`](super::open); also if a socket has no such ring.
+/// As [`open`](super::open); also if a socket does not have the ring that is described for it.
 pub fn open_inherited(
     name: &str,
     ifname: &str,

@@ -47,7 +47,8 @@ enum RingSender {
     Xdp(Box<XdpSender>),
 }
 
-/// A queue. The sender is dropped first, so that the kernel has released all buffers when the rings are.
+/// A queue. The sender is dropped first, so that the kernel has released all buffers when the rings
+/// are dropped.
 pub(super) struct PacketQueue {
     sender: RingSender,
     name: String,
@@ -148,8 +149,8 @@ impl PacketQueue {
         self.error = if code == 0 { self.error } else { code };
     }
 
-    /// Returns whether the interface has come up since it was last known to be down. The kernel
-    /// resumes the receiver by itself.
+    /// Returns whether the interface has come up since it was last known to be down. The caller
+    /// only has to resume sending, because the kernel resumes the receiver by itself.
     fn query_link(&mut self) -> Result<bool, RunCause> {
         self.take_error();
         let code = std::mem::take(&mut self.error);
@@ -204,7 +205,8 @@ fn accept_queued(inlet: &mut RxFiller<'_>, socket: BorrowedFd<'_>, stash: &mut [
     }
 }
 
-/// Sends as many frames of a run as the kernel takes. Returns how many frames are finished.
+/// Sends as many of the frames in `run` as the kernel takes. Returns how many of them were sent or
+/// dropped.
 #[inline]
 fn send(
     socket: BorrowedFd<'_>,

@@ -307,7 +307,8 @@ pub(super) fn has_carrier(socket: BorrowedFd<'_>) -> bool {
     index.and_then(|index| flags(socket, index)).is_some_and(|flags| flags & libc::IFF_RUNNING != 0)
 }
 
-/// Returns the `IFF_*` flags of an interface in the socket's network namespace.
+/// Returns the `IFF_*` flags of an interface in the socket's network namespace; `None` if the
+/// interface does not exist.
 fn flags(socket: BorrowedFd<'_>, index: u32) -> Option<c_int> {
     let name = rustix::net::netdevice::index_to_name(socket, index).ok()?;
     let mut request = libc::ifreq {
@@ -333,7 +334,8 @@ pub(super) fn send(socket: BorrowedFd<'_>, run: &GatherList, first: usize) -> io
     let mut messages: [libc::mmsghdr; MAX_BATCH] = unsafe { MaybeUninit::zeroed().assume_init() };
     for (i, message) in messages[..count].iter_mut().enumerate() {
         let parts = run.iovecs(first + i);
-        // `IoVec` has the layout of `iovec`. The kernel does not write through the pointer.
+        // `IoVec` has the layout of `iovec`, and the kernel does not write through the pointer, so
+        // these casts are allowed.
         message.msg_hdr.msg_iov = std::ptr::from_ref::<[IoVec]>(parts).cast_mut().cast();
         message.msg_hdr.msg_iovlen = parts.len() as _;
     }

@@ -21,7 +21,8 @@ use crate::iface::control_socket;
 
 /// The devices of the calling thread's network namespace, with their counters.
 const DEVICES: &str = "/proc/thread-self/net/dev";
-/// Column of the frames that the kernel did not send, counted after the device's name.
+/// Index of the column with the number of frames that the kernel did not send. Column 0 is the
+/// first one after the device's name.
 const TX_DROPPED: usize = 11;
 
 /// Reads the drop counter of one device.
@@ -48,8 +49,9 @@ impl HostDrops {
         drops
     }
 
-    /// Returns how many frames were dropped since the start; `None` if the device cannot be found.
-    /// This waits for the kernel's lock of links only in the first call after the device was moved.
+    /// Returns how many frames were dropped since counting started; `None` if the device cannot be
+    /// found. This waits for the kernel's lock of links only in the first call after the device was
+    /// moved.
     pub(super) fn take_new(&mut self, tun: BorrowedFd<'_>) -> Option<u64> {
         if self.read_here().is_some() {
             self.unreachable = false;

@@ -106,8 +106,8 @@ impl TapQueue {
     fn check_link(&mut self) -> Result<(), RunError> {
         let asked = if self.link.ends_when_down() { self.link.query() } else { Ok(false) };
         match asked {
-            // A device that is not found here may exist in another namespace. If it does not exist,
-            // the sync fails.
+            // A device that is not found here may exist in another namespace. If it exists in no
+            // namespace, the sync fails.
             Ok(_) | Err(RunCause::Vanished) => {}
             Err(cause) => return Err(self.fail(cause)),
         }

@@ -58,7 +58,7 @@ pub(super) fn attach(tun: BorrowedFd<'_>, name: &str, attach: TapAttach) -> io::
     Ok(name_of(&request))
 }
 
-/// Sets an interface up, in the network namespace of this thread.
+/// Brings an interface up, in the network namespace of this thread.
 pub(super) fn bring_up(name: &str) -> io::Result<()> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -141,8 +141,8 @@ pub(super) fn read(
     })
 }
 
-/// Writes one frame. Its parts belong to a gather, which stays borrowed. Returns the kernel's
-/// result; a negative number is an error.
+/// Writes one frame, which consists of `parts`. Their gather keeps the memory of the parts mapped
+/// during the call. Returns the kernel's result; a negative number is an error.
 pub(super) fn write(tun: BorrowedFd<'_>, parts: &[IoVec]) -> i32 {
     let (at, count) = (parts.as_ptr().cast(), parts.len() as c_int);
     // SAFETY:

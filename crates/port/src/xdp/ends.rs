@@ -177,8 +177,8 @@ pub(super) fn kick(
     zero_copy: bool,
 ) -> Result<(), RunCause> {
     let mut waiting = ends.tx.unconsumed();
-    // The loop is limited, because a program may have corrupted the kernel's index. Otherwise each
-    // call takes at least one frame.
+    // The loop is limited, because a program may have corrupted the kernel's index. With a valid
+    // index, each call takes at least one frame.
     for _ in 0..ends.tx.size() {
         if waiting == 0 {
             break;

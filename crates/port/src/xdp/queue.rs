@@ -63,7 +63,8 @@ pub(super) struct XdpQueue {
     rx: RxRing,
     name: String,
     idle_syncs: u32,
-    /// Whether the queue may have been woken for another reason than a frame.
+    /// Whether the next sync without frames checks the interface, because the queue may have been
+    /// woken for another reason than a frame.
     needs_probe: bool,
     busy_poll: bool,
     chains: bool,
@@ -192,8 +193,8 @@ impl XdpQueue {
         }
     }
 
-    /// Sends frames that waited until the interface is up. If the queue is lent, the borrowing
-    /// program sends them.
+    /// Sends the frames that waited while the interface was down. If the queue is lent, does
+    /// nothing: the borrowing program sends them.
     #[cold]
     fn resume(&mut self) -> Result<(), RunCause> {
         if self.ownership.is_some() {
@@ -250,7 +251,7 @@ fn is_down(cause: &RunCause) -> bool {
 
 /// Syncing in turn with a program to which the queue is lent.
 impl XdpQueue {
-    /// Syncs a direction, unless a program is syncing it.
+    /// Syncs a direction, unless the borrowing program is syncing it.
     #[inline(always)]
     fn with_ownership(
         &mut self,
@@ -344,7 +345,8 @@ impl QueueLender for XdpQueue {
         if let Some(turns) = &mut self.ownership {
             turns.set_host_only(keep);
         }
-        // This publishes the ring positions, and whether the program may sync from there.
+        // This publishes the ring positions, and whether the program may go on to sync from these
+        // positions.
         self.catch_up();
         self.ownership.as_ref().is_none_or(SyncOwnership::is_free)
     }
@@ -422,8 +424,9 @@ impl Queue for XdpQueue {
         self.catch_up();
         let Ok(kernel) = sys::statistics(self.socket.fd()) else { return };
         // The kernel counts two causes in one counter: no buffer, and a frame that is too long.
-        // With chains, no frame is too long. Without chains, at most as many frames found no buffer
-        // as buffer lookups failed.
+        // With chains, no frame is too long, so all of them found no buffer. Without chains, at
+        // most as many frames found no buffer as buffer lookups failed, and the others were too
+        // long.
         let looks = if self.chains { u64::MAX } else { kernel.rx_fill_ring_empty_descs };
         let no_buffer = looks.min(kernel.rx_dropped);
         self.counters.set_dropped(DropCause::RxNoBuffer, no_buffer);

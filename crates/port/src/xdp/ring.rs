@@ -1,5 +1,5 @@
-//! This process's ends of the four rings. Their indices count on beyond the size of the ring, and
-//! are published once per batch.
+//! This process's ends of the four rings of an AF_XDP socket. Their indices count on beyond the
+//! size of the ring, and are published once per batch.
 
 use std::sync::atomic::Ordering;
 

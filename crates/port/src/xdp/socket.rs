@@ -17,8 +17,8 @@ use crate::nic::TxSide;
 use crate::nic::dma::DmaMemory;
 
 /// How often to retry a bind to a busy queue: for about a second. The kernel needs some tens of
-/// milliseconds to release the queue of a closed socket. The attempts themselves do not count,
-/// because each may wait long for the kernel while other processes change links.
+/// milliseconds to release the queue of a closed socket. The time of the attempts themselves is not
+/// counted, because each may wait long for the kernel while other processes change links.
 const BUSY_RETRIES: u32 = 200;
 const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -41,8 +41,8 @@ impl UnboundSocket {
         Ok(Self { fd: umem.into_socket(), layout: UmemLayout::new(region), rings })
     }
 
-    /// Binds the socket to a queue. Waits for a moment if the queue's previous owner was just
-    /// closed.
+    /// Binds the socket to a queue. Retries for about a second if the queue is busy, because the
+    /// kernel may not have released it from a socket that was just closed.
     pub(super) fn bind(
         self,
         ifindex: u32,
@@ -68,8 +68,9 @@ pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) ->
     attempt()
 }
 
-/// A bound socket. Its fields are dropped in order. Once the rings are unmapped and the descriptors
-/// closed, the kernel releases the queue and stops writing into buffers.
+/// A bound socket. Its fields are dropped in the order of their declaration. Once the rings are
+/// unmapped and the descriptors closed, the kernel releases the queue and stops writing into
+/// buffers.
 #[derive(Debug)]
 pub(super) struct XdpSocket {
     pub(super) rx: RxEnds,
@@ -83,9 +84,9 @@ pub(super) struct XdpSocket {
 ///
 /// To wait for frames, the program sleeps on an epoll set that has the socket in it and, while sent
 /// frames are stuck, a descriptor for space to send. Link changes come from [`crate::link_watch`]:
-/// the kernel notifies a socket when its interface is removed, but not when it goes down. To wait
-/// for space, the program sleeps on a second descriptor of the socket, because the two events are
-/// triggered differently.
+/// the kernel notifies a socket when its interface is removed, but not when it goes down. The
+/// descriptor for space is a duplicate of the socket's, because frames are watched level-triggered
+/// and space edge-triggered.
 ///
 /// The socket is in the set only during a sleep. The kernel notifies every waiter of every
 /// completed frame, at 30 ns each, so a set that is not used would cost a sixth of the rate.
@@ -104,14 +105,15 @@ impl PollableFds {
         Ok(Self { readable, writable, asleep: false, stuck: false })
     }
 
-    /// Makes the set ready when frames arrive, if `asleep` is true.
+    /// Adds the socket to the set, so that the set is ready when frames arrive, or removes it if
+    /// `asleep` is false.
     fn watch_frames(&mut self, socket: &OwnedFd, asleep: bool) {
         if self.asleep != asleep && watch(&self.readable, socket, EventFlags::IN, asleep) {
             self.asleep = asleep;
         }
     }
 
-    /// Makes the set ready when there is space to send, if frames are stuck.
+    /// Makes the set ready when there is space to send, or no longer so if `stuck` is false.
     fn watch_room(&mut self, stuck: bool) {
         let events = EventFlags::OUT | EventFlags::ET;
         if self.stuck != stuck && watch(&self.readable, &self.writable, events, stuck) {
@@ -170,7 +172,7 @@ impl XdpSocket {
     }
 
     /// Returns the number of packets of `side` that are lost if the socket is closed now. In copy
-    /// mode, the kernel has copied those that it has taken.
+    /// mode, packets that the kernel has taken are not lost, because it has copied them.
     pub(super) fn unsent(&mut self, side: &TxSide) -> u64 {
         let out = match self.zero_copy {
             true => side.packets_out(),

@@ -35,6 +35,8 @@ fn set<T>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> io:
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Reads a socket option. `value` is any value of its type.
+///
 /// # Safety
 /// `T` must be valid for any bytes that the kernel writes.
 unsafe fn get<T>(socket: BorrowedFd<'_>, option: c_int, mut value: T) -> io::Result<T> {
@@ -151,8 +153,8 @@ pub(super) fn statistics(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_statist
 }
 
 /// Raises two limits of the kernel, so that one system call sends as many frames as the TX ring
-/// holds. The second limit is the send buffer (`bytes`), which limits the frames in flight. Kernels
-/// without the first option need several calls instead.
+/// holds. The second limit is the send buffer (`bytes`), which limits the frames in flight. If the
+/// kernel does not have the option for the first limit, several calls are needed.
 pub(super) fn widen_tx(socket: BorrowedFd<'_>, tx_ring: u32, bytes: i32) {
     let _ = set(socket, libc::SOL_XDP, MAX_TX_SKB_BUDGET, &tx_ring);
     if set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
@@ -160,7 +162,7 @@ pub(super) fn widen_tx(socket: BorrowedFd<'_>, tx_ring: u32, bytes: i32) {
     }
 }
 
-/// Polls the device from system calls instead of interrupts.
+/// Makes the kernel poll the device during system calls, instead of waiting for interrupts.
 pub(super) fn busy_poll(socket: BorrowedFd<'_>, micros: u32, budget: u32) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, SO_PREFER_BUSY_POLL, &1i32)?;
     set(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &(micros as i32))?;
@@ -317,14 +319,14 @@ impl<const W: usize> SharedRing<W> {
         unsafe { cell.as_ref() }
     }
 
-    /// Reads the entry at an index that counts on beyond the ring's size.
+    /// Reads the entry at a free-running index, which is not wrapped at the ring's size.
     #[inline(always)]
     pub(super) fn get(&self, index: u32) -> [u64; W] {
         let cell = self.cell(index);
         std::array::from_fn(|i| cell[i].load(Ordering::Relaxed))
     }
 
-    /// Writes the entry at an index that counts on beyond the ring's size.
+    /// Writes the entry at a free-running index, which is not wrapped at the ring's size.
     #[inline(always)]
     pub(super) fn put(&self, index: u32, words: [u64; W]) {
         for (cell, word) in self.cell(index).iter().zip(words) {

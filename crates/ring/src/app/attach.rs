@@ -8,14 +8,15 @@ use crate::mem::RingMem;
 use crate::region::{Region, RegionError};
 
 impl<D> AppRing<D> {
-    /// Starts from the `head` that is in the ring, for a program that writes the ring's `head`
-    /// itself. If that value is impossible, the next sync rejects it.
+    /// Makes this half continue at the `head` that is in the ring, for a program that writes the
+    /// ring's `head` itself. If that value is impossible, the next sync rejects it.
     pub fn take_over_head(&mut self) {
         self.take_over(self.mem.head().load(Ordering::Relaxed));
     }
 
-    /// Like [`Self::take_over_head`], but starts from `cur`: our slots then begin where the program
-    /// wants to be woken. Call [`Self::take_over_head`] before releasing anything to the driver.
+    /// Like [`Self::take_over_head`], but continues at `cur`: our slots then begin where the
+    /// program wants to be woken. Call [`Self::take_over_head`] before releasing anything to the
+    /// driver.
     pub fn take_over_cur(&mut self) {
         self.take_over(self.mem.cur().load(Ordering::Relaxed));
     }

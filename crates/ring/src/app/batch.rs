@@ -4,8 +4,8 @@ use super::{AppRing, FrameMut, Rx, bytes_of};
 use crate::index::{SlotIdx, next};
 use crate::mem::PrivateMem;
 
-/// Received slots on loan; see [`RxRing::batch`](super::RxRing::batch). Dropping the batch returns
-/// the slots that were iterated over to the driver.
+/// Received slots on loan; see [`RxRing::batch`](super::RxRing::batch). When the batch is dropped,
+/// the slots that the caller has iterated over go back to the driver.
 #[derive(Debug)]
 pub struct RxBatch<'a> {
     pub(super) ring: &'a mut AppRing<Rx>,

@@ -42,7 +42,7 @@ impl SlotCopies {
         Some(self.mem.as_private()?.with_buf_size(self.buf_size))
     }
 
-    /// The ring of the copies, which holds the lengths of the filled ones.
+    /// The ring of the copies, which holds the lengths of the filled copies.
     pub(super) fn mem(&self) -> &RingMem {
         &self.mem
     }

@@ -6,7 +6,7 @@ use crate::protocol::SharedWord;
 use crate::sync_words::{HOST_OWNER, HalfWords};
 
 /// How many slots a sync moved, and which sleepers on the other side the caller must wake. If
-/// several parties sync, only one of their reports covers a given announcement.
+/// several parties sync at the same time, only one of them is told to wake a given sleeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncReport {
     /// Number of slots sent, or of slots returned to the sender.
@@ -53,7 +53,7 @@ pub(crate) fn acquire<W: SharedWord>(
     if !(owner.claim(client_id) || client_id == HOST_OWNER && owner.acquire() == HOST_OWNER) {
         return Err(HostedSyncError::Busy);
     }
-    // Checked after the claim, because the host may have set the word in its last sync.
+    // Checked after the claim, because the host may have set `by_host` in its last sync.
     if client_id != HOST_OWNER && by_host.acquire() != 0 {
         release(owner);
         return Err(HostedSyncError::HostOnly);
@@ -86,7 +86,7 @@ pub(super) fn sync_report(slots: u32, other: &HalfWords, client_id: u32) -> Sync
     SyncReport { slots, wake_guest: guest, wake_host: host }
 }
 
-/// Like [`sync_report`], but for a program that wakes all sleepers by a kick of the host.
+/// Like [`sync_report`], but for a program that wakes all sleepers by kicking the host.
 #[inline(always)]
 pub(super) fn report_for_kick(slots: u32, other: &HalfWords) -> SyncReport {
     let wake_host = slots > 0 && doorbell::must_kick(&other.guest_sleeps, &other.host_sleeps);

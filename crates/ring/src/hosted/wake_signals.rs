@@ -15,7 +15,8 @@ pub struct WakeSignals {
 }
 
 impl WakeSignals {
-    /// Returns the words. Callers use wake signals only after the direction was shared.
+    /// Returns the control words of the half. Callers use wake signals only after the direction was
+    /// shared.
     fn half_words(&self) -> &HalfWords {
         self.direction.0.shared_half(self.dir).expect("a direction that is shared")
     }

@@ -72,7 +72,8 @@ impl<'m> MemValues<'m> {
     }
 }
 
-/// A ring of a private region, whose buffers may be lent: only its two halves access them.
+/// A ring of a private region. Only the ring's two halves access its buffers, so the buffers may be
+/// lent as references.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PrivateMem<'m>(MemValues<'m>);
 

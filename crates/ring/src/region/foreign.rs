@@ -147,7 +147,7 @@ mod tests {
         assert!(mapping.read(pair.app.offset(), &mut header));
         assert_eq!(u32::from_ne_bytes(header[8..12].try_into().unwrap()), 16);
         let foreign = mapping.into_region(region.data_start(), 2048).unwrap();
-        // The slack after the last buffer has space for one more buffer.
+        // The slack after the last buffer has space for one more buffer, so there are 65.
         assert_eq!((foreign.num_bufs(), foreign.data_start()), (65, region.data_start()));
         let mut tx = TxRing::attach(&foreign, pair.app.offset(), 16).unwrap();
         assert!(tx.push(&[7; 100]));

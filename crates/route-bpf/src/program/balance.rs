@@ -105,8 +105,8 @@ fn fold(program: &mut Assembler) {
         .put_all([mov(R0, R1), alu(times, R0, R2)])
         // R3 and R1 are the halves of the first factor, R4 and R2 the halves of the second factor.
         .put_all([low(R3, R1), high(R1), low(R4, R2), high(R2)])
-        // R5 is the carry from the low product. The mixed products are then added to it, and the
-        // high product in R1.
+        // R5 is the carry from the low product. The low halves of the mixed products are then added
+        // to R5. Their high halves, and the high half of R5, are added to the high product in R1.
         .put_all([mov(R5, R3), alu(times, R5, R4), high(R5)])
         .put_all([alu(times, R3, R2), alu(times, R4, R1), alu(times, R1, R2)])
         .put_all([low(R2, R3), alu(plus, R5, R2), low(R2, R4), alu(plus, R5, R2)])
@@ -115,7 +115,7 @@ fn fold(program: &mut Assembler) {
         .put(alu(AluOp::Xor, R0, R1));
 }
 
-/// `R3` = the word of the ports, or 0 for fragments, truncated packets and other protocols.
+/// `R3` = both ports in one word, or 0 for fragments, truncated packets and other protocols.
 fn ports(program: &mut Assembler, family: Family) {
     let (has, without) = (family.label("has-ports"), family.label("without-ports"));
     let protocol = match family {

@@ -71,8 +71,8 @@ pub(super) fn sum_words(
     }
 }
 
-/// `R0` = the table of the port's VRF in an array of maps; passes the frame if the VRF has no
-/// table.
+/// `R0` = the table of the port's VRF in an array of maps; passes the frame to the kernel if the
+/// VRF has no table.
 pub(super) fn table_of_port(program: &mut Assembler, constants: &PortConstants, tables: &str) {
     let vrf_at = u32::from(constants.port.0) * layout::PORT_SIZE + layout::PORT_VRF_OFFSET;
     program.load_map_value(BpfReg::R1, map::PORTS, vrf_at).put(load(
@@ -95,7 +95,8 @@ pub(super) fn table_of_vrf(program: &mut Assembler, tables: &str) {
     look_up(program, pass_label(PassReason::NoTable));
 }
 
-/// Passes the frame if the bit `R1`, below 2^16, is set in the set of local addresses.
+/// Passes the frame to the kernel if the bit `R1`, below 2^16, is set in the set of local
+/// addresses.
 pub(super) fn pass_local(program: &mut Assembler) {
     program
         .put_all([mov(BpfReg::R3, BpfReg::R1), alu(AluOp::Rsh, BpfReg::R3, 6)])

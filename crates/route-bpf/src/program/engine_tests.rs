@@ -148,8 +148,9 @@ fn what_the_program_drops_for_its_source_the_engine_drops_for_the_same_cause() {
     check_alike(ReversePathMode::Loose, RouteDropCause::ReversePathLoose);
 }
 
-/// The forwarding program leaves some frames to the kernel that the other program hands over
-/// unchanged. The engine decides about these frames itself: it drops, answers or holds them.
+/// The program of `hand_over` hands over, unchanged, what the forwarding program forwards. It also
+/// hands over some frames that the forwarding program leaves to the kernel: the engine drops,
+/// answers or holds them.
 #[test]
 fn what_one_program_forwards_the_other_hands_over_unchanged() {
     let mut resident = Simulation::new(false);
@@ -210,7 +211,7 @@ fn packets_of_the_kernel_and_of_queues_without_a_socket_are_not_handed_over() {
     }
     assert_eq!(router.run_on_queue(&plain, 1).action, super::context::XDP_PASS as u32);
     assert_eq!(router.counters().passed(PassReason::NoSocket), 1);
-    // The other program also hands over the frames that the engine drops or answers.
+    // The program of `hand_over` also hands over the frames that the engine drops or answers.
     for frame in [to(22, &[1]), to(24, &[0, 0]), to(14, &[0x44]), v4_to(target::NO_ROUTE)] {
         assert_eq!(router.run(&frame).action, XDP_REDIRECT as u32);
     }

@@ -11,9 +11,9 @@ use crate::layout::{self, PassReason, map};
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
-/// Continues at `v4` or `v6`. The frame is at `R7` to `R2`, and is long enough for an IPv4 header.
-/// A tagged frame has another EtherType, so it goes to the kernel: its tag would mean a
-/// subinterface, which is another port.
+/// Continues at `v4` or `v6`. The frame begins at `R7` and ends at `R2`, and is long enough for an
+/// IPv4 header. A tagged frame has another EtherType, so it goes to the kernel: its tag would mean
+/// a subinterface, which is another port.
 pub(super) fn demultiplex(program: &mut Assembler, constants: &PortConstants) {
     emit::bounds(program, Family::V4.headers_len(), pass_label(PassReason::NotIp));
     port_forwards(program, constants);
@@ -27,7 +27,7 @@ pub(super) fn demultiplex(program: &mut Assembler, constants: &PortConstants) {
         .jump(pass_label(PassReason::NotIp));
 }
 
-/// Passes the frame to the kernel unless it was sent to the port's MAC address, and the port
+/// Passes the frame to the kernel unless it was sent to the port's MAC address and the port
 /// forwards arriving frames.
 fn port_forwards(program: &mut Assembler, constants: &PortConstants) {
     let record = u32::from(constants.port.0) * layout::PORT_SIZE;
@@ -51,7 +51,8 @@ fn port_forwards(program: &mut Assembler, constants: &PortConstants) {
 fn no_tag_beside(program: &mut Assembler, function: i32) {
     let tag = i32::from(stack::TAG);
     program
-        // The function writes to both words; the verifier requires that they are initialised.
+        // The kernel function writes the tag's protocol and the tag to the two halves of this
+        // double word. The verifier requires that they are initialised.
         .put(store_imm(AccessWidth::Double, BpfReg::R10, stack::TAG, 0))
         .put_all([mov(BpfReg::R1, BpfReg::R6), mov(BpfReg::R2, BpfReg::R10)])
         .put_all([add_imm(BpfReg::R2, tag), mov(BpfReg::R3, BpfReg::R10)])

@@ -1,5 +1,5 @@
-//! The program of a port whose packets are forwarded by the engine in user space. It follows step
-//! 2.
+//! The program of a port whose packets are forwarded by the engine in user space. It follows step 2
+//! of the program in [`super`].
 //!
 //! The kernel keeps these packets: those for this machine and for groups; those with options, which
 //! the engine does not process (unless rules must check them); and those from 0.0.0.0/8, which the
@@ -22,7 +22,8 @@ use super::fields::{ipv4 as v4, ipv6 as v6};
 use super::{choose, count, counters, emit, ipv4, ipv6};
 use crate::layout::{PassReason, counter, map};
 
-/// The first byte of multicast groups. From this value on, no address belongs to a host.
+/// The first byte of multicast addresses. For IPv4 it is the lowest one; from it on, no address
+/// belongs to a host.
 const FIRST_GROUP: i32 = 224;
 const IPV6_GROUP: i32 = 0xff;
 /// The first 16 bits of `fe80::/10`, and their mask.
@@ -51,7 +52,8 @@ pub(super) const fn passes_for(reason: PassReason) -> bool {
     )
 }
 
-/// Gives the packet of the frame from `R7` to `R2` to the engine or to the kernel.
+/// Passes the packet of the frame, which begins at `R7` and ends at `R2`, to the engine or to the
+/// kernel.
 pub(super) fn to_socket(program: &mut Assembler, constants: &PortConstants) {
     program.label("v4");
     pass_special_v4(program, constants.takes_options);

@@ -1,4 +1,4 @@
-//! Steps 3 and 5 for IPv4.
+//! Steps 3 and 5 of the forwarding program ([`super`]) for IPv4.
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{
@@ -10,7 +10,7 @@ use super::fields::ipv4::{DESTINATION, SOURCE, TOTAL_LENGTH, TTL, VERSION};
 use super::{choose, deliver, emit, partial, reverse_path};
 use crate::layout::{self, PassReason, map};
 
-/// Forwards the IPv4 packet of the frame from `R7` to `R2`.
+/// Forwards the IPv4 packet of the frame that begins at `R7` and ends at `R2`.
 pub(super) fn forward(program: &mut Assembler, constants: &PortConstants) {
     program.label("v4");
     validate(program);
@@ -47,7 +47,8 @@ fn validate(program: &mut Assembler) {
     not_local(program);
 }
 
-/// Passes the frame to the kernel if the address begins with 0, with 127, or with 224 or more.
+/// Passes the frame to the kernel if the address at offset `address` begins with 0, with 127, or
+/// with 224 or more.
 fn unicast(program: &mut Assembler, address: i16) {
     let not_forwarded = pass_label(PassReason::Address);
     program
@@ -74,8 +75,8 @@ pub(super) fn look_up(program: &mut Assembler, constants: &PortConstants) {
     target(program, constants, DESTINATION, "v4:found");
 }
 
-/// `R9` = the target index of the address at an offset, in the table at `R0`. `found` is a label of
-/// this lookup.
+/// `R9` = the target index of the address at offset `at`, by the table at `R0`. The lookup defines
+/// the label `found`, which must not exist yet.
 pub(super) fn target(program: &mut Assembler, constants: &PortConstants, at: i16, found: &str) {
     program
         .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R7, at))
@@ -88,8 +89,8 @@ pub(super) fn target(program: &mut Assembler, constants: &PortConstants, at: i16
     program.label(found);
 }
 
-/// `R9` = the cell for the last byte of the address `R1` in the block `R9` of the table at
-/// `R0`.
+/// `R9` = the target index of the address `R1` in a block of 256 cells, one for each last byte. On
+/// entry, `R9` is the number of the block with its flag, and `R0` the table.
 fn tail(program: &mut Assembler, constants: &PortConstants) {
     let no_table = pass_label(PassReason::NoTable);
     let blocks = i32::from(constants.limits.tail_blocks);

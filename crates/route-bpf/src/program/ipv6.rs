@@ -1,4 +1,5 @@
-//! Steps 3 and 5 for IPv6.
+//! Steps 3 and 5 of the program, for IPv6: checks the header and the addresses, and looks up the
+//! target.
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{

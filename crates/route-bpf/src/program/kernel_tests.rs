@@ -23,7 +23,7 @@ impl InKernel {
     /// Returns `None`, and prints why, if BPF is not permitted.
     fn new(is_software: bool) -> Option<Self> {
         let writer = in_kernel()?;
-        // Test runs have no driver that could report tags.
+        // Test runs have no driver that could report tags, so the program does not ask one.
         let constants = PortConstants { tag_function: None, ..constants(is_software) };
         let program = writer.host.load(&forwarding_program(&constants), None, None).unwrap();
         Some(Self { writer, program })
@@ -89,7 +89,7 @@ fn agree(is_software: bool, mode: ReversePathMode) {
     kernel.writer.apply(&snapshot_checking(mode)).unwrap();
     let mut simulation = Simulation::new(is_software).checking(mode);
     let mut seen = std::collections::BTreeSet::new();
-    // A check of sources forwards few of the random frames.
+    // With a check of sources, few of the random frames are forwarded, so more cases are run.
     let cases = if matches!(mode, ReversePathMode::Off) { 4000 } else { 40_000 };
     let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     let cell = std::cell::RefCell::new((&mut simulation, &mut seen));

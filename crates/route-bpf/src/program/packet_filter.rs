@@ -152,7 +152,7 @@ fn metadata(program: &mut Assembler) {
 }
 
 /// `R7` = a copy of the Ethernet and IP header on the stack. Leaves the frame to the kernel if it
-/// is shorter.
+/// is shorter than these headers.
 fn headers(program: &mut Assembler, family: Family) {
     program
         .put_all([mov(BpfReg::R7, BpfReg::R10), add_imm(BpfReg::R7, HEADERS)])
@@ -200,7 +200,8 @@ fn segmentable(program: &mut Assembler, family: Family, protocol: i16) {
         .label(&single);
 }
 
-/// The end of a frame for the engine.
+/// Emits the end of the filter for a frame that the engine handles: writes the token to the control
+/// block, and gives the whole frame to the socket.
 fn take(program: &mut Assembler, keys: InterceptionKeys) {
     program.label("take");
     for (at, half) in halves(keys.token) {
@@ -246,8 +247,9 @@ pub(crate) fn tcx_program(constants: &PortConstants, keys: InterceptionKeys) -> 
     program.assemble().expect("each label is defined once, and the program is short")
 }
 
-/// The program that makes a frame arrive on an interface, for the kernel. It runs in test runs, on
-/// the frame of the test run; its result is 0 or a negative error number.
+/// The program that makes the kernel receive a frame on an interface, with the mark of returned
+/// frames. It is executed as a BPF test run on the frame; its result is 0 or a negative error
+/// number.
 pub(crate) fn injection(ifindex: u32, keys: InterceptionKeys) -> BpfCode {
     let mut program = Assembler::new();
     program

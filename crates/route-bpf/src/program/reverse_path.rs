@@ -13,7 +13,7 @@ use super::{emit, ipv4, ipv6};
 use crate::layout::{self, PassReason, map};
 use crate::sources::{self, SourceCode};
 
-/// In and out: `R9` the adjacency's word.
+/// Before and after, `R9` is the adjacency's word.
 pub(super) fn check(program: &mut Assembler, constants: &PortConstants, family: Family) {
     let (accepted, checked) = (family.label("source-accepted"), family.label("source-checked"));
     let shift = match family {
@@ -57,7 +57,7 @@ fn vrf_of_egress(program: &mut Assembler) {
         .put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R1, 0));
 }
 
-/// `R9` = the code for this port of the source's target in `R9`.
+/// Replaces the source's target in `R9` by the target's code for this port.
 fn code(program: &mut Assembler, constants: &PortConstants) {
     let (port, limits) = (constants.port.0, constants.limits);
     let word_at = 8 * (u32::from(port) / sources::PORTS_PER_WORD);

@@ -45,7 +45,7 @@ pub(crate) fn v4(to: [u8; 4]) -> Vec<u8> {
     frame
 }
 
-/// [`v4`] for a target of the test snapshot.
+/// Like [`v4`], for an address that leads to a target of the test snapshot.
 pub(crate) fn v4_to(target: u16) -> Vec<u8> {
     v4([10, 0, target as u8, 77])
 }

@@ -51,8 +51,8 @@ pub(super) fn limit(program: &mut Assembler, family: Family) {
         .put_all([alu32(AluOp::Mov, BpfReg::R2, BpfReg::R0)])
         .put_all([alu32(AluOp::Sub, BpfReg::R2, BpfReg::R3), mov_imm(BpfReg::R5, 1)])
         .jump_if(BpfReg::R2, JumpIf::Gt, layout::RESOLVING_TICKS, &new)
-        // The kernel is already resolving the host of this slot. It is this host, or another host
-        // with the same slot.
+        // The kernel is already resolving the host that the slot stands for: the packet's host, or
+        // another host with the same slot.
         .put(mov_imm(BpfReg::R5, 0))
         .jump_if(BpfReg::R4, JumpIf::Ne, BpfReg::R8, &new)
         .put(store(AccessWidth::Word, BpfReg::R1, 0, BpfReg::R0))

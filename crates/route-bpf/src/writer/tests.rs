@@ -1,4 +1,4 @@
-//! Tests which words programs can see while a snapshot replaces another.
+//! Tests of which words BPF programs can see while a snapshot replaces another.
 
 use super::*;
 use crate::layout::{PassReason, mac_word};
@@ -9,8 +9,8 @@ use slipring_fib::{AdjacencyIndex, NextHopAddress};
 const XDP_REDIRECT: u32 = 4;
 const NO_WAIT: [u64; 0] = [];
 
-/// Applies a snapshot to the test router while watching a word. Returns the values of the word at
-/// each wait for programs.
+/// Applies a snapshot to the test router while watching a word. Returns the values of the word each
+/// time the writer waits for BPF programs.
 fn applied(tables: &ForwardingTables, watched: (&'static str, usize)) -> Vec<u64> {
     let mut writer = TableWriter::create(MemoryMaps::default(), LIMITS).unwrap();
     writer.apply(&snapshot_like(tables)).unwrap();
@@ -65,7 +65,7 @@ fn a_target_leaves_an_adjacency_before_that_becomes_another_neighbour() {
     assert_eq!(applied(&tables, target_at(target::FORWARD)), NO_WAIT, "its neighbour was replaced");
     with_target(&mut tables, target::FORWARD, TargetAction::Forward(AdjacencyIndex(4)));
     assert_eq!(applied(&tables, target_at(target::FORWARD)), [kernel]);
-    // A program that sees the new target also sees the new neighbour.
+    // A BPF program that sees the new target also sees the new neighbour.
     let mut tables = snapshot();
     with_adjacencies(&mut tables, |all| all[0].next_hop = another());
     with_target(&mut tables, target::BLACKHOLE, TargetAction::Forward(AdjacencyIndex(0)));

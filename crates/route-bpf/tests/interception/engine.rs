@@ -199,7 +199,7 @@ impl EngineLoop {
     }
 }
 
-/// Sets the addresses of the other side, and decrements the time to live.
+/// Sets the MAC addresses for the side other than `from`, and decrements the time to live.
 fn rewrite(frame: &mut [u8], from: usize) {
     let macs = if from == 0 { [3, 2] } else { [0, 1] };
     for (text, at) in macs.map(|at| MACS[at]).into_iter().zip([0, 6]) {

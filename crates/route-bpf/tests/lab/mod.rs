@@ -149,7 +149,7 @@ fn tree() -> IntervalTree {
     IntervalTree::build(&starts, Simd::detect())
 }
 
-/// The tables of the picture.
+/// The forwarding tables of the router in the picture.
 pub(crate) fn tables(ifindices: [u32; 2]) -> ForwardingTables {
     let mac = |text: &str| {
         let mut bytes = [0; 6];
@@ -193,7 +193,7 @@ pub(crate) fn tables(ifindices: [u32; 2]) -> ForwardingTables {
     }
 }
 
-/// Makes the router, of the interfaces of this thread's namespace. Returns their indices as well.
+/// Makes the router with the interfaces of this thread's namespace. Returns their indices as well.
 pub(crate) fn router() -> Result<(BpfRouter, [u32; 2]), ResidentError> {
     let mut router = BpfRouter::create(LIMITS, ResidentHash::default())?;
     let ifindices = ["la", "ra"].map(ifindex_of);

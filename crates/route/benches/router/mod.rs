@@ -46,8 +46,8 @@ impl Ipv6Lookup for V6Table {
     }
 }
 
-/// Returns `count` prefixes: `bits` bits of each are random, and the lengths are distributed as on
-/// the Internet.
+/// Returns `count` random prefixes within `base`, sorted by length. The lengths are drawn from
+/// `lengths`, which are distributed as on the Internet.
 fn prefixes(count: usize, base: u128, lengths: &[u32]) -> Vec<(u128, u32)> {
     let mut draws = Stream::new(1, "route/bench/prefixes");
     let mut all: Vec<_> = (0..count)

@@ -32,7 +32,8 @@ pub(super) fn examine(
     if let Some(cause) = never_a_source(source) {
         return Err(ParseRefusal::Drop(cause));
     }
-    // Hosts that have no address yet send from 0.0.0.0 to groups (DHCP, IGMP).
+    // Hosts that have no address yet send from 0.0.0.0 to groups (DHCP, IGMP), so packets to groups
+    // are left to the kernel before 0.0.0.0 is refused as a source.
     if destination >> 28 == 0xe || destination == BROADCAST {
         return kernel(PuntReason::Group);
     }
@@ -79,7 +80,7 @@ fn lengths(ip: &[u8]) -> Result<(usize, usize), RouteDropCause> {
     Ok((header_len, total_len))
 }
 
-/// Checks for source addresses that are invalid with any destination.
+/// Returns why a source address is invalid with any destination; `None` if it is not.
 fn never_a_source(source: u32) -> Option<RouteDropCause> {
     match source >> 24 {
         127 => Some(RouteDropCause::V4SourceLoopback),

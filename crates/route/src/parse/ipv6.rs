@@ -55,13 +55,13 @@ pub(super) fn examine(
         return drop(RouteDropCause::V6SourceOwn);
     }
     let traits = packet.traits.with(PacketTraits::V6);
-    // A packet with this source may be for an address of the router. Only the lookup finds this
-    // out.
+    // A packet with this source must not be forwarded, but it may be for an address of the router.
+    // Only the lookup finds this out, so the packet is only marked here.
     let traits = traits.with_if(is_link_local(source), PacketTraits::LINK_SOURCE);
     Ok((RoutedPacket { end: (l3 + len) as u32, traits, ..packet }, destination))
 }
 
-/// Checks for addresses that are invalid on any link.
+/// Returns why the addresses are invalid on any link; `None` if they are not.
 fn martian(source: u128, destination: u128) -> Option<RouteDropCause> {
     match (source, destination) {
         (LOOPBACK, _) => Some(RouteDropCause::V6SourceLoopback),

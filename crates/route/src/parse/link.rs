@@ -60,8 +60,8 @@ pub(super) fn parse(view: &RouteView, frame: &RouteFrame<'_>) -> Result<ParsedLi
     let facts = port.and_then(|port| Some((port, view.port(port)?)));
     let Some((port, facts)) = facts else {
         let class = classify(bytes, ethertype, usize::from(l3));
-        // A broadcast or multicast frame may be for a VLAN device of the kernel, and so may a frame
-        // to any other address.
+        // A frame of an unknown VLAN may be for a VLAN device of the kernel, whatever its
+        // destination address is.
         let class = if ethertype.is_vlan() { PuntClass::Other } else { class };
         return Err(ParseRefusal::Kernel(class, PuntReason::UnknownVlan));
     };

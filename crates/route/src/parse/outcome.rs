@@ -1,4 +1,4 @@
-//! The result of the complete checks.
+//! The result of parsing a frame with all checks.
 
 use crate::cause::RouteDropCause;
 use crate::packet::RoutedPacket;

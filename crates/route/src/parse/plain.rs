@@ -65,7 +65,7 @@ fn is_all_ones(sum: u64) -> bool {
     sum == 0xffff
 }
 
-/// Returns whether an address is neither in 0/8 nor 127/8 nor above 223.
+/// Returns whether an address is outside 0/8 and 127/8, and its first byte is at most 223.
 #[inline(always)]
 fn is_plain_v4(address: u32) -> bool {
     let first = address >> 24;

@@ -1,4 +1,4 @@
-//! Counters and names.
+//! Tests of counters, of names, and of the decisions that a program makes between two stages.
 
 use alloc::collections::BTreeSet;
 

@@ -163,7 +163,8 @@ fn the_mtu_of_a_route_counts_if_it_is_less_than_that_of_the_port() {
     patch_v4(&mut frame, 6, &[0x40, 0]);
     assert_eq!(process(&mut engine, &mut frame), RouteVerdict::Answered(Cause::V4TooBig));
     assert_eq!(error4(&mut engine).rest, 1300);
-    // IPv6 nodes never reduce packets below 1280 bytes (RFC 8201, 4).
+    // IPv6 nodes never reduce packets below 1280 bytes (RFC 8201, 4), so the error does not report
+    // less.
     process(&mut engine, &mut udp("fd01::2", "fd20::1", 1414));
     assert_eq!(error6(&mut engine).2, 1280);
     forward(&mut engine, &udp("fd01::2", "fd20::1", 1294));
@@ -236,7 +237,7 @@ fn a_port_without_addresses_sends_errors_from_one_of_another_port_of_its_vrf() {
     frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 5]);
     assert_eq!(process_from(&mut engine, &mut frame, DOWN), RouteVerdict::Answered(Cause::NoRoute));
     assert_eq!(error4(&mut engine).source, [10, 1, 0, 1]);
-    // The second VRF has no IPv6 address.
+    // The second VRF has no IPv6 address, so no error can be sent from it.
     let mut frame = udp("fd01::2", "fd77::1", 80);
     frame[..6].copy_from_slice(&RED_MAC.0);
     let generated = engine.counters().generated;
@@ -385,7 +386,8 @@ fn a_packet_that_leaves_by_its_ingress_port_is_forwarded_with_a_redirect_if_swit
     patch_v4(&mut expired, 8, &[1]);
     process(&mut engine, &mut expired);
     assert_eq!(error4(&mut engine).kind, (11, 0));
-    // A gateway in another subnet of the port is not a neighbour of the sender.
+    // A gateway in another subnet of the port is not a neighbour of the sender, so no redirect is
+    // sent.
     forward(&mut engine, &udp("10.1.0.2", "10.31.0.1", 60));
     assert_eq!(engine.pop(), None);
     // With redirects switched off, none is sent.
@@ -442,7 +444,8 @@ fn an_ipv6_redirect_names_the_better_router_by_its_link_local_address() {
     assert_eq!((body[40], usize::from(body[41]) * 8), (4, 8 + quote.len()));
     assert!(1280 - (40 + 8 + body.len()) < 8, "as much as fits");
     assert_eq!(*quote, frame[14..14 + quote.len()]);
-    // A target that is neither link-local nor the destination is not valid (RFC 4861, 8.1).
+    // A target that is neither link-local nor the destination is not valid (RFC 4861, 8.1), so no
+    // redirect is sent.
     forward(&mut engine, &udp("fd01::2", "fd31::1", 80));
     // A sender that is not a neighbour gets no redirect.
     forward(&mut engine, &udp("fd08::2", "fd30::1", 80));

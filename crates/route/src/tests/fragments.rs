@@ -49,7 +49,8 @@ fn read(packet: &[u8]) -> Piece {
     }
 }
 
-/// Reassembles fragments in any order. Returns the start, the data, and whether more follows.
+/// Reassembles fragments in any order. Returns the offset of the first byte, the data, and whether
+/// more fragments follow.
 fn reassemble(packets: &[Vec<u8>]) -> (usize, Vec<u8>, bool) {
     let mut pieces: Vec<_> = packets.iter().map(|packet| read(packet)).collect();
     pieces.sort_by_key(|piece| piece.offset);

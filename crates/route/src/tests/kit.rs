@@ -72,7 +72,7 @@ impl Ipv6Lookup for LinearTable {
     }
 }
 
-/// Builds tables.
+/// Builds forwarding tables.
 #[derive(Debug, Default)]
 pub(super) struct TableBuilder {
     pub(super) ports: Vec<FibPort>,
@@ -217,7 +217,7 @@ impl TableBuilder {
         self.vrf_route(vrf, prefix, TargetAction::Forward(index))
     }
 
-    /// A route whose buckets take turns among the adjacencies.
+    /// Adds a target with several next hops: its buckets take turns among the adjacencies.
     pub(super) fn balance(&mut self, prefix: &str, all: &[AdjacencyIndex]) -> TargetIndex {
         let mut buckets = [all[0]; BUCKETS];
         for (bucket, index) in buckets.iter_mut().zip(all.iter().cycle()) {

@@ -135,7 +135,7 @@ fn a_source_that_is_an_address_of_any_port_of_the_vrf_is_a_martian() {
     for own in ["fd01::1", "fd03::1"] {
         assert_dropped(udp(own, "fd03::2", 80), Cause::V6SourceOwn);
     }
-    // In another VRF, this address may belong to a host.
+    // In another VRF, this address may belong to a host, so a packet from it is forwarded.
     forward(&mut engine(), &udp("10.66.0.1", "10.3.0.2", 60));
 }
 

@@ -1,4 +1,4 @@
-//! Routes with several next hops.
+//! Tests of routes with several next hops.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Reverse path checks and policers.
+//! Tests of reverse path checks and policers.
 
 use alloc::vec::Vec;
 
@@ -93,7 +93,7 @@ fn the_stricter_one_of_the_kernels_setting_and_the_policy_counts() {
     assert_eq!(refused(ReversePathMode::Strict), [true, true]);
 }
 
-/// Linux also looks up the destination first.
+/// Like Linux, the router looks up the destination before it checks the source.
 #[test]
 fn a_packet_without_a_route_is_answered_whatever_its_source_is() {
     let mut engine = kernels(ReversePathMode::Strict);

@@ -95,7 +95,7 @@ fn the_priority_of_a_tag_follows_the_dscp_by_the_map_of_the_port() {
     policies[usize::from(TAGGED.0)].priorities = [0, 1, 2, 3, 4, 5, 6, 7];
     engine.set_policies(policies, 0);
     let mut frame = udp("10.1.0.2", "10.100.0.2", 80);
-    // Expedited forwarding: DSCP 46, class selector 5.
+    // Expedited forwarding is DSCP 46. Its upper three bits are the tag's priority: 5.
     patch_v4(&mut frame, 1, &[46 << 2]);
     assert_eq!(forward(&mut engine, &frame).1[14..16], [5 << 5, 100]);
 }

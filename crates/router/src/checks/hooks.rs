@@ -1,4 +1,4 @@
-//! BPF programs that links have attached to hooks of netfilter: nft(8) does not list them.
+//! BPF programs that BPF links have attached to hooks of netfilter; nft(8) does not list them.
 
 use std::io;
 

@@ -9,7 +9,7 @@ use crate::dump::{attribute, dump, text};
 /// The netlink family `NETLINK_ROUTE`.
 const FAMILY: isize = 0;
 const RTM_GETLINK: u16 = 18;
-/// `struct ifinfomsg`: family, padding, type, ifindex, flags, change.
+/// Length of `struct ifinfomsg` in bytes: family, padding, type, ifindex, flags, change.
 const IFINFOMSG_LEN: usize = 16;
 const IFINDEX_AT: usize = 4;
 const IFLA_LINKINFO: u16 = 18;

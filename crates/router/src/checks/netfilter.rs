@@ -1,4 +1,5 @@
-//! Rules of netfilter that apply to forwarded packets: XDP forwards before netfilter sees a packet.
+//! Checks for rules of netfilter that apply to forwarded packets. XDP forwards a packet before
+//! netfilter sees it, so the rules would have no effect.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -60,7 +61,7 @@ fn nft_dump(request: u16) -> io::Result<Option<Vec<Vec<u8>>>> {
     }
 }
 
-/// Whether the kernel does not have the requested object.
+/// Returns whether an error means that the kernel does not have the requested object.
 pub(super) fn is_absent(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let absent = [Errno::PROTONOSUPPORT, Errno::INVAL, Errno::OPNOTSUPP, Errno::NOENT];

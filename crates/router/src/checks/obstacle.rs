@@ -11,7 +11,7 @@ pub(crate) struct CheckedInterface {
     pub(crate) ifindex: u32,
     /// The name that the user has given.
     pub(crate) name: String,
-    /// The router's own programs at tcx ingress.
+    /// Number of the router's own programs at tcx ingress.
     pub(crate) own_programs: u32,
 }
 

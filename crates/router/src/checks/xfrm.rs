@@ -1,4 +1,5 @@
-//! IPsec policies: XDP forwards before the kernel looks for a policy.
+//! Checks for IPsec policies. XDP forwards packets before the kernel looks for a policy, so
+//! policies would have no effect.
 
 use std::io;
 

@@ -18,7 +18,7 @@ use crate::pages::{self, PAGE, RoutePlace};
 use crate::router_figures::RouterFigures;
 use crate::routing::{Routing, RoutingHandle};
 
-/// Each counter of `status`, with the kernel's counters whose sum it is.
+/// Each counter of `status`, with the kernel's counters whose sum it is. An empty list means 0.
 const STATUS: [(&str, &[&str]); 20] = [
     ("arp_whohas", &[]),
     ("arp_reply_sent", &[]),
@@ -117,7 +117,8 @@ impl CompatAnswers {
         self.routing.ask(question).unwrap_or_default()
     }
 
-    /// Writes a list page by page. `page` returns the text after a place, and the next place.
+    /// Writes a list page by page. `page` returns the text of the page after a place, and the place
+    /// at which the next page begins.
     fn pages<P: Copy + Send + 'static>(
         &self,
         out: &mut impl Write,
@@ -284,7 +285,8 @@ fn exact_route(routing: &Routing, (address, len): (Ipv4Addr, u8)) -> Option<Rout
     routing.mirror.route_for(TABLE_MAIN, (address.into(), len))
 }
 
-/// The interface on whose link a gateway is.
+/// The interface on whose link a gateway is; `None` if the route to the gateway leads through
+/// another gateway.
 fn link_of(routing: &mut Routing, gateway: Ipv4Addr) -> Option<u32> {
     let route = routing.mirror.route_get(VrfIndex(0), gateway.into())?.route?;
     let lead = route.leads.first().filter(|lead| lead.gateway.is_none())?;

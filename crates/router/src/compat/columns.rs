@@ -25,7 +25,8 @@ const INTERFACE_FLAGS: [(u32, u32, &str); 9] = [
     (1 << 9, 1 << 9, "ALLMULTI"),
     (1 << 12, 1 << 15, "MULTICAST"),
 ];
-/// Ethernet devices do not receive their own frames. Linux has no flag for that.
+/// Ethernet devices do not receive their own frames. Linux has no flag for this, so all interfaces
+/// except loopback get this one.
 const SIMPLEX: (u32, &str) = (1 << 11, "SIMPLEX");
 
 pub(crate) const ROUTES_HEAD: &str = "Routing tables\n\nInternet:\n\
@@ -85,7 +86,8 @@ pub(crate) fn route_found(
     text
 }
 
-/// An interface of `ifconfig`, and of the listing at the start.
+/// Returns the description of an interface, as `ifconfig` and the listing at the start of the
+/// program print it.
 pub(crate) fn interface(entry: &InterfaceEntry) -> String {
     let mut flags: Vec<_> = INTERFACE_FLAGS
         .into_iter()
@@ -134,7 +136,8 @@ pub(crate) fn neighbour(
     format!("? ({address}) at {known} on {netif}{state}\n")
 }
 
-/// Returns a line of `status`; `None` for a counter that does not exist here.
+/// Returns a line of `status`. `value` is `None` for a counter of netmap-fwd that this router does
+/// not have.
 pub(crate) fn counter(name: &str, value: Option<u64>) -> String {
     let label = format!("{name}:");
     let value = value.map_or_else(|| "-".to_owned(), |value| value.to_string());
@@ -218,7 +221,7 @@ mod tests {
         );
     }
 
-    /// netmap-fwd's counters have 32 bits: at 5 Mpps they wrap in 14 minutes.
+    /// Our counters have 64 bits. netmap-fwd's have 32: at 5 Mpps they wrap in 14 minutes.
     #[test]
     fn counters_have_64_bits() {
         assert_eq!(counter("ip_fwd", Some(5_000_000_000)), "ip_fwd:          5000000000\n");

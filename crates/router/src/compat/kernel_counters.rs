@@ -13,6 +13,8 @@ pub(crate) struct KernelCounters {
 }
 
 impl KernelCounters {
+    /// Opens the kernel's file, and reads the counters at the start.
+    ///
     /// # Errors
     /// If the kernel's file cannot be read.
     pub(crate) fn open() -> io::Result<Self> {

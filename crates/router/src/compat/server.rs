@@ -94,7 +94,7 @@ impl Drop for CompatServer {
     fn drop(&mut self) {
         self.wake = None;
         if let Some(thread) = self.accepting.take() {
-            // The thread has already reported its panic.
+            // If the thread panicked, it has already reported that.
             let _ = thread.join();
         }
     }

@@ -1,13 +1,13 @@
 //! Reads a netlink socket in a second thread, ahead of the thread that processes the messages.
 //!
 //! ```text
-//!   socket --> thread of this --parts--> the thread that takes them in
-//!                     '---------buffers----------'
+//!   socket --> read-ahead thread --parts--> processing thread
+//!                      '--------buffers---------'
 //! ```
 //!
-//! The thread reads until the socket is empty. It is not empty before the end of a dump, because
-//! each read of a part makes the kernel compose the next part. Then the first thread reads the
-//! socket again.
+//! The read-ahead thread reads until the socket is empty. The socket is not empty before the end of
+//! a dump, because each read of a part makes the kernel compose the next part. After the end, the
+//! processing thread reads the socket again.
 //!
 //! # Invariants
 //! 1. At most [`NUM_BUFFERS`] parts are read and not yet processed; further messages wait in the
@@ -108,7 +108,8 @@ impl ReadAhead {
 
 struct AheadThread {
     socket: OwnedFd,
-    /// Dropped before the doorbell rings for the last time.
+    /// Dropped before the doorbell rings for the last time, so that the receiver then finds that
+    /// the thread has ended.
     parts: Option<Sender<Result<Vec<u8>, Errno>>>,
     free: Receiver<Vec<u8>>,
     arrived: Arc<Doorbell>,

@@ -112,14 +112,14 @@ impl AttachedInterface {
         }
     }
 
-    /// The router's programs at tcx ingress.
+    /// Returns the number of the router's programs at tcx ingress of this interface.
     pub(super) const fn tcx_programs(&self) -> u32 {
         matches!(self.link, InterfacePrograms::Packet(_)) as u32
     }
 }
 
 impl NotAttached {
-    /// `None`: the driver removes tags from frames.
+    /// `error` is `None` if the reason is that the driver removes VLAN tags from frames.
     fn new(error: Option<&ResidentError>, name: &str) -> Self {
         let Some(error) = error else {
             let no_mode = format!("no XDP on {name}, whose driver takes VLAN tags out of frames");
@@ -134,8 +134,9 @@ impl NotAttached {
     }
 }
 
-/// Attaches programs to all interfaces, in the same way: with packet sockets, all packets pass
-/// through the workers. With rules, workers with AF_XDP sockets also get packets with IP options.
+/// Attaches programs to all interfaces: XDP programs to all of them, or packet sockets to all of
+/// them. With packet sockets, all packets pass through the workers. With rules, workers with AF_XDP
+/// sockets also get packets with IP options.
 ///
 /// # Errors
 /// If a privilege is missing, another program is attached, or neither XDP nor packet sockets work.

@@ -1,4 +1,4 @@
-//! Errors of loading and attaching the router's programs.
+//! Errors of loading and attaching the router's BPF programs.
 
 use rustix::io::Errno;
 use slipring_bpf::BpfError;
@@ -7,7 +7,7 @@ use slipring_cli::codes::{SR0107, SR0108, SR0199};
 use slipring_port::{OpenCause, OpenError};
 use slipring_route_bpf::ResidentError;
 
-/// Converts an error of the kernel about a program to a diagnostic with a remedy.
+/// Converts an error of the kernel about a BPF program to a diagnostic with a remedy.
 pub(super) fn refused(error: &ResidentError, interface: Option<&str>) -> Diagnostic {
     let on = interface.map_or_else(String::new, |name| format!(" on {name}"));
     let summary = format!("packets cannot be forwarded in XDP{on}");

@@ -1,8 +1,8 @@
 //! The programs during a takeover, in the successor and in the predecessor.
 //!
-//! The descriptors of an offer are, for each interface, the link, and with packet sockets the
-//! socket of each queue. The descriptors of the successor's answer are, for each interface, the
-//! program, and with packet sockets the filter of each queue.
+//! An offer contains these descriptors for each interface: the link and, with packet sockets, the
+//! socket of each queue. The successor's answer contains for each interface the program and, with
+//! packet sockets, the filter of each queue.
 
 use std::io;
 use std::os::fd::OwnedFd;

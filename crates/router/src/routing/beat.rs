@@ -37,7 +37,8 @@ impl Routing {
         !wants_more && time < self.settle_at
     }
 
-    /// Writes the heartbeat, or makes the workers write theirs, up to this time.
+    /// Writes the heartbeats of all queues for the time `self.seen`, or makes the workers write
+    /// theirs.
     pub(super) fn beat(&mut self) {
         self.stop_refused();
         if let Some(own) = self.subinterfaces.as_ref().filter(|_| self.counters.published > 0) {
@@ -84,7 +85,8 @@ impl Routing {
         }
     }
 
-    /// Checks whether packets arrive, if programs forward them.
+    /// If BPF programs forward the packets, passes their packet counts to the pace of the
+    /// heartbeats.
     pub(super) fn note_packets(&mut self, time: Nanos) {
         if self.workers.is_empty()
             && let Ok(counters) = self.engine.counters()

@@ -1,11 +1,11 @@
-//! Hosts: limits how many of connected subnets the programs let the kernel resolve, and warns if the
-//! tables are full.
+//! Limits how many hosts of connected subnets the BPF programs let the kernel resolve, and warns if
+//! the tables are full.
 
 use super::Routing;
 
 impl Routing {
     /// Sets the limits. If the tables lack space for a host that the kernel knows, there are no
-    /// limits, because this host looks unresolved to the programs.
+    /// limits, because this host looks unresolved to the BPF programs.
     pub(super) fn limit_hosts(&self) {
         self.engine.limit_hosts(self.mirror.knows_all_hosts());
     }

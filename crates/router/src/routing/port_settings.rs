@@ -6,8 +6,8 @@ use super::Routing;
 use crate::port_settings::PortSettings;
 
 impl Routing {
-    /// Applies settings, also in the threads that forward. While packets are forwarded, the
-    /// programs use the settings when this function returns.
+    /// Applies settings, also in the threads that forward. If packets are being forwarded, the
+    /// programs already use the settings when this function returns.
     pub(crate) fn set_ports(&mut self, settings: PortSettings) {
         let PortSettings { source_checks, policers, vrfs } = settings;
         self.mirror.set_source_checks(source_checks);

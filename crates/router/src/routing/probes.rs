@@ -10,7 +10,7 @@ use super::Routing;
 
 impl Routing {
     /// Probes interfaces while the first tables are still being read. Reading takes longer than the
-    /// probes.
+    /// probes, so they delay nothing.
     pub(super) fn probe_early(&mut self) {
         if self.counters.published > 0 {
             return;

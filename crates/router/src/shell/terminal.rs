@@ -21,7 +21,8 @@ const BEFORE_INTERFACES: [&str; 2] = ["interface", "recv"];
 pub(super) struct TerminalInput(Editor<WordCompleter, MemHistory>);
 
 impl TerminalInput {
-    /// `table` contains the commands, `interfaces` the names of the router's interfaces.
+    /// Opens the terminal. `table` contains the commands, `interfaces` the names of the router's
+    /// interfaces.
     ///
     /// # Errors
     /// If the terminal cannot be used.

@@ -80,7 +80,7 @@ impl OpenSubinterfaces {
         Ok(Self { handle, processor, queues })
     }
 
-    /// Returns the task that the thread runs.
+    /// Returns the task for the thread of the subinterfaces.
     pub(super) fn into_task(self) -> WorkerTask {
         Worker::new(self.processor, self.queues).into_task("route", WaitStrategy::default())
     }
@@ -133,7 +133,8 @@ pub(super) fn open_wire(iface: &Iface, own: &[OwnSubinterface]) -> Result<Port, 
     let options = OpenOptions {
         slots: SLOTS,
         shared: true,
-        // NICs drop frames of VLANs and multicast groups that the kernel has not joined.
+        // NICs drop frames of VLANs and multicast groups that the kernel has not joined, so the
+        // socket is promiscuous.
         promiscuous: !ids.is_empty(),
         vlan_ids: Some(ids),
         ..OpenOptions::default()

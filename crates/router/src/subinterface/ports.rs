@@ -26,7 +26,7 @@ pub(crate) struct SubinterfacePorts {
     pub(crate) taps: Vec<Port>,
     /// The policies of the subinterfaces' ports.
     pub(crate) policies: Vec<PortPolicy>,
-    /// Priorities of tagged frames.
+    /// The PCP with which the router tags frames, by DSCP class selector.
     pub(crate) priorities: [u8; 8],
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct SubinterfacePorts {
 pub(crate) struct SubinterfaceWire {
     /// The kernel's index of the interface.
     pub(crate) ifindex: u32,
-    /// The port of one of its subinterfaces.
+    /// The port of the first of its subinterfaces.
     pub(crate) any_port: FibPortIndex,
     pub(crate) port: Port,
 }

@@ -77,7 +77,7 @@ pub(super) struct SubinterfaceProcessor {
     pub(super) subinterfaces: Vec<Subinterface>,
     pub(super) roles: Vec<QueueRole>,
     pub(super) shared: Arc<SubinterfaceShared>,
-    /// Priorities of tagged frames by class selector.
+    /// Priority code points of tagged frames, by the class selector of the packet's DSCP.
     pub(super) priorities: [u8; 8],
     pub(super) engine: Option<RouteEngine>,
     /// The last time at which the tables in use were known to be equal to the kernel's tables.

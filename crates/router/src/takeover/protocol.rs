@@ -14,15 +14,17 @@
 //! ```
 //!
 //! # Invariants
-//! 1. The predecessor takes no frames from its first step after `ready` on, until it has resumed. It
-//!    resumes unless it has read `taken`.
-//! 2. The successor takes no frames before it has sent `taken` as a whole. What it has sent before its
-//!    end is read before its end is seen.
-//! 3. So at most one of them takes frames, and one does if either is alive. A successor that ends after
-//!    `taken` ends as any router: the kernel forwards.
-//! 4. Only the predecessor exchanges programs, so none is exchanged behind its back after it has resumed.
-//! 5. Each waits for a limited time, and then cuts the other one off: it can send nothing any more, and
-//!    what it had sent before counts. A router that hangs holds up the other one no longer than that.
+//! 1. The predecessor takes no frames from its first step after `ready` on, until it has resumed.
+//!    It resumes unless it has read `taken`.
+//! 2. The successor takes no frames before it has sent `taken` as a whole. If the successor ends,
+//!    the predecessor first reads everything that the successor has sent, and only then sees the
+//!    end.
+//! 3. So at most one of them takes frames, and one does if either is alive. A successor that ends
+//!    after `taken` ends as any router: the kernel forwards.
+//! 4. Only the predecessor exchanges programs, so none is exchanged after it has resumed.
+//! 5. Each router waits for a limited time, and then cuts the other one off: the other one can send
+//!    nothing any more, but what it has sent before still counts. So a router that hangs delays the
+//!    other one no longer than that.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -192,8 +192,9 @@ impl TakeoverService {
         }
     }
 
-    /// Ends a takeover in progress: gives it up, unless the successor already forwards. Returns
-    /// whether a successor forwards, when that is decided. From then on, no router can take over.
+    /// Ends a takeover in progress: gives it up, unless the successor already forwards. Waits until
+    /// the takeover is over, and returns whether a successor forwards. From this call on, no router
+    /// can take over.
     pub(crate) fn end(&self) -> bool {
         let mut phase = self.phase();
         phase.ends = true;
@@ -229,7 +230,7 @@ impl HandingOverRouter<'_> {
     /// Returns the sockets of each interface, by queue.
     ///
     /// # Errors
-    /// The system's error, if there are too many descriptors.
+    /// The system's error, if this process has too many open descriptors.
     fn sockets(&self) -> std::io::Result<Vec<Vec<(OwnedFd, SocketRing)>>> {
         let count = self.service.routing.ask(|routing| routing.engine.interfaces().len());
         let mut all: Vec<Vec<_>> = (0..count.unwrap_or_default()).map(|_| Vec::new()).collect();
@@ -243,8 +244,8 @@ impl HandingOverRouter<'_> {
         Ok(all)
     }
 
-    /// Waits until the workers have forwarded all frames that they had taken, and a moment until
-    /// these have left the tx rings.
+    /// Waits until the workers have forwarded all frames that they had taken, and then for a moment
+    /// until these frames have left the tx rings.
     fn drain(&self) -> Result<(), String> {
         if !WorkerLink::drain_all(&self.workers) {
             return Err("its threads have not forwarded what they had taken within a second".into());

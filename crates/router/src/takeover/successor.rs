@@ -1,4 +1,4 @@
-//! The router that takes over.
+//! The router that takes over from a running router.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,8 +26,8 @@ use slipring_cli::{Diagnostic, Failure, Session};
 use slipring_control::{ControlClient, ControlError};
 use slipring_port::iface::Iface;
 
-/// Maximum time that the previous router may take to end. It forwards the frames that its threads
-/// have taken, and removes its files.
+/// Maximum time that the previous router may take to end. In this time, it forwards the frames that
+/// its threads have taken, and removes its files.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// The connection to the router that forwards until this router takes over.
@@ -165,8 +165,8 @@ impl Successor {
         }
     }
 
-    /// Sends the programs, and receives the previous router's state. `prepare` gets the state before
-    /// this router takes over.
+    /// Sends this router's programs to the previous router, and receives the previous router's
+    /// state. `prepare` gets the state before this router takes over.
     fn take(
         &mut self,
         programs: &[OwnedFd],
@@ -243,7 +243,8 @@ impl Successor {
 fn process_of(stream: &UnixStream, answer: &Value) -> io::Result<(u32, OwnedFd)> {
     let process = socket_peercred(stream)?.pid;
     let pid = process.as_raw_pid() as u32;
-    // For a process in another PID namespace, the kernel returns 0. No process has this ID.
+    // For a process in another PID namespace, the kernel returns 0. No process has this ID, so it
+    // differs from the ID in the answer.
     if answer["pid"].as_u64() != Some(pid.into()) {
         return Err(io::Error::other("it is in another PID namespace: its end cannot be seen"));
     }

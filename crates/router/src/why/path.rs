@@ -23,7 +23,8 @@ pub(super) enum DecidingEngine {
     Program,
     /// A worker, which receives frames through sockets.
     Workers,
-    /// The thread of the subinterfaces that the router has created, next to programs.
+    /// The thread that serves the subinterfaces that the router has created, while programs forward
+    /// all other packets.
     Subinterface,
 }
 
@@ -150,7 +151,8 @@ fn kept(
     of_kernel(routing, ingress, packet)
 }
 
-/// Returns why a packet is left to the kernel because of its route.
+/// Returns why a packet is left to the kernel because of its route; `None` if its route does not
+/// require this.
 fn of_kernel(routing: &Routing, ingress: FibPortIndex, packet: &[u8]) -> Option<String> {
     let found = routing.mirror.route_get(routing.vrf_of_port(ingress), destination(packet)?)?;
     let is_kernels =

@@ -80,7 +80,7 @@ mod tests {
         let oldest = |steering| handover.oldest_beat(steering, 100);
         assert_eq!(oldest(Steering::Anywhere), None);
         assert_eq!((oldest(Steering::ByHosts), oldest(Steering::First)), (Some(50), Some(50)));
-        // The first worker sleeps, but a frame would wake it.
+        // The first worker sleeps, but a frame would wake it, so it counts as running.
         workers[0].park(100);
         assert_eq!((oldest(Steering::ByHosts), oldest(Steering::First)), (Some(60), Some(100)));
         workers[2].note_run(7);

@@ -1,8 +1,9 @@
 //! Frames that wait until the kernel has resolved their neighbour.
 //!
-//! The kernel keeps the neighbours. A frame without a MAC address waits here; the kernel is asked
-//! once, and the next tables contain its answer. If the kernel reports that the neighbour does not
-//! answer, the sender gets an ICMP error, as from the kernel.
+//! The kernel keeps the neighbours. A frame to a neighbour whose MAC address is unknown waits here;
+//! the kernel is asked once, and the next forwarding tables that the worker gets contain its
+//! answer. If the kernel reports that the neighbour does not answer, the sender gets an ICMP error,
+//! as from the kernel.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -110,7 +111,7 @@ impl HeldFrames {
         }
     }
 
-    /// Returns when [`Self::tick`] is due next.
+    /// Returns when [`Self::tick`] is due next; `None` if no timer runs.
     pub(super) fn next_ns(&self) -> Option<Nanos> {
         self.caches.iter().filter_map(NeighbourCache::next_ns).min()
     }

@@ -17,9 +17,10 @@ use super::{RouteWorker, WorkerFigures};
 /// Maximum time for which workers forward the frames that they have received, at the end of a run or
 /// in a takeover. There are at most some thousand such frames.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
-/// Maximum time for which a takeover waits until the kernel has taken the frames of the tx rings, so
-/// that no frame of the successor overtakes them. Meanwhile, the successor's frames wait in rings
-/// that hold those of some ten milliseconds. The rest leaves until the end of the run.
+/// Maximum time for which a takeover waits until the kernel has taken the frames of the tx rings,
+/// so that no frame of the successor overtakes them. Meanwhile, the successor's frames wait in
+/// receive rings, which hold the frames of some ten milliseconds. Frames that the kernel has not
+/// taken in this time are sent until the end of the run.
 const SEND_LIMIT: Duration = Duration::from_millis(50);
 
 /// A task that another thread gives to a worker. It runs between two loop iterations.

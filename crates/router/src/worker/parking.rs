@@ -1,5 +1,5 @@
-//! While a worker has no frames, the routing thread writes its heartbeat, so that an idle worker
-//! can sleep.
+//! While a worker has no frames, the routing thread writes the worker's heartbeat, so that the idle
+//! worker can sleep.
 //!
 //! Before a worker takes a frame, it takes over all tables that it was given. So a sleeping worker
 //! will forward by tables that are as new as the routing thread's last read, and the routing thread

@@ -80,8 +80,8 @@ impl KernelPunts {
     }
 }
 
-/// Returns a full bucket for a rate in packets per second. Its burst is the packets of a tenth of a
-/// second.
+/// Returns a full bucket for a rate in packets per second. Its burst is what the rate permits in a
+/// tenth of a second, but at least 16 packets.
 fn bucket(rate: u64, now_ns: Nanos) -> TokenBucket {
     let rate = rate.max(1);
     TokenBucket::new(8 * rate, (rate / 10).max(16), now_ns).expect("the burst is not 0")

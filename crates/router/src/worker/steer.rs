@@ -1,4 +1,5 @@
-//! The first step for new frames: a worker keeps its own, and gives the others to their workers.
+//! The first step for new frames: a worker keeps those that it must check itself, and gives the
+//! others to the workers that must check them.
 
 use slipring_datapath::queues::WorkerQueues;
 use slipring_fib::FibPortIndex;

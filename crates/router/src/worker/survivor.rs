@@ -53,7 +53,8 @@ impl Queue for SurvivingQueue {
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
         if self.is_gone {
-            // Packets may have been on their way to the ring when the interface was deleted.
+            // Packets may have been on their way to the ring when the interface was deleted, so
+            // they are counted here, too.
             self.count_unsent();
             return Ok(());
         }

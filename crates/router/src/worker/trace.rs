@@ -14,7 +14,7 @@ pub(super) struct NotedFrame {
 }
 
 impl RouteWorker {
-    /// Before the stages, copies the frames that match. Drops traces that have ended.
+    /// Before the stages, copies the frames that a trace wants. Drops traces that have ended.
     #[cold]
     pub(super) fn note_for_traces(
         &mut self,

@@ -27,7 +27,8 @@ use crate::subinterface::{
 };
 
 impl RouteWorker {
-    /// Sets, by number, whether packets from and for subinterfaces are left to the kernel.
+    /// Sets for each subinterface, by its number, whether packets from and for it are left to the
+    /// kernel.
     pub(crate) fn leave_subinterfaces(&mut self, left: &[bool]) {
         if let Some(of) = &mut self.subinterfaces {
             of.left.copy_from_slice(left);
@@ -55,8 +56,8 @@ impl RouteWorker {
             }
             self.give_to_device(queues, frame.number, &frame.bytes, None, now_ns);
         }
-        // These packets are for this machine. On other interfaces, the XDP program leaves such
-        // packets to the kernel before any rule checks them.
+        // Packets for this machine pass without a check by the rules, as on an interface without
+        // VLANs, where the XDP program leaves them to the kernel before the rules.
         let mut of_kernel = self.take_of_kernel(&mut routed);
         let rules = self.rules.take();
         self.forward_copies(queues, &mut of_kernel, now_ns);

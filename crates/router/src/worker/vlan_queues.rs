@@ -1,5 +1,6 @@
-//! The queues of subinterfaces, distributed over workers. Each worker has one queue of each parent
-//! and of each device, to receive and to send.
+//! The queues of subinterfaces, distributed over workers. Each worker receives and sends with one
+//! queue of each parent interface and one of each TAP device. Further queues of a parent only
+//! receive.
 
 use std::sync::Arc;
 
@@ -36,7 +37,8 @@ pub(super) struct SubinterfaceQueues {
 }
 
 impl SubinterfaceQueues {
-    /// `ifindexes` contains the indices of the router's other interfaces.
+    /// Distributes the queues of `own` over the workers. `ifindexes` contains the indices of the
+    /// router's other interfaces.
     pub(super) fn new(own: SubinterfacePorts, ifindexes: &[u32], workers: usize) -> Self {
         let SubinterfacePorts { shared, wires, taps, policies, priorities, .. } = own;
         let mut queues: Vec<Vec<RoleQueue>> = (0..workers).map(|_| Vec::new()).collect();

@@ -1,4 +1,4 @@
-//! A worker's state of the subinterfaces, and their queues.
+//! A worker's state of the VLAN subinterfaces, and access to their queues.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,8 +10,8 @@ use slipring_route::MAX_ROUTE_BATCH;
 
 use crate::subinterface::{QueueRole, SharedSubinterfaces, SubinterfaceCounters, tags};
 
-/// Functions, one per worker, that wake a worker when its packets no longer wait. They are set
-/// after all workers exist.
+/// One function per worker, which wakes that worker when packets that waited for a neighbour's
+/// address can continue. They are set after all workers exist.
 pub(super) type WorkerWakers = Arc<OnceLock<Vec<Box<dyn Fn() + Send + Sync>>>>;
 
 /// A frame from the wire, and the number of its subinterface.
@@ -80,23 +80,25 @@ impl WorkerSubinterfaces {
         self.left[number]
     }
 
-    /// Whether packets that would leave by any subinterface are left to the kernel.
+    /// Whether the packets that would leave by at least one of the subinterfaces are left to the
+    /// kernel.
     pub(super) fn has_left(&self) -> bool {
         self.left.contains(&true)
     }
 
-    /// Applies the addresses of a snapshot.
+    /// Applies a snapshot's addresses to the links of the subinterfaces.
     pub(super) fn set_tables(&self, tables: &ForwardingTables) {
         self.shared.set_tables(tables);
     }
 
-    /// Returns when the first timer of a link is due.
+    /// Returns when the first timer of any link is due; `None` if none is set.
     pub(super) fn next_ns(&self) -> Option<Nanos> {
         self.shared.next_ns()
     }
 
-    /// Copies frames of an interface into `frames`. Returns the number of frames, and the number of
-    /// slots.
+    /// Copies frames of the subinterfaces of interface `parent` from the queue `input` into
+    /// `frames`. Returns the number of copied frames, and the number of slots that were taken from
+    /// the queue.
     pub(super) fn take_wire(
         &mut self,
         queues: &mut WorkerQueues,

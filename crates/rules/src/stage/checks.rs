@@ -65,8 +65,8 @@ impl RuleStage {
             if !is_checked(engine, batch, frames, at) {
                 continue;
             }
-            // The kernel may forward the frame to an interface that is not one of the router's
-            // ports.
+            // `None` if the kernel forwards the frame: it may choose an interface that is not one
+            // of the router's ports.
             let egress = engine.egress(batch, at).filter(|_| is_live(batch, at));
             let mut crossing = crossing.outgoing(egress.map_or(0, |port| port.0));
             crossing.xmit = egress.map(|port| port.0);

@@ -107,7 +107,7 @@ impl RuleStage {
         }
     }
 
-    /// Settles a fragment as delayed. The firewall has kept a copy of it.
+    /// Marks a fragment of the batch as delayed, because the firewall has kept a copy of it.
     pub(super) fn hold_fragment(
         &mut self,
         engine: &mut RouteEngine,
@@ -234,7 +234,8 @@ impl RuleStage {
     }
 }
 
-/// The frame for the engine, with its metadata for the rules.
+/// Returns the frame for the engine, its metadata for the rules, and whether rules must still check
+/// it.
 fn parts(frame: &mut ResumedFrame) -> (RouteFrame<'_>, (PacketMetadata, bool)) {
     let ResumedFrame { bytes, ingress, stripped_tag, is_partial, crossing, goes_on_in_rules } =
         frame;

@@ -109,7 +109,8 @@ impl DemoSandbox {
     ) -> Result<(Self, Vec<Port>), Failure> {
         let kind = wanted.unwrap_or(DemoPortKind::best(ground));
         match (Self::of_kind(ground, kind), wanted) {
-            // Root in a container may be allowed to create links, but not to load programs.
+            // Root in a container may be allowed to create links, but not to load BPF programs. So
+            // we fall back to TAP devices.
             (Err(Failure::Error(error)), None) if kind != DemoPortKind::Tap => {
                 // A new namespace is used for the second attempt, so that the links of the failed
                 // attempt do not matter.
@@ -155,7 +156,7 @@ fn make_veth(name: &str, side: &Netns, address: Ipv4Addr) -> io::Result<()> {
 }
 
 /// Creates a TAP device for each side. The devices are created here, so that both ports share one
-/// region, and then moved; the ports keep their descriptors.
+/// region, and then moved into the namespaces of the sides; the ports keep their descriptors.
 fn taps(net: &DemoNamespaces) -> Result<Vec<Port>, Failure> {
     let mut ports = open(DemoPortKind::Tap)?;
     move_and_configure("left", &net.left, LEFT_ADDR)
@@ -175,7 +176,7 @@ fn move_and_configure(name: &str, side: &Netns, address: Ipv4Addr) -> io::Result
     side.run(|| configure_link(name, address))
 }
 
-/// Configures the address of a link and sets it up, in its namespace.
+/// In the namespace of a link, configures its address and brings it up.
 fn configure_link(name: &str, address: Ipv4Addr) -> io::Result<()> {
     let netlink = Netlink::open()?;
     let index = index(name)?;

@@ -144,8 +144,8 @@ fn counted(port: &PortReport) -> String {
     format!("received {rx:>8}   sent {tx:>8}   dropped {lost}")
 }
 
-/// Formats the balance of frames. Drops of received frames are subtracted from the frames that the
-/// other side sent; frames that were dropped elsewhere were never received.
+/// Formats the balance of received, sent and dropped frames. Drops whose cause begins with `rx` are
+/// left out, because these frames are not counted as received.
 fn balance<X>(sample: &ReportSample<X>) -> String {
     let sum = |of: fn(&PortReport) -> u64| sample.ports.iter().map(of).sum::<u64>();
     let (rx, tx) = (sum(|port| port.rx.packets), sum(|port| port.tx.packets));

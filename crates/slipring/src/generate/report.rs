@@ -262,7 +262,7 @@ pub(super) struct RateDeviation {
 impl RateDeviation {
     const NUM_REPORTS: usize = 15;
 
-    /// Adds a rate; returns mean and standard deviation of the last 15.
+    /// Adds a rate; returns mean and standard deviation of the last 15 rates.
     pub(super) fn add(&mut self, rate: f64) -> (f64, f64) {
         if self.rates.len() == Self::NUM_REPORTS {
             self.rates.pop_front();

@@ -33,7 +33,8 @@ pub(super) enum FrameContent {
     Recorded { recording: Arc<CaptureRecording>, timeline: ReplayTimeline, timed: bool },
 }
 
-/// Reads captures before any port is opened.
+/// Returns the contents of the frames to send. A capture is read completely here, before any port
+/// is opened.
 pub(super) fn load(frames: &GenFrames) -> Result<FrameContent, Failure> {
     Ok(match frames {
         GenFrames::Pattern(pattern) => FrameContent::Pattern(pattern.clone()),

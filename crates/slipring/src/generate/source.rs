@@ -9,7 +9,7 @@ use slipring_traffic::{Generator, ReplayTimeline};
 
 /// A sequence of frames.
 pub(super) trait GenSource: Send {
-    /// Returns the bytes of the next frame; `None` if there are no more.
+    /// Returns the length of the next frame in bytes; `None` if there are no more frames.
     fn next_len(&self) -> Option<usize>;
 
     /// Returns the length in bytes of the virtio-net header before each frame; it does not count as
@@ -179,7 +179,7 @@ pub(super) struct RecordingReplay {
     recording: Arc<CaptureRecording>,
     timeline: ReplayTimeline,
     timed: bool,
-    /// Index of the next packet of the recording, for any thread.
+    /// Index of the recording's next packet, which may belong to any thread.
     next: usize,
     /// Number of packets to skip before the next packet of this thread. They belong to other
     /// threads.
@@ -204,7 +204,7 @@ impl RecordingReplay {
         replay
     }
 
-    /// Returns the next packet of this thread, with its time.
+    /// Returns the next packet of this thread, with its time; `None` after the last packet.
     fn fetch(&mut self) -> Option<(RecordedPacket, Nanos)> {
         loop {
             if self.next == self.recording.packets.len() {

@@ -1,4 +1,5 @@
-//! The classic program's JSON lines: one per output and one for all, to stdout or the system log.
+//! The JSON lines of the classic program, netmap's `lb`: one per output and one for all, to stdout
+//! or the system log.
 //!
 //! Keys and units are those of the classic program: rates named `Mbps` are in 2^20 bits per second.
 

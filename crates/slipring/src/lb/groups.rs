@@ -15,7 +15,7 @@ use slipring_abi::name::{PortName, PortNameError, PortNameKind};
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_port::{OpenCause, OpenError};
 
-/// Number of pipes of a group that is given without a number, as in the classic program.
+/// Number of pipes of a group that is given without a number, as in netmap's `lb`.
 const DEFAULT_PIPES: u16 = 2;
 /// Maximum number of outputs in all groups together.
 const MAX_OUTPUTS: usize = 4096;

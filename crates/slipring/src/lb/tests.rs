@@ -86,7 +86,7 @@ impl Fixture {
     }
 }
 
-/// Returns a frame between two MAC addresses, which is not an IP packet; `number` is its payload.
+/// Returns a frame between two MAC addresses. It is not an IP packet; `number` is its payload.
 fn frame(from: u8, to: u8, number: u8, len: usize) -> Vec<u8> {
     let mut frame = [[2, 0, 0, 0, 0, to], [2, 0, 0, 0, 0, from]].concat();
     frame.extend([0x88, 0xb5, number]);

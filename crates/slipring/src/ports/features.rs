@@ -1,4 +1,4 @@
-//! The modes in which an interface can be opened, by the XDP features of its driver.
+//! The modes in which an interface can be opened, derived from the XDP features of its driver.
 
 use serde::Serialize;
 use slipring_port::iface::Iface;

@@ -44,7 +44,8 @@ pub(super) struct DueFrame {
 }
 
 impl ReplayPlayer {
-    /// Reads the first frame of a capture. Frames later than `late_ns` will be counted as late.
+    /// Reads the first frame of a capture. Frames that leave more than `late_ns` after they are due
+    /// will be counted as late.
     ///
     /// # Errors
     /// [`Failure`] if the capture cannot be read, or the network cannot be built.

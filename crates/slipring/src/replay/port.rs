@@ -262,7 +262,8 @@ impl ReplaySender {
         let next = decision.into_iter().chain(due).min().unwrap_or(0);
         let next = self.start.saturating_add(next);
         if next <= time {
-            // The ring has no space: the port is slower than the schedule.
+            // The ring has no space, because the port is slower than the schedule. So this waits a
+            // moment.
             self.queue.tx_sync()?;
             sleep_until(time + 10_000);
             return Ok(());
@@ -294,7 +295,7 @@ impl ReplaySender {
                 self.player.cancel_changes();
             }
             let at_ns = change.at_ns.saturating_sub(self.start);
-            // Sending fails if the requester no longer waits for the answer.
+            // Sending fails if the requester no longer waits for the answer, which is no error.
             let _ = change.answer.send(self.player.change(at_ns, &change.plan));
         }
         if self.channel.is_state_requested() {

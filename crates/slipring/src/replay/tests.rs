@@ -1,4 +1,5 @@
-//! Frames and times that replay sends: through its own flags, into captures and into ports.
+//! Tests of the frames that replay sends and of their times: with its own flags, into captures and
+//! into ports.
 
 use std::path::PathBuf;
 

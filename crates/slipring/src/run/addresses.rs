@@ -1,7 +1,7 @@
 //! The addresses on both sides of a link.
 //!
-//! Each link has its own subnet: 100.64.N.0/24 of the range for carriers (RFC 6598), which does not
-//! collide with home or office networks, and a subnet of unique local IPv6 addresses.
+//! Each link has its own subnet: 100.64.N.0/24 of the range for carrier-grade NAT (RFC 6598), which
+//! does not collide with home or office networks, and a subnet of unique local IPv6 addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -52,7 +52,7 @@ impl LinkSubnet {
         self.0.checked_add(1)
     }
 
-    /// Returns whether the address belongs to this subnet.
+    /// Returns whether the address is an IPv4 address in this subnet.
     pub(super) fn holds(self, address: &IpAddr) -> bool {
         matches!(address, IpAddr::V4(v4) if v4.octets()[..3] == self.network().octets()[..3])
     }

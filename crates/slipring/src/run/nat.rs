@@ -122,7 +122,7 @@ const PASTA_WARNING: &str = "pasta does not slow TCP down for losses and full qu
     less than the link's rate; install slirp4netns, which does (apt-get install slirp4netns)";
 
 impl NatProgram {
-    /// Returns the best program that is installed.
+    /// Returns the best program that is installed; `None` if there is none.
     pub(super) fn find() -> Option<Self> {
         let path = std::env::var("PATH").unwrap_or_default();
         NatProgramKind::ALL.into_iter().find_map(|kind| {
@@ -218,7 +218,7 @@ impl NatProgram {
         };
         let error =
             Diagnostic::new(SR0403, format!("{name} does not connect the command to the network"));
-        // Both programs create a TAP device.
+        // Both programs create a TAP device, so the cause may be that this is not possible here.
         let (cause, help) = match tap::probe(name) {
             Err(closed) => (format!("{cause}\n{}", closed.cause), closed.help()),
             Ok(()) => (cause, None),
@@ -263,7 +263,8 @@ fn with_ambient_capabilities<T>(start: impl FnOnce() -> io::Result<T>) -> io::Re
         NAT_CAPABILITIES.iter().try_for_each(|&one| configure_capability_in_ambient_set(one, on))
     };
     let started = all(true).map_err(io::Error::from).and_then(|()| start());
-    // A capability that is no longer inheritable is no longer ambient either.
+    // This also ends the ambient capabilities: a capability that is no longer inheritable is no
+    // longer ambient.
     rustix::thread::set_capabilities(None, before)?;
     started
 }

@@ -117,7 +117,7 @@ impl RunSandbox {
         while let Some(subnet) = next.and_then(|first| outer.free_subnet(first)) {
             match by_kernel(outer, subnet) {
                 // `Lacking` may also mean that another run has taken the subnet since it was found
-                // free.
+                // free. Then the next free subnet is tried.
                 Err(KernelNatError::Lacking(error))
                     if error.kind() == io::ErrorKind::AlreadyExists =>
                 {

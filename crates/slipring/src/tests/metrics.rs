@@ -1,4 +1,4 @@
-//! Tests of `--metrics` on every program that runs long.
+//! Tests of `--metrics` on every long-running program.
 
 use crate::VERBS;
 

@@ -42,7 +42,7 @@ impl EmulatorLab {
         let program = Program::launch(&self.lab.mid, self.command(&words));
         let socket = self.run_dir.path().join(format!("{}.sock", program.pid()));
         eventually("the control socket", || accepts(&socket).then_some(()));
-        // The emulator listens before its ports are open; clients wait for the ports.
+        // The emulator listens before its ports are open; it answers once they are.
         self.ctl(&format!("hello --name {}", program.pid())).well();
         program
     }

@@ -17,7 +17,7 @@ fn firewall(site: &Sandbox, verb: &str, words: &str) -> Program {
     Program::launch(&site.inside, command)
 }
 
-/// Returns the packets that the last rule has counted.
+/// Returns how many packets the last rule has counted.
 fn accepted(site: &Sandbox) -> u64 {
     let row = output(firewall(site, "ipfw", "show 65535").finish());
     row.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()

@@ -167,7 +167,7 @@ fn doctor_asks_the_device_whether_it_would_give_a_port() {
         let message = doctors_word(&site, uid, port);
         assert!(message.0 == state && message.1.contains(words), "{uid} {port}: {message:?}");
     }
-    // Doctor has not bound the port.
+    // Doctor has not bound the port, so another program can bind it.
     assert_eq!(site.bind("e0"), "bound");
     daemon.stop(Signal::TERM).well();
     let _daemon = site.daemon("--mode 600");

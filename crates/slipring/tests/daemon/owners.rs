@@ -8,13 +8,13 @@ use slipring_test_support::{FinishedProgram, Program, Sandbox, eventually};
 
 use crate::support::SLIPRING;
 
-/// Returns what the daemon reports about a user's memory, if there is any.
+/// Returns the daemon's line about the memory of user `uid`, or `None` if it has no such line.
 fn shown(site: &Sandbox, uid: u32) -> Option<String> {
     let shown = site.ask("daemon ctl memory").well().stdout;
     shown.lines().find(|line| line.starts_with(&format!("user {uid} "))).map(str::to_owned)
 }
 
-/// Runs `slipring vale` as this user, whatever the result.
+/// Runs `slipring vale` with these arguments as user `uid`. The program may fail.
 fn vale_as(site: &Sandbox, uid: u32, words: &str) -> FinishedProgram {
     let mut command = Command::new(site.copy_of(SLIPRING));
     command.arg("vale").args(words.split_ascii_whitespace());

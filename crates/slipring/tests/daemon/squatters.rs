@@ -74,7 +74,7 @@ impl Squatter {
     }
 }
 
-/// Tries to hold a lock on a path.
+/// Starts a process of another user that tries to lock the file at `path` and to keep the lock.
 fn squat_lock(site: &Sandbox, path: &Path) -> Child {
     use std::os::unix::process::CommandExt;
     let mut flock = Command::new("flock");
@@ -84,7 +84,7 @@ fn squat_lock(site: &Sandbox, path: &Path) -> Child {
     site.inside.spawn(flock)
 }
 
-/// Returns whether the process holds the lock.
+/// Returns whether the process that [`squat_lock`] started has got the lock.
 fn has_lock(child: &mut Child) -> bool {
     let mut output = [0; 4];
     child.stdout.as_mut().unwrap().read_exact(&mut output).is_ok()

@@ -333,7 +333,7 @@ fn queues_are_dealt_out_among_threads_and_every_frame_crosses_once() {
     assert_eq!(bridge.start_report().setting(0, "queues"), "2");
     let mut sent: Vec<_> = (0..640).map(numbered).collect();
     let mut arrived = cross(&lab.left, &lab.right, &sent);
-    // Frames of different queues may overtake each other.
+    // Frames of different queues may overtake each other, so their order is not compared.
     arrived.sort();
     sent.sort();
     assert_same("arrived", &arrived, &sent);

@@ -22,7 +22,8 @@ fn lab_with_a_host(port: LabPort) -> Option<Lab> {
     Some(lab)
 }
 
-/// Asserts that nothing of ours is left on the interfaces, and that the host has its traffic again.
+/// Asserts that slipring has left nothing on the interfaces, and that the host has its traffic
+/// again.
 fn assert_clean(lab: &Lab, what: &str) {
     let links = lab.mid.ip("-d link show");
     for trace in ["xdp", "PROMISC", ": sr", "promiscuity 1"] {
@@ -95,7 +96,7 @@ fn a_tap_that_was_there_before_stays() {
     }
 }
 
-/// Waits, with the kernel's link events, until no link of ours is left.
+/// Waits, with the kernel's link events, until no link of slipring is left.
 fn wait_for_hidden_pairs_to_go(lab: &Lab, events: &LinkEvents) {
     let start = Instant::now();
     while lab.mid.ip("link show").contains(": sr") {

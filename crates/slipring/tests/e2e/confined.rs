@@ -133,7 +133,7 @@ fn programs_with_host_rings() -> [(&'static str, CapabilitySet); 8] {
     ]
 }
 
-/// Returns what a program has left on the interfaces, if anything.
+/// Returns a trace that a program has left on the interfaces; `None` if there is none.
 fn left_on(lab: &Lab) -> Option<&'static str> {
     let links = lab.mid.ip("-d link show");
     ["xdp", "PROMISC", ": sr", "promiscuity 1"].into_iter().find(|trace| links.contains(trace))

@@ -146,7 +146,7 @@ fn wrong_names_flags_and_values_exit_2_and_say_where() {
     transcript.check();
 }
 
-/// Creates files that are not captures, by name and content.
+/// Creates files that are not valid captures, and returns their paths.
 fn bad_files(dir: &Path) -> Vec<PathBuf> {
     let whole = {
         let mut bytes = 0xa1b2_c3d4_u32.to_le_bytes().to_vec();
@@ -304,8 +304,8 @@ fn open_to_all() -> fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o755)
 }
 
-/// Asserts that a program ends with status 4, a summary and the cause, whichever kind of port is
-/// lost.
+/// Causes the loss of a port of this kind with `ip LOSS`, and records how the bridge ends. It must
+/// print a report before it ends.
 fn lost(port: LabPort, words: &str, loss: &str, transcript: &mut Transcript) {
     let Some(lab) = Lab::quiet(port) else { return };
     let bridge = Bridge::between(&lab, words);

@@ -155,7 +155,8 @@ fn services_start_with_the_capabilities_of_their_units() {
     }
 }
 
-/// The settings of the router's service: nothing in the test's network is set to forward.
+/// The settings of the router's service. There is no fallback, because the kernel in the test's
+/// network is not set to forward.
 const ROUTER: &str = "interfaces = [\"la\", \"ra\"]\nfallback = false\nbypass_netfilter = true\n";
 
 /// systemd gives the command for a reload the privileges of the service.

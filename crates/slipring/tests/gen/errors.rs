@@ -1,4 +1,4 @@
-//! Tests of bad input and missed expectations, and of their statuses.
+//! Tests of bad input and missed expectations, and of the exit statuses for them.
 
 use super::{number, slipring};
 

@@ -20,7 +20,7 @@ use slipring_test_support::program::output;
 
 use support::SLIPRING;
 
-/// Runs slipring outside all namespaces, which needs no privilege.
+/// Runs slipring in this process's own namespaces, which needs no privilege.
 fn slipring(words: &str) -> Run {
     Run(output(Command::new(SLIPRING).args(words.split_ascii_whitespace())))
 }

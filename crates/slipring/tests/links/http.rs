@@ -13,7 +13,8 @@ use crate::{balanced, emulate, last_report};
 /// Bytes to download: enough for some seconds on the links below.
 const FILE: usize = 3_000_000;
 
-/// Downloads the file from right to left through such links; returns the emulator's last report.
+/// Downloads the file from right to left through links with the settings `words`; returns the
+/// emulator's last report.
 fn download(words: &str) -> Option<Report> {
     let lab = Lab::new(LabPort::Packet)?;
     let web = Web::serve(&lab.right, RIGHT, FILE)?;
@@ -55,8 +56,8 @@ fn a_download_over_a_lossy_link_is_whole_and_the_losses_are_the_share_that_was_a
     let down = &report.0["links"][1];
     let (input, lost) =
         (figure(down, &["input", "packets"]), figure(down, &["lost", "loss", "packets"]));
-    // The limit is twice 3.3 standard deviations of a binomial distribution. A limit of 3.3 would
-    // be exceeded about once in a thousand runs.
+    // The limit is twice 3.3 standard deviations of a binomial distribution. A limit of 3.3
+    // deviations would be exceeded about once in a thousand runs.
     let most = 6.6 * (0.02 * 0.98 * input).sqrt();
     assert!(input > FILE as f64 / 1500.0, "{down}");
     assert!((lost - 0.02 * input).abs() < most, "{lost} of {input}, asked 2 %");

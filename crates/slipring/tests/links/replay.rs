@@ -75,7 +75,8 @@ fn the_first_signal_ends_a_replay_that_waits_for_a_writer() {
         }
         let mut child = command.stdout(Stdio::null()).spawn().unwrap();
         let tasks = format!("/proc/{}/task", child.id());
-        // Once this thread exists, the signal handlers are installed, and the pipe is being opened.
+        // Once the reading thread exists, the signal handlers are installed, and the pipe is being
+        // opened.
         eventually("the thread that reads", || {
             let names = std::fs::read_dir(&tasks).ok()?.flatten();
             let mut names =

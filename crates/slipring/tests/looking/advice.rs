@@ -150,7 +150,7 @@ fn commands(text: &str) -> Vec<String> {
 
 /// Returns the command at the start of a text.
 fn command(text: &str) -> String {
-    // A subshell contains its own `;`.
+    // The `;` inside a subshell does not end the command.
     let ends = AFTER.iter().filter(|end| !(text.starts_with("(umask") && **end == ";"));
     let end = ends.filter_map(|end| text.find(end)).min().unwrap_or(text.len());
     let command = text[..end].trim();
@@ -179,7 +179,7 @@ fn advised() -> BTreeSet<String> {
         .iter()
         .filter(|path| !is_test(path))
         .flat_map(|path| literals(&fs::read_to_string(path).unwrap()));
-    // Examples are shown by --help, and the test of examples runs them.
+    // Examples are left out, because the test of examples runs them from the output of --help.
     let texts = texts.filter(|text| !text.contains("Examples:"));
     texts.flat_map(|text| commands(&text)).collect()
 }

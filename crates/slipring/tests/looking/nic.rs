@@ -1,5 +1,5 @@
-//! Tests of `slipring nic` on a machine whose interfaces are no cards. Cards are moved in virtual
-//! machines (`make guest`).
+//! Tests of `slipring nic` on a machine whose interfaces are not PCI cards. The tests that move
+//! cards run in virtual machines (`make guest`).
 
 use super::{document, slipring, with_links};
 

@@ -201,7 +201,7 @@ const ELSEWHERE: [(&str, &str); 5] = [
     ("daemon ctl help", "prints a help text"),
 ];
 
-/// Writes three frames without content.
+/// Writes a capture of three frames.
 pub(super) fn write_capture(path: &str) {
     let mut writer = FileWriter::create(path, &["test"]).unwrap();
     (0..3).for_each(|at| writer.packet(0, at, &[0x5a; 60], None).unwrap());
@@ -217,7 +217,7 @@ fn schema_of(command: &str) -> String {
     format!("{}-1.json", if command == "dnctl" { "ipfw" } else { command })
 }
 
-/// A directory to run in, and the objects that were written.
+/// A directory to run in, and the JSON objects that programs wrote.
 struct SchemaSandbox {
     namespace: Namespace,
     dir: tempfile::TempDir,

@@ -95,7 +95,8 @@ fn listening_takes_nothing_away() {
         let mut bytes = [0; 16];
         loop {
             match receiver.recv(&mut bytes) {
-                // With a timeout, the kernel does not restart the call after a signal.
+                // With a timeout, the kernel does not restart the call after a signal, so we repeat
+                // it.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 received => return bytes[..received.unwrap()].to_vec(),
             }

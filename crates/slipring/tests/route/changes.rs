@@ -1,5 +1,4 @@
-//! Tests of changes of the kernel's tables: how soon the old route is no longer used, and the new
-//! route is.
+//! Tests of changes of the kernel's tables: how soon the new route is used instead of the old one.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -82,7 +81,7 @@ fn a_next_hop_object_that_is_replaced_moves_its_routes(setup: Setup) {
     both.iter().for_each(|&to| rig.until(|| (next_hop(&rig, to) == SECOND).then_some(())));
 }
 
-/// Linux removes the routes without a message for each.
+/// Linux removes the object's routes without a message for each of them.
 fn a_next_hop_object_that_is_removed_takes_its_routes_along(setup: Setup) {
     let rig = setup.ip(OBJECTS).start();
     let both = ["10.70.0.1", "fd70::1"].map(ip);
@@ -99,7 +98,7 @@ const BY_B: &str = "route add 10.72.0.0/16 via 10.3.0.2 metric 100
                     route add 10.72.0.0/15 via 10.3.0.3
                     route add fd72::/64 via fd03::2 metric 100";
 
-/// Linux sends no message for each IPv4 route (`FRRouting/frr#4535`).
+/// Linux does not send a message for each IPv4 route that it removes (`FRRouting/frr#4535`).
 fn routes_of_a_link_that_goes_down_vanish_at_once(setup: Setup) {
     let rig = setup.with_c().ip(BY_C).ip(BY_B).start();
     let both = ["10.72.0.1", "fd72::1"].map(ip);
@@ -109,8 +108,8 @@ fn routes_of_a_link_that_goes_down_vanish_at_once(setup: Setup) {
         .for_each(|&to| rig.until(|| (destination(&rig, to) == Some(rig.b.mac)).then_some(())));
 }
 
-/// Without `ignore_routes_with_linkdown`, the kernel keeps such routes, and no packet takes the
-/// worse route. With the setting, every packet takes it.
+/// Without `ignore_routes_with_linkdown`, the kernel keeps routes whose link has no carrier, and no
+/// packet takes the worse route. With the setting, every packet takes it.
 fn routes_of_a_link_without_carrier_lead_nowhere(setup: Setup) {
     let rig = setup
         .with_c()

@@ -1,5 +1,5 @@
-//! netmap-fwd's command line, configuration and command socket. Checks that guard against defects
-//! of netmap-fwd name these defects.
+//! Tests of netmap-fwd's command line, configuration and command socket. Tests that guard against
+//! defects of netmap-fwd name these defects.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

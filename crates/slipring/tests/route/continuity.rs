@@ -151,8 +151,8 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// Waits until all datagrams have arrived but as many as `lost` returns, and asserts that none
-    /// of these arrives later, and none twice.
+    /// Waits until all datagrams have arrived, except as many as `lost` returns. Asserts that none
+    /// of these arrives later, and that none arrives twice.
     #[track_caller]
     pub(crate) fn ends_with_losses(&mut self, lost: impl Fn() -> u64) {
         let start = Instant::now();

@@ -134,7 +134,8 @@ fn bgp_ospf_and_bfd_come_up_and_hosts_reach_each_other_by_their_routes(chain: Ch
             chain.left.attempt("ping", &format!("-n -c 1 -W 1 {to}")).0.then_some(())
         });
     }
-    // On a busy machine, a session may go down and come up again.
+    // On a busy machine, a session may go down and come up again, so this waits until both are up
+    // at the same time.
     eventually("both sessions of BGP", || {
         let protocols = birdc(&chain.near, near_dir, "near", "show protocols");
         (protocols.matches("Established").count() == 2).then_some(())

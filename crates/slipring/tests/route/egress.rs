@@ -21,7 +21,7 @@ fn frames_that_a_driver_drops_are_counted_at_the_interface(setup: Setup) {
     rig.b.namespace.ip("link set e0 mtu 1280");
     let large = Packet::udp(v4().a, v4().b, &[0; 1400]);
     // If a heartbeat is missed, the kernel forwards for a moment, and its drops are not in this
-    // counter.
+    // counter. So each step is repeated until its drop is counted.
     for expected in 1..=3 {
         rig.until(|| {
             rig.ignores(std::slice::from_ref(&large));
@@ -31,8 +31,8 @@ fn frames_that_a_driver_drops_are_counted_at_the_interface(setup: Setup) {
     rig.forwards(&[Packet::udp(v4().a, v4().b, &[0; 1200])]);
 }
 
-/// The peer of a veth device polls the ring for such frames only if it has an XDP program or GRO.
-/// Without both, the device refuses the frames.
+/// A veth device takes redirected frames only if its peer has an XDP program or GRO, because
+/// otherwise the peer does not poll the ring for them. Without both, the device refuses the frames.
 fn an_interface_whose_driver_begins_to_refuse_frames_is_left_to_the_kernel_until_it_takes_them(
     setup: Setup,
 ) {

@@ -48,7 +48,8 @@ fn routes_and_neighbours_are_told_as_they_change(setup: Setup) {
             route add fd09::/64 via fd03::3 metric 7
             route del 10.9.0.0/16 via 10.3.0.3");
     let lines = told(started);
-    // Events of the two families are not ordered relative to each other.
+    // Events of the two families are not ordered relative to each other, so each family is compared
+    // by itself.
     let (of_v6, of_v4): (Vec<_>, Vec<_>) = lines.lines().partition(|line| line.contains("fd09"));
     assert_eq!(
         of_v4,

@@ -129,7 +129,8 @@ fn header_checksums_stay_valid_where_the_sum_wraps(setup: Setup) {
             .with(|packet| packet.id = id)
             .hops(2 + id as u8 % 9)
     };
-    // The sums of 512 identifications in steps of 128 pass every carry between the two bytes.
+    // In steps of 128, 512 identifications cover all values of the upper byte. So the checksum
+    // passes every carry between its two bytes.
     for block in 0..8 {
         let packets: Vec<_> = (0..64).map(|i| numbered((block * 64 + i) * 128)).collect();
         rig.forwards(&packets);
@@ -169,8 +170,8 @@ fn padding_of_a_short_frame_is_not_taken_for_data(setup: Setup) {
     rig.only_b_receives(&[packet.forwarded()]);
 }
 
-/// Sends a packet from A to B for each family, changed by `damage` and with a corrected header
-/// checksum. Asserts that the router sends nothing.
+/// Sends these packets from A to B, changed by `damage` and with a corrected header checksum.
+/// Asserts that the router sends nothing.
 fn is_dropped(setup: Setup, packets: &[Packet], damage: impl Fn(&mut Vec<u8>)) {
     let rig = setup.start();
     for packet in packets {

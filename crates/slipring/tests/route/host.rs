@@ -94,7 +94,7 @@ impl fmt::Debug for Frame {
 pub(crate) struct Host {
     pub(crate) namespace: Namespace,
     pub(crate) mac: Mac,
-    /// The router's address on the link to this host.
+    /// The router's MAC address on the link to this host.
     pub(crate) router_mac: Mac,
     listener: RefCell<InterfaceListener>,
     sent: Cell<u64>,
@@ -140,14 +140,15 @@ impl Host {
         self.sent.set(self.sent.get() + 1);
     }
 
-    /// Returns the next frame that has already arrived.
+    /// Returns the next frame that has already arrived; `None` if there is none.
     pub(crate) fn try_receive(&self) -> Option<Frame> {
         let mut listener = self.listener.borrow_mut();
         loop {
             match listener.recv() {
                 Ok(Some(captured)) if captured.outgoing => {}
                 Ok(captured) => return Some(Frame::parse(captured?.frame)),
-                // The socket reports once that its interface has gone down.
+                // The socket reports once that its interface has gone down, which is not an error
+                // here.
                 Err(error) => assert_eq!(error.raw_os_error(), Some(Errno::NETDOWN.raw_os_error())),
             }
         }

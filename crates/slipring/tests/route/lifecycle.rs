@@ -57,7 +57,7 @@ fn counted(rig: &Rig, ifname: &str) -> [u64; 2] {
     [forwarded, others].map(|count| count.unwrap_or_else(|| panic!("no counters in {answer}")))
 }
 
-/// All other checks would also pass if the kernel forwarded everything.
+/// Without this check, all checks would pass even if the kernel forwarded everything.
 fn packets_take_the_fast_path_in_both_families(setup: Setup) {
     let rig = setup.start();
     for net in families() {
@@ -80,7 +80,7 @@ fn what_is_received_is_forwarded_or_given_to_the_kernel_and_counted_once(setup: 
     rig.ignores(&[Packet::udp(ip("127.0.0.1"), v4().b, b"martian")]);
     for (at, now) in [rig.a.sent(), rig.b.sent()].into_iter().enumerate() {
         let ifname = ["e0", "e1"][at];
-        // A repeated fence may still be in flight.
+        // A repeated fence may still be in flight, so the counters are read until they agree.
         eventually(&format!("the count of all frames at {ifname}"), || {
             let counted: u64 = counted(&rig, ifname).iter().sum();
             let counted = counted - before[at].iter().sum::<u64>();
@@ -297,7 +297,7 @@ fn state(router: &Namespace) -> BTreeMap<String, String> {
     state
 }
 
-/// Reads all files in a directory and below that can be read.
+/// Reads all readable files in a directory and its subdirectories.
 fn read_all(dir: &Path, into: &mut BTreeMap<String, String>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -339,7 +339,8 @@ fn an_interface_without_address_is_accepted(setup: Setup) {
     rig.forwards(&packets(16));
     rig.c().send(&Packet::udp(v4().c, v4().b, b"from a link without subnet"));
     rig.c().send(&Packet::udp(v6().c, v6().b, b"from a link without subnet"));
-    // Linux does not require that the source is in the interface's subnet.
+    // Linux does not require that the source is in the interface's subnet, so B may receive the two
+    // packets.
     let seen = rig.observe([0; 3]);
     assert!(seen.b.len() <= 2 && seen.a.is_empty(), "{seen:?}");
 }

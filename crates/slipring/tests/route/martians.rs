@@ -1,4 +1,4 @@
-//! Addresses that a router does not forward (RFC 1812, section 5.3.7; RFC 4291).
+//! Tests of addresses that a router does not forward (RFC 1812, section 5.3.7; RFC 4291).
 
 use std::net::IpAddr;
 
@@ -68,7 +68,7 @@ fn a_link_local_source_does_not_leave_its_link(setup: Setup) {
     }
 }
 
-/// Sent with a unicast MAC address, so that only the IP address decides.
+/// The packets have a unicast MAC address, so that only the IP address decides.
 fn ipv4_destinations_beyond_unicast_are_not_forwarded(setup: Setup) {
     // Even a default route must not make these destinations unicast.
     let rig = setup.ip("route add default via 10.3.0.2").start();

@@ -24,7 +24,7 @@ fn destinations() -> [(IpAddr, IpAddr); 2] {
     [(first.a, ip("10.80.0.9")), (second.a, ip("fd80::9"))]
 }
 
-/// Routes with two next hops on B's link, 2 and 3.
+/// Routes with two next hops on B's link, whose addresses end with 2 and 3.
 const TWO: &str = "route add 10.80.0.0/16 nexthop via 10.3.0.2 nexthop via 10.3.0.3
                    route add fd80::/64 nexthop via fd03::2 nexthop via fd03::3";
 const SECOND: Mac = host_mac(3, 3);
@@ -173,7 +173,8 @@ fn flows_of_other_next_hops_stay_when_a_resilient_group_loses_one(setup: Setup) 
     rig.ip("nexthop del id 5");
     let gone = host_mac(3, 4);
     assert!(share(&before, gone) > 0);
-    // While the router reads the change, the kernel may forward, which chooses other next hops.
+    // While the router reads the change, the kernel may forward packets, and it chooses other next
+    // hops. So packets are sent until the router forwards all of them.
     rig.until(|| {
         let after = spread(&rig, src, dst, 128);
         let stays = |(flow, mac): (&u16, &Mac)| *mac == gone || after[flow] == *mac;

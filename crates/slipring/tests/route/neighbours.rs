@@ -1,4 +1,4 @@
-//! ARP and neighbour discovery, and the packets that wait for them.
+//! Tests of ARP and neighbour discovery, and of packets that wait for a neighbour's answer.
 
 use std::net::IpAddr;
 
@@ -25,7 +25,7 @@ checks! {
     a_scan_costs_other_flows_nothing,
 }
 
-/// The neighbour that the router does not know, on B's link.
+/// A neighbour on B's link that the router does not know.
 const UNKNOWN: [&str; 2] = ["10.3.0.7", "fd03::7"];
 const UNKNOWN_MAC: Mac = host_mac(3, 7);
 
@@ -42,7 +42,7 @@ fn request(rig: &Rig, target: IpAddr) -> (Mac, IpAddr) {
     rig.b.receive(&format!("a request for {target}"), |frame| requested(frame, target))
 }
 
-/// The sender of a request for `target`.
+/// Returns the sender if `frame` is a request for `target`.
 fn requested(frame: &Frame, target: IpAddr) -> Option<(Mac, IpAddr)> {
     if target.is_ipv4() {
         let arp = Arp::parse(frame).filter(|arp| (arp.operation, arp.target.1) == (1, target))?;
@@ -88,14 +88,14 @@ fn packets_wait_for_a_neighbour_and_arrive_in_order_after_one_request(setup: Set
         assert_eq!(repeated.count(), 0, "one request");
         answer(&rig, to, UNKNOWN_MAC, asker);
         arrive(&rig, &packets, UNKNOWN_MAC);
-        // From now on, the address is in the tables.
+        // From now on, the router knows the neighbour's MAC address.
         let later = Packet::udp(net.a, to, b"later");
         rig.a.send(&later);
         arrive(&rig, &[later], UNKNOWN_MAC);
     }
 }
 
-/// netmap-fwd dropped the packet that caused the request.
+/// netmap-fwd dropped the packet that caused the ARP request. The router must not.
 fn the_first_packet_of_a_flow_arrives(setup: Setup) {
     let rig = setup.start();
     for (net, to) in families().iter().zip(UNKNOWN.map(ip)) {
@@ -206,7 +206,7 @@ fn the_router_answers_requests_for_its_own_address_only(setup: Setup) {
     assert_eq!(solicited("fd03::1"), [], "no IPv6 router answers for another link");
 }
 
-/// RFC 5227, section 2.1.1: the sender's address is 0.0.0.0.
+/// RFC 5227, section 2.1.1: the sender's address in a probe is 0.0.0.0.
 fn an_arp_probe_is_answered(setup: Setup) {
     let rig = setup.start();
     let answered = replies(&rig, ip("0.0.0.0"), "10.1.0.1", 1);
@@ -248,8 +248,8 @@ fn a_solicitation_is_answered_with_router_solicited_and_override(setup: Setup) {
     assert_eq!(solicit(&rig, v6().a, target, 255, 1), [(rig.a.mac, v6().a, expected)]);
 }
 
-/// Such a probe has no source address (RFC 4862, section 5.4). So the answer goes to all nodes (RFC
-/// 4861, section 7.2.4).
+/// A probe for a duplicate address has no source address (RFC 4862, section 5.4). So the answer
+/// goes to all nodes (RFC 4861, section 7.2.4).
 fn a_probe_for_a_duplicate_address_is_answered_to_all_nodes(setup: Setup) {
     let rig = setup.start();
     let target = v6().router_a;
@@ -259,13 +259,14 @@ fn a_probe_for_a_duplicate_address_is_answered_to_all_nodes(setup: Setup) {
     assert_eq!(solicit(&rig, ip("::"), target, 255, 1), [(group_mac(all), all, expected)]);
 }
 
-/// RFC 4861, section 7.1.1: the hop limit is 255.
+/// RFC 4861, section 7.1.1: the hop limit must be 255. A packet that has crossed a router has a
+/// lower one.
 fn a_solicitation_that_has_crossed_a_router_is_ignored(setup: Setup) {
     let rig = setup.start();
     assert_eq!(solicit(&rig, v6().a, v6().router_a, 254, 0), []);
 }
 
-/// Any reply overwrote the permanent entries of netmap-fwd.
+/// In netmap-fwd, any reply overwrote a permanent entry.
 fn a_permanent_neighbour_is_not_overwritten_by_a_reply(setup: Setup) {
     let rig = setup.start();
     for net in families() {

@@ -43,13 +43,13 @@ fn to_port(port: u16) -> Packet {
     Packet::udp_ports(v4().a, v4().b, [4000, port], b"reload")
 }
 
-/// Sends a packet until it arrives at B.
+/// Sends packets to UDP port `port` until one arrives at B.
 fn passes(rig: &Rig, port: u16) {
     rig.until(|| rig.all_arrive_at_b(&[to_port(port)]));
 }
 
-/// Sends a packet until it is dropped: while the worker does not run, the kernel forwards, without
-/// rules.
+/// Sends packets to UDP port `port` until one is dropped. The first packets may pass, because the
+/// kernel forwards without rules while the worker does not run.
 fn drops(rig: &Rig, port: u16) {
     rig.until(|| {
         rig.a.send(&to_port(port));

@@ -1,4 +1,4 @@
-//! Tests of the sources that are accepted on a link (RFC 3704): the kernel's `rp_filter`.
+//! Tests which sources are accepted on a link (RFC 3704), depending on the kernel's `rp_filter`.
 
 use crate::icmp::{IcmpError, kinds};
 use crate::packet::Packet;
@@ -89,8 +89,8 @@ fn an_interface_without_address_checks_strictly(setup: Setup) {
     rig.ignores(&["10.3.0.9", "10.66.0.1"].map(from));
 }
 
-/// The routes of this interface are not in the router's tables, so the kernel decides about the
-/// packets.
+/// The routes of `m0`, which is no port of the router, are not in the router's tables, so the
+/// kernel decides about the packets.
 fn sources_behind_an_interface_of_the_kernel_are_checked(setup: Setup) {
     let rig = strict(setup)
         .ip("link add m0 type veth peer name m1
@@ -118,7 +118,8 @@ fn ipv6_sources_are_not_checked(setup: Setup) {
     rig.forwards(&sources.map(|source| Packet::udp(source, v6().b, b"any link")));
 }
 
-/// The router does not have the tables of such rules, so the kernel decides.
+/// The router does not have the tables to which rules for an egress interface refer, so the kernel
+/// decides.
 fn sources_are_looked_up_by_rules_for_the_egress_interface_that_come_later(setup: Setup) {
     let rig = strict(setup)
         .ip("route add 10.76.0.0/16 via 10.1.0.2
@@ -167,7 +168,8 @@ fn counted(rig: &Rig, kind: &str, name: &str) -> u64 {
 
 fn refused_sources_are_counted_by_their_cause(setup: Setup) {
     let rig = strict(setup).start();
-    // While a thread of the router is late, the kernel drops the packets.
+    // While a thread of the router is late, the kernel drops the packets, and the router does not
+    // count them. So the packets are sent again until one burst is counted completely.
     let is_counted = |source, cause| {
         rig.until(|| {
             let before = counted(&rig, "dropped", cause);

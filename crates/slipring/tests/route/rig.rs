@@ -208,7 +208,7 @@ impl Rig {
         let mut sent = Instant::now();
         while !self.collect(seen, |arrival| arrival.packet == expected && arrival.dst == to.mac) {
             assert!(start.elapsed() < LIMIT, "{fence:?} does not cross the router: {seen:?}");
-            // A link that has just come up may lose a frame.
+            // A link that has just come up may lose a frame, so the fence is sent again.
             if sent.elapsed() > Duration::from_millis(100) {
                 from.send(&fence);
                 sent = Instant::now();

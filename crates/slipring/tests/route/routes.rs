@@ -90,8 +90,8 @@ fn the_longest_prefix_wins(setup: Setup) {
     }
 }
 
-/// Routes of all lengths with alternating next hops, and for each an address whose longest match it
-/// is.
+/// The routes have all prefix lengths and alternating next hops. For each route, there is an
+/// address of which it is the longest match.
 fn prefixes_of_every_length_nest(setup: Setup) {
     let (base4, base6) = (0x4daa_55aa_u32, 0xfd77_5555_aaaa_3333_cccc_0f0f_f0f0_1234_u128);
     let mut lines = String::new();

@@ -105,7 +105,7 @@ fn flags_of_tcp_choose_the_packets_of_a_rule(setup: Setup) {
     }
 }
 
-/// Later fragments have no ports.
+/// Later fragments have no ports, so only `frag` can choose them.
 fn fragments_are_chosen_by_a_rule(setup: Setup) {
     let rules = "add 100 deny ip from any to any frag\nadd 200 allow udp from any to any 5000";
     let (rig, net) = (with_rules(setup, rules), v4());
@@ -180,7 +180,7 @@ fn a_rule_that_is_added_to_a_running_router_is_obeyed(setup: Setup) {
     rig.forwards(&[to_port(net, 53)]);
 }
 
-/// Each list of rules admits the packets, and denies all others.
+/// Each list of rules admits the packets that the test sends at that time, and denies all others.
 fn rules_are_replaced_without_a_packet_between_old_and_new(setup: Setup) {
     let (rig, net) = (with_rules(setup, "add 200 allow udp from any to any 5000"), v4());
     let dir = tempfile::tempdir().unwrap();

@@ -65,8 +65,9 @@ fn value<'s>(status: &'s str, key: &str) -> &'s str {
     lines.find(|(name, _)| *name == key).unwrap().1.trim()
 }
 
-/// Exception: one thread keeps CAP_NET_ADMIN, without which the kernel does not list nftables and
-/// IPsec. It reads the list of tables of iptables-legacy by the helper, without CAP_DAC_READ_SEARCH.
+/// Asserts that the threads of the program have no capability, except one thread that keeps
+/// CAP_NET_ADMIN, without which the kernel does not list nftables and IPsec. This thread reads the
+/// list of the tables of iptables-legacy through the helper, so it needs no CAP_DAC_READ_SEARCH.
 fn assert_confined(program: &Program) {
     let mut privileged = Vec::new();
     let threads = statuses(program);
@@ -102,8 +103,8 @@ fn run_files(dir: &Path) -> BTreeSet<String> {
     names.filter(|name| name != "control.lock").collect()
 }
 
-/// Whether a program is attached to an interface of the router: at XDP, or at tcx, which
-/// [`Subject::Slipring`] of `packet` uses and ip(8) does not show.
+/// Whether a program is attached to an interface of the router, at XDP or at tcx. ip(8) does not
+/// show programs at tcx, which [`Subject::Slipring`] uses with `packet`.
 fn has_program(rig: &Rig, ifname: &'static str) -> bool {
     let tcx = rig.router.run(move || {
         let ifindex = Iface::find(ifname).unwrap().index;

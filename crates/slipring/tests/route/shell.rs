@@ -14,7 +14,7 @@ crate::instances! {
     a_terminal_completes_commands_and_leaving_the_shell_leaves_the_router
 }
 
-/// Pipes lines to the shell.
+/// Runs `slipring route ctl` with these lines as its standard input.
 fn piped(rig: &Rig, lines: &str) -> FinishedProgram {
     let mut command = Command::new("sh");
     command.args(["-c", "printf '%s' \"$LINES_OF_TEST\" | \"$0\" route ctl", SLIPRING]);

@@ -1,5 +1,5 @@
-//! An interface that takes no frames for a while, so that frames wait in the router's tx rings: they
-//! leave later, or they are counted when the router ends.
+//! Tests of an interface that takes no frames for a while, so that frames wait in the router's tx
+//! rings: they leave later, or they are counted when the router ends.
 //!
 //! ```text
 //!   A --> router --> tx ring, 1024 slots --> ring of B's veth device, 256 --| polled once in a period
@@ -44,12 +44,13 @@ with_threads! {
     the_end_of_a_router_while_an_interface_takes_frames_slowly_loses_none,
 }
 
-/// More frames than B's device holds, and fewer than also fill the router's ring.
+/// More frames than B's device holds, but fewer than the device and the router's ring hold
+/// together.
 const WAITING: u32 = 768;
 /// Number of frames that are sent before the router's counters are checked: fewer than the rings on
 /// the way to the router hold.
 const BURST: u32 = 192;
-/// A router that ends does not wait for this time.
+/// Polling period of B's device. A router that ends does not wait this long.
 const LONG_PERIOD: Duration = Duration::from_secs(3);
 const SHORT_PERIOD: Duration = Duration::from_millis(100);
 /// The device takes no frames until the test changes it.
@@ -61,7 +62,7 @@ const WAITS: &str = "the kernel forwards until it has";
 struct SlowEgress<'r> {
     rig: &'r Rig,
     stream: Stream<'r>,
-    /// Frames that e1 had dropped before.
+    /// Number of frames that e1 had dropped before the stream began.
     dropped_before: u64,
 }
 
@@ -103,7 +104,7 @@ impl<'r> SlowEgress<'r> {
     fn assert_accounted_for(self, counted: u64) {
         let Self { rig, mut stream, dropped_before } = self;
         let by_device = || match rig.subject {
-            // The router counts what the driver drops.
+            // With XDP, the router itself counts what the driver drops.
             Subject::Slipring("xdp") => 0,
             _ => dropped_by_device(rig) - dropped_before,
         };

@@ -17,7 +17,8 @@ const CHANGES_PER_PART: usize = 1000;
 const PART: Duration = Duration::from_millis(100);
 /// Number of prefixes that are added, changed and removed; every second one is IPv6.
 const PREFIXES: usize = 20_000;
-/// Step from one prefix to the next. It has no common divisor with the number of prefixes.
+/// Step from one prefix to the next. It has no common divisor with the number of prefixes, so every
+/// prefix gets its turn.
 const STEP: usize = 7919;
 /// Maximum growth of resident memory in KiB, from a quarter of the test's time to its end.
 const MAX_GROWTH_KIB: u64 = 4096;

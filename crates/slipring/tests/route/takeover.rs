@@ -97,7 +97,8 @@ fn twenty_takeovers_in_a_row_lose_and_reorder_nothing(setup: Setup) {
     running.stop(Signal::INT).well();
 }
 
-/// Packets that arrived on e0, by what a router has counted at its end.
+/// Returns how many packets have arrived on e0, from the counters that a router prints when it
+/// ends.
 fn counted_at_the_end(output: &str) -> u64 {
     let lines = output.lines().filter_map(|line| line.strip_prefix("e0: "));
     let count = |line: &str| {
@@ -108,7 +109,7 @@ fn counted_at_the_end(output: &str) -> u64 {
     lines.filter_map(count).sum()
 }
 
-/// Packets that arrived on e0, as the running router has counted them.
+/// Returns how many packets have arrived on e0, as the running router has counted them.
 pub(crate) fn counted(rig: &Rig) -> u64 {
     let answer = rig.ask(&["interface", "e0"]);
     let interface = &answer["interfaces"][0];
@@ -283,8 +284,8 @@ fn a_second_router_at_once_is_refused(setup: Setup) {
     running.stop(Signal::INT).well();
 }
 
-/// A router with rules in a file, which both routers read. An additional first rule admits plain
-/// packets.
+/// A router with rules in a file, which both routers read. An additional first rule admits the
+/// packets of [`Packet::udp`], which go to port 9.
 fn with_rules(setup: Setup, dir: &tempfile::TempDir, rules: &str) -> Rig {
     let path = dir.path().join("rules");
     std::fs::write(&path, format!("add 10 allow ip from any to any 9\n{rules}\n")).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! The kernel distributes flows over the queues by a hash that differs between both directions, so
 //! about half of all packets arrive at a thread that must hand them over. Packets of different
-//! flows can overtake each other; a packet is known to be dropped when it was counted.
+//! flows can overtake each other. So only the counters show that a packet was dropped.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -171,7 +171,7 @@ fn packets_of_a_flow_stay_in_order(setup: TwoQueues) {
     sends_in_order(&rig, 7000);
 }
 
-/// Sends five packets of each flow, which must arrive in the order of their flow.
+/// Sends five packets of each flow. The packets of one flow must arrive in order.
 #[track_caller]
 fn sends_in_order(rig: &Rig, port: u16) {
     for number in 0..5 {

@@ -36,7 +36,7 @@ fn top_shows_what_the_router_has_counted(setup: Setup) {
     rig.observe([1, 1, 0]);
     let counted = ["forwarded", "passed", "dropped", "punted", "state"];
     // Neighbour discovery may be counted meanwhile, and a program that gets no processor shows its
-    // counters late.
+    // counters late, so the comparison is repeated until it succeeds.
     let (shown, status) = rig.until(|| {
         let before = rig.ask(&["status"]);
         let shown: Value =

@@ -69,7 +69,7 @@ pub(crate) const fn router_mac(link: u8) -> Mac {
     [2, 0, 0, 0, link, 1]
 }
 
-/// The MAC address of the neighbour with the last number `host` on link 1, 3 or 5.
+/// The MAC address of the neighbour whose addresses end with `host`, on link 1, 3 or 5.
 pub(crate) const fn host_mac(link: u8, host: u8) -> Mac {
     [2, 0, 0, 0, link, host]
 }
@@ -199,7 +199,8 @@ fn link(router: &Namespace, ifname: &str, number: u8, queues: u8) -> Option<Host
     };
     namespace.veth("e0", router, ifname, &options);
     namespace.ip_batch(&format!("link set e0 address {}", words(mac)));
-    // An XDP program of the router redirects frames only to a peer that polls its ring.
+    // The router's XDP programs can redirect frames to its end of the cable only if the host's end
+    // polls its ring (NAPI), which GRO turns on.
     namespace.attempt("ethtool", "-K e0 gro on");
     router.ip_batch(&format!(
         "link set {ifname} address {own} up

@@ -1,4 +1,4 @@
-//! Which sources may come from which link, by the section `[urpf]` of the router's file.
+//! Tests of which sources may come from which link, by the section `[urpf]` of the router's file.
 
 use std::net::IpAddr;
 
@@ -94,7 +94,7 @@ fn a_reload_changes_the_checks(setup: Setup) {
     rig.forwards(&no_route);
 }
 
-/// Packets that arrived on e0 and were dropped for a cause.
+/// Returns the number of packets that arrived on e0 and were dropped for a cause.
 fn dropped(rig: &Rig, cause: &str) -> u64 {
     let answer = rig.ask(&["interface", "e0"]);
     answer["interfaces"][0]["dropped"][cause].as_u64().unwrap_or_default()

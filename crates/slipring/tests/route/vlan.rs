@@ -240,8 +240,8 @@ fn an_unknown_vlan_is_left_to_the_kernel(setup: Setup) {
 fn the_priority_follows_the_dscp(setup: Setup) {
     let rig = start(setup, "--vlan-priorities 0,1,2,3,4,6,5,7");
     let host = ip(ONE.host[0]);
-    // Expedited forwarding has class selector 5. Packets come from the other VLAN, and through the
-    // kernel.
+    // Expedited forwarding has class selector 5, which becomes the tag's priority. Packets come
+    // from the other VLAN, and through the kernel.
     let packet = |from| Packet::udp(from, host, b"urgent").with(|packet| packet.class = 46 << 2);
     let tagged = |frame: &Frame, wanted: &Packet| {
         let plain = Frame { tags: Vec::new(), ..frame.clone() };
@@ -271,15 +271,16 @@ fn the_mtu_of_a_vlan_does_not_count_tags(setup: Setup) {
     ONE.receive(&rig, &sized(1000).forwarded());
     TWO.send(&rig, &sized(1496));
     ONE.receive(&rig, &sized(1496).forwarded());
-    // A packet from A with one more byte is refused, by the kernel because of the device's MTU, or
-    // by threads, which learn the MTU a moment later.
+    // A packet from A with one more byte is refused: by the kernel because of the device's MTU, or
+    // by the router's threads, which learn the MTU a moment later.
     let told = rig.until(|| {
         rig.a.send(&Packet { src: v4().a, ..sized(1497) });
         let seen = rig.observe([0; 3]);
         seen.a.into_iter().map(|arrival| arrival.packet).find(is_icmp)
     });
     assert_eq!(too_big(told), 1496);
-    // Sets another MTU, which the router learns a moment later. The router knows the sending host.
+    // Sets another MTU, which the router learns a moment later. The ARP request makes the sending
+    // host known to the router.
     rig.ip("link set e1.100 mtu 1400");
     TWO.ask(&rig, from, ip(TWO.router[0]));
     let told = rig.until(|| {
@@ -365,7 +366,7 @@ fn a_solicitation_is_answered_as_a_router(setup: Setup) {
         let (frame, packet, answer) = rig.b.receive("an advertisement", |frame| {
             let frame = ONE.untagged(frame)?;
             let (packet, message) = Discovery::parse(&frame)?;
-            // An answer to the rig's own request may be late.
+            // An answer to the rig's own request may be late, and is skipped.
             let is_ours = message.kind == 136 && packet.dst != ip(ONE.prober[1]);
             is_ours.then_some((frame, packet, message))
         });
@@ -413,7 +414,7 @@ fn packets_wait_for_a_neighbour_in_order_after_one_request(setup: Setup) {
 /// 4861, 7.2.2).
 fn an_unanswered_neighbour_is_reported_after_three_requests(setup: Setup) {
     let rig = start(setup, "");
-    // The router must know the sender.
+    // The router must know the sender, so the sender pings it first.
     for own in TWO.router.map(ip) {
         let packet = Packet::echo(ip(TWO.host[usize::from(own.is_ipv6())]), own, 1);
         TWO.send(&rig, &packet);
@@ -551,7 +552,7 @@ fn the_vlan_is_listed_with_its_counters(setup: Setup) {
     let rig = start(setup, "");
     let packet = Packet::udp(ip(ONE.host[0]), v4().a, b"counted");
     // The kernel may forward the first packets, and the thread publishes its counters only after
-    // each iteration of its loop.
+    // each iteration of its loop. So packets are sent until one is counted.
     let mut sent = 0;
     let row = eventually("a packet to be counted", || {
         ONE.send(&rig, &packet);
@@ -582,7 +583,7 @@ fn packets_from_and_to_the_vlan_are_explained(setup: Setup) {
 }
 
 /// In XDP mode, the kernel routes packets from other interfaces, because it has the VLAN's device.
-/// Threads send them themselves.
+/// In the other modes, the router's threads send them.
 fn a_route_to_the_vlan_says_who_sends(setup: Setup) {
     let in_kernel = setup.subject == Subject::Slipring("xdp");
     let rig = start(setup, "");

@@ -1,4 +1,4 @@
-//! Rules for packets of VLANs that the kernel does not have.
+//! Tests of rules for packets of VLANs that the kernel does not have.
 
 use std::net::IpAddr;
 
@@ -50,8 +50,9 @@ fn introduce(rig: &Rig, vlan: &Vlan, family: usize) {
     vlan.receive(rig, &packet.forwarded());
 }
 
-/// Returns which of these packets from A arrive in the VLAN, whose host the router knows. A packet
-/// that every rule admits is sent after them.
+/// Returns which of these packets from A arrive in the VLAN, whose host the router knows. After
+/// them, A sends a packet that every rule admits, so its arrival shows that no earlier packet is
+/// still on its way.
 fn arrives_in(rig: &Rig, vlan: &Vlan, packets: &[Packet]) -> Vec<Packet> {
     let last = Packet::udp(packets[0].src, packets[0].dst, b"the last one");
     packets.iter().chain([&last]).for_each(|packet| rig.a.send(packet));
@@ -219,7 +220,8 @@ add 300 deny ip from any to any";
     let there = |of| Packet::udp_ports(a, host, [1000 + of, 53], b"ask");
     let asked: Vec<_> = (0..FLOWS).map(there).collect();
     let mut arrived = arrives_in(&rig, &ONE, &asked);
-    // The last packet may have overtaken some packets in the other thread.
+    // The last packet may have overtaken some packets in the other thread, so these are awaited
+    // too.
     while arrived.len() < asked.len() {
         let more = rig.b.receive("the rest of the flows", |frame| {
             let packet = ONE.untagged(frame)?.packet()?;

@@ -87,7 +87,7 @@ fn counted(rig: &Rig) -> [u64; 3] {
 fn all_packets_of_a_vlan_are_counted_once(setup: Setup) {
     let rig = start(setup, "");
     let (host, a) = (ip(ONE.host[0]), v4().a);
-    // The router must know the host, so that it can send it errors.
+    // The router must know the host's MAC address, so that it can send errors to the host.
     let first = Packet::udp(a, host, b"hello");
     rig.a.send(&first);
     ONE.answer(&rig, host, ONE.request(&rig, host));

@@ -1,4 +1,4 @@
-//! Tables for the packets of an interface, by name (`[[vrf]]`).
+//! Tests of `[[vrf]]`, by which the packets of an interface are looked up in a table with a name.
 
 use crate::packet::Packet;
 use crate::rig::{Rig, Setup, ip, v4, v6};

@@ -62,7 +62,7 @@ fn a_packet_is_explained_as_it_is_forwarded(setup: Setup) {
         let counted = |of: &Value| [of["forwarded"].clone(), of["dropped"].clone()];
         interfaces.iter().map(counted).collect::<Vec<_>>()
     };
-    // The fences of the start may still be in flight.
+    // Fence packets that were sent at the start may still be in flight and change the counters.
     rig.until(|| {
         let before = counters(&rig);
         explains_forwarded_packets(&rig);
@@ -88,7 +88,8 @@ fn explains_forwarded_packets(rig: &Rig) {
     }
 }
 
-/// The engine in user space reports the cause; with XDP, the kernel gets the packet.
+/// The engine in user space reports the cause; the XDP program leaves the packet to the kernel
+/// instead.
 fn a_packet_that_is_not_forwarded_is_explained_with_the_cause(setup: Setup) {
     let is_program = setup.subject == Subject::Slipring("xdp");
     let rig = setup.ip("route add blackhole 10.66.0.0/16").start();

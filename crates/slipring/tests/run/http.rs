@@ -11,7 +11,8 @@ use crate::{run, world};
 const FILE: usize = 2_000_000;
 const FLAGS: &str = "--rate 12Mbit --delay 10ms --queue time=200ms --seed 7 --json --report";
 
-/// Compares the link towards the command with its settings.
+/// Compares the report on both links with their settings; the link to the command must have carried
+/// the whole file.
 fn check(report: &str) {
     let report: Value = serde_json::from_str(report).unwrap();
     let (up, down) = (&report["links"][0], &report["links"][1]);

@@ -1,4 +1,5 @@
-//! Tests that nothing remains however the run ends, and that no setting outside changes.
+//! Tests that a run leaves nothing behind however it ends, and changes no setting outside its own
+//! namespaces.
 
 use rustix::process::Signal;
 use slipring_test_support::eventually;

@@ -13,7 +13,7 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 /// Maximum time that chromedriver may take for one command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A browser in the middle of a lab. On drop, it ends with all its processes.
+/// A browser in the middle namespace of a lab. On drop, it ends with all its processes.
 pub(crate) struct Browser<'l> {
     lab: &'l Lab,
     port: u16,
@@ -33,7 +33,7 @@ impl<'l> Browser<'l> {
         let mut command = std::process::Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
         command.args(["chromedriver", "--port=0"]).env("HOME", home.path());
-        // The directory in which the browser keeps its lock and unpacked files; a killed browser
+        // The browser puts its lock and unpacked files into this directory. If it is killed, it
         // removes none of them.
         command.env("TMPDIR", home.path());
         let driver = Program::launch(&lab.mid, command);
@@ -71,7 +71,7 @@ impl<'l> Browser<'l> {
         } } })
     }
 
-    /// Opens an address.
+    /// Opens a URL.
     pub(crate) fn open(&self, url: &str) {
         self.command("url", json!({ "url": url }));
     }
@@ -81,7 +81,7 @@ impl<'l> Browser<'l> {
         self.command("execute/sync", json!({ "script": script, "args": [] }))
     }
 
-    /// Waits until an expression of the page is true.
+    /// Waits until a JavaScript expression is true in the page.
     pub(crate) fn wait_for(&self, condition: &str) {
         eventually(&format!("{condition}\n{}", self.body()), || {
             (self.run(&format!("return Boolean({condition})")) == json!(true)).then_some(())
@@ -98,13 +98,13 @@ impl<'l> Browser<'l> {
         text.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Clicks as a user would.
+    /// Clicks the first matching element as a user would.
     pub(crate) fn click(&self, selector: &str) {
         let element = self.find(selector);
         self.command(&format!("element/{element}/click"), json!({}));
     }
 
-    /// Types into an element; U+E014 is the right arrow, U+E007 Enter.
+    /// Types into the first matching element; U+E014 is the right arrow, U+E007 Enter.
     pub(crate) fn keys(&self, selector: &str, keys: &str) {
         let element = self.find(selector);
         self.command(&format!("element/{element}/value"), json!({ "text": keys }));
@@ -155,7 +155,8 @@ impl<'l> Browser<'l> {
     }
 }
 
-/// Sends a request; returns the body of the answer. The driver leaves connections open.
+/// Sends a request; returns the body of the answer. The driver leaves connections open, so the end
+/// of the body is found by its length.
 fn exchange(port: u16, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(COMMAND_TIMEOUT)).unwrap();

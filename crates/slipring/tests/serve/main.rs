@@ -91,8 +91,7 @@ impl ServedEmulator {
     }
 }
 
-/// Whether the canvas of each plot contains the colour of the first link, in its lower half or
-/// anywhere.
+/// True if the canvas of each plot contains more than 20 pixels in the colour of the first link.
 const DRAWN: &str = "[...document.querySelectorAll('.plot canvas')].every((canvas) => {
     const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
     const colour = getComputedStyle(document.documentElement).getPropertyValue('--link-1').trim();
@@ -159,7 +158,7 @@ fn a_router_is_shown_with_its_interfaces_threads_and_tables() {
     };
     page.wait_for(&format!("{} === 'la'", cell(0)));
     page.wait_for(&format!("{} === 'forwarding'", cell(2)));
-    // Waits for a second answer, without which there is no rate.
+    // There is no rate before the second answer, so waits for it.
     page.wait_for(&format!("{} !== '–'", cell(5)));
     // Broadcast frames are left to the kernel.
     let _traffic = Program::start(&site.lab.left, "ping", "-n -b -i 0.05 -w 120 10.9.0.255");

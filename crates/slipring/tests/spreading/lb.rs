@@ -9,7 +9,7 @@ use crate::support::frames::{FrameListener, Sender};
 
 const FLOWS: u8 = 16;
 
-/// A lab with a second path to the right.
+/// Returns a lab, and a namespace to which a second cable leads from the lab's middle.
 fn fork(port: LabPort) -> Option<(Lab, Namespace)> {
     let (lab, other) = (Lab::quiet(port)?, Namespace::new()?);
     lab.mid.veth("rb", &other, "e0", "");
@@ -30,7 +30,8 @@ fn flow_of(frame: &[u8]) -> (u8, u8) {
     (frame[11], frame[13])
 }
 
-/// Sends frames; returns what arrives at both listeners, waiting for `total` of each window of 32.
+/// Sends frames, 32 at a time. Each time, waits until the two listeners have received `total` more
+/// frames. Returns what each listener has received.
 fn send(lab: &Lab, other: &Namespace, frames: &[Vec<u8>], total: usize) -> [Vec<Vec<u8>>; 2] {
     let mut sender = Sender::open(&lab.left, "e0");
     let mut ears = [FrameListener::open(&lab.right, "e0"), FrameListener::open(other, "e0")];

@@ -20,7 +20,7 @@ impl CaptureProbe {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(format!("{ifname}.pcap"));
         // For each frame that it has not written yet, tcpdump reserves space for a frame of the
-        // maximum size.
+        // maximum size, so the maximum is small here.
         let words = format!(
             "-i {ifname} -w {} -Z root -U -B 32768 --immediate-mode -s 2048 -n",
             path.display()

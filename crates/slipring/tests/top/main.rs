@@ -65,8 +65,7 @@ fn figures_are_those_of_the_control_socket() {
     let words = format!("emulate -T 0 {} -B 10m -D 5ms -L plr,0.2 --name lab", lab.ports());
     let emulator = site.start(&lab.mid, &words);
     lab.left.attempt("ping", &format!("-n -c 40 -i 0.01 -W 1 {RIGHT}"));
-    // If `top` gets no processor, it shows counters that are older than those that it reads from
-    // the control socket.
+    // If `top` gets no processor time, it shows older counters than the control socket.
     let (stats, run) = eventually("a moment without frames, of which top has heard", || {
         let before = site.json(&lab.mid, "emulate ctl stats");
         let top = site.json(&lab.mid, "top --once -T 300");

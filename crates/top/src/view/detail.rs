@@ -41,7 +41,7 @@ pub(super) fn draw_interface(
 /// The details about the selected row.
 struct RowDetail {
     title: String,
-    /// Minimum of bits per second for which the chart has space.
+    /// The smallest rate, in bits per second, that the top of the chart may stand for.
     asked: u64,
     lines: Vec<Line<'static>>,
 }

@@ -36,7 +36,7 @@ enum ShapeChoice {
     Random(Stream),
 }
 
-/// Sets all fields of a template that differ from frame to frame to zero.
+/// Sets to zero all fields of a template that differ from frame to frame.
 pub(super) fn blank(frame: &mut [u8], layout: &FrameLayout, head_len: usize) {
     let FrameLayout { l3, l4, .. } = *layout;
     let (ip_len, addresses) = match layout.version {

@@ -1,22 +1,22 @@
-//! The state of one stream: the largest number so far, and which of the [`WINDOW_BITS`] numbers up
-//! to it have arrived.
+//! The state of one stream: the largest sequence number so far, and which of the [`WINDOW_BITS`]
+//! numbers up to it have arrived.
 //!
 //! ```text
 //!      late | remembered: one bit for each number   | future
 //!   --------|---------------------------------------|-------->
-//!           ^ greatest - BITS + 1                   ^ greatest
+//!           ^ highest - WINDOW_BITS + 1             ^ highest
 //! ```
 //!
 //! # Invariants
-//! 1. Bit `n % BITS` belongs to the only number in the remembered range with this residue. It is
-//!    set if and only if this number has arrived.
+//! 1. Bit `n % WINDOW_BITS` belongs to the only number in the remembered range with this residue.
+//!    It is set if and only if this number has arrived.
 //! 2. The bit of every remembered number below `lowest` is clear.
 //! 3. `lowest <= highest < MAX_NUMBER`.
 
 use super::TrafficCounters;
 use crate::stamp::Stamp;
 
-/// How many numbers are remembered. It must be a power of two.
+/// How many sequence numbers are remembered. It must be a power of two.
 pub(super) const WINDOW_BITS: u64 = 8192;
 const WINDOW_WORDS: usize = (WINDOW_BITS / 64) as usize;
 
@@ -24,7 +24,7 @@ const WINDOW_WORDS: usize = (WINDOW_BITS / 64) as usize;
 /// Without a limit, jumps in forged stamps could make the counters overflow.
 const MAX_NUMBER: u64 = 1 << 55;
 
-/// How an arriving number is classified.
+/// How an arriving sequence number is classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NumberArrival {
     New,

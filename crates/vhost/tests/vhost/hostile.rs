@@ -1,5 +1,5 @@
-//! Tests of guests and front-ends that violate the protocol. Each loses its own port, and nothing
-//! else is affected.
+//! Tests of guests and front-ends that violate the protocol. Such a guest or front-end can lose its
+//! own port, but nothing else is affected.
 
 use std::io::{IoSlice, Write};
 use std::os::fd::AsFd;

@@ -78,7 +78,7 @@ impl Sim {
         self.network.change(at_ns, &NetworkSpec::single(link)).unwrap();
     }
 
-    /// Waits until all frames have left. Returns when each of them left.
+    /// Waits until all frames have left. Returns the time at which each of them left, in ns.
     pub(crate) fn releases(&mut self) -> Vec<u64> {
         while let Some(next_ns) = self.network.next_ns() {
             self.network.run(next_ns, &mut self.frames);

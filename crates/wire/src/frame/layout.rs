@@ -199,7 +199,8 @@ impl FrameLayout {
         if len < self.payload {
             return None;
         }
-        // If the tail starts at an odd offset, each of its bytes is in the other half of a word.
+        // If the removed bytes start at an odd offset, they are in the other halves of their words
+        // than a sum from 0 assumes. A leading zero byte corrects this.
         let lead: &[u8] = if (len - self.l4) % 2 == 1 { &[0] } else { &[] };
         let removed = Sum::new().bytes(lead).bytes(cut).folded();
         let (old, new) = ((end - self.l4) as u16, (len - self.l4) as u16);

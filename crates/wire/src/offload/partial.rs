@@ -34,7 +34,7 @@ struct PartialChecksum {
 #[inline]
 fn partial_checksum(frame: &[u8]) -> Option<PartialChecksum> {
     // The compiler inlines `partial_checksum_in` twice. In the first copy, most header fields are
-    // constants.
+    // constants, so it is faster.
     match Headers::plain_ipv4(frame) {
         Some(headers) => partial_checksum_in(frame, frame.len(), &headers),
         None => partial_checksum_in(frame, frame.len(), &Headers::parse(frame).ok()?),

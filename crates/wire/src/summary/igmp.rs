@@ -38,7 +38,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
         other => put!(line, "igmp-{other}"),
     }
     let sum = checked(Sum::new(), bytes, length, 2);
-    // tcpdump verifies this checksum even if -K was given.
+    // tcpdump verifies the checksum of IGMP even if -K was given.
     if line.is_verbose()
         && let Some((found, right)) = sum
         && found != right

@@ -241,7 +241,8 @@ fn routing(
     for nth in 0..count {
         let address = v6_at(bytes, 8 + 16 * nth)?;
         put!(line, ", [{nth}]{address}");
-        // Segment routing lists its segments in reverse order, the last one first.
+        // Segment routing lists its segments in reverse order, so the first one in the list is the
+        // final destination.
         if left > 0 && (kind != 4 || nth == 0) {
             walk.end = Some(address);
         }

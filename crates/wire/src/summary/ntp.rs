@@ -174,7 +174,8 @@ fn date(line: &mut SummaryLine<'_>, unix: i64) {
     put!(line, "{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
 }
 
-/// Writes by how many seconds `other` is later than `first`, with a sign.
+/// Writes by how many seconds `other` is later than `first`, with a sign. If `first` is 0, writes
+/// `other` as a time instead.
 fn difference(line: &mut SummaryLine<'_>, first: u64, other: u64) {
     if first == 0 {
         stamp(line, other);

@@ -129,7 +129,8 @@ pub(super) fn line(
         let Some(used) = verbose_line(line, left) else { break };
         left = &left[used..];
     }
-    // The captured bytes end with a whole line, but the segment on the wire had more bytes.
+    // The captured bytes end with a whole line, but the segment on the wire had more bytes, so the
+    // summary is marked as cut off.
     if left.is_empty() && bytes.len() < length && bytes.ends_with(b"\n") {
         line.cut();
     }

@@ -1,5 +1,5 @@
-//! Passes the payload of IP headers on to the decoder of its protocol, and prints the two security
-//! headers.
+//! Passes the payload after the IP headers on to the decoder of its protocol, and prints the
+//! headers AH and ESP.
 
 use super::ip_carrier::IpCarrier;
 use super::text::{
@@ -7,7 +7,7 @@ use super::text::{
 };
 use super::{gre, icmp, icmp6, igmp, ospf, tcp, udp, vrrp};
 
-/// Writes the payload of IP headers. It had `length` bytes, of which `bytes` were captured.
+/// Writes the payload after the IP headers. It had `length` bytes, of which `bytes` were captured.
 pub(super) fn payload(
     line: &mut SummaryLine<'_>,
     proto: u8,

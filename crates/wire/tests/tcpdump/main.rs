@@ -2,8 +2,8 @@
 //! byte.
 //!
 //! The texts in `golden` were printed by tcpdump, never by this crate. A test of `slipring`
-//! compares them with the output of an installed tcpdump. With `SLIPRING_BLESS=1`, this test writes
-//! them.
+//! compares them with the output of an installed tcpdump; with `SLIPRING_BLESS=1`, it writes that
+//! output to `golden` instead.
 #![allow(clippy::unwrap_used)]
 
 mod frames;
@@ -11,7 +11,7 @@ mod frames;
 use frames::{RecordedText, TEXTS, all_frames};
 use slipring_wire::summary::{Conversations, Detail, Summary};
 
-/// Returns the text that this crate prints with the flags of `text`.
+/// Returns the summaries that this crate prints for the frames of `text`, with the flags of `text`.
 fn text_of(text: &RecordedText) -> String {
     let flags: Vec<&str> = text.flags.split_whitespace().collect();
     let verbose = flags.iter().find(|flag| flag.starts_with("-v"));

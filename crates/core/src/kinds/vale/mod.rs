@@ -1,4 +1,4 @@
-//! `vale[ID]:NAME`, a switch's port of a netmap device.
+//! `vale[ID]:NAME`: a port of a switch of a netmap device.
 
 use std::sync::Arc;
 

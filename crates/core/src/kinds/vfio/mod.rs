@@ -57,7 +57,7 @@ impl PortDriver for VfioDriver {
             let setup = NicSetup { settings, control: Some(&control), ..setup };
             let mut port = open_port(Box::new(device), &setup)?;
             if listen(&address, &control).is_err() {
-                // The port works, but `slipring nic set` cannot reach it.
+                // Without a socket, the port works, but `slipring nic set` cannot reach it.
                 port.info.mode = port.info.mode.with("settings", "fixed");
             }
             Ok(port)

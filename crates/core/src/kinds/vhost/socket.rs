@@ -44,7 +44,7 @@ fn is_listened_to(path: &Path) -> bool {
     // The file shows the network namespace of the calling thread, which may differ from that of the
     // process's main thread.
     let sockets = fs::read_to_string("/proc/thread-self/net/unix").unwrap_or_default();
-    // Num RefCount Protocol Flags Type St Inode Path
+    // The columns are: Num RefCount Protocol Flags Type St Inode Path
     let is_it = |line: &str| {
         let mut words = line.split_ascii_whitespace();
         words.nth(3) == Some(ACCEPTS) && line.ends_with(&format!(" {}", path.display()))

@@ -159,12 +159,12 @@ fn a_pause_is_what_each_link_has_negotiated() {
     let chip = FakeChip::default();
     let plan = plan("pause=on");
     let (off, pending, on) = ((false, false), (false, true), (true, false));
-    // The link before the settings were made, whose partner offers nothing.
+    // Before the settings are made, the link is up, and the partner offers nothing.
     chip.set(UP, status::LINK_STAYED_UP, 0);
     set_link(&chip.bar(), &plan, true).unwrap();
     let mut pause = NegotiatedPause::new(&plan);
     for (status, phy_status, partner, expected) in [
-        // It is still up, or up again, but both ends still negotiate.
+        // The link is still up, or up again, but both ends still negotiate.
         (UP, status::LINK_STAYED_UP, 0, pending),
         (STATUS_FD, 0, offer::PAUSE, off),
         (UP, 0, offer::PAUSE, pending),
@@ -210,7 +210,7 @@ fn a_phy_that_does_not_answer_leaves_pause_frames_as_they_are() {
     chip.0.lock().unwrap().fails = true;
     chip.set(UP, 0, 0);
     assert_eq!(probe(&chip, &mut pause), (true, false));
-    // On a new link they are off, and each link costs one failed access.
+    // On a new link pause frames are off, and each new link costs one failed access to the PHY.
     chip.set(STATUS_FD, 0, 0);
     probe(&chip, &mut pause);
     let before = chip.accesses();

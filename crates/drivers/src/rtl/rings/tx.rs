@@ -52,7 +52,7 @@ pub(in crate::rtl) struct RtlTx {
     withheld: u32,
     /// Whether the chip may stop at short UDP packets.
     lengthens_udp: bool,
-    /// Minimum length of the next frame, in bytes.
+    /// Minimum length of the next frame in bytes; a shorter frame is padded.
     safe_len: u32,
     /// Bytes of the frame whose last part has not been queued.
     frame_bytes: u32,

@@ -126,8 +126,8 @@ impl VirtioRx {
 
     fn take_first(&mut self, slot: usize, buf: BufIdx, written: u32) {
         let len = written.saturating_sub(HEADER_BYTES);
-        // A number of slots that the device has never had is its fault. Then the frame counts as
-        // damaged and ends here.
+        // The device is at fault if it names more slots than it has ever had. Then the frame counts
+        // as damaged and ends here.
         let parts = if self.merges { u32::from(self.num_slots(slot)) } else { 1 };
         let has_parts = (1..=self.most_posted).contains(&parts);
         self.missing = if has_parts { parts - 1 } else { 0 };
@@ -155,7 +155,7 @@ impl VirtioRx {
         self.unfinished = 0;
     }
 
-    /// Gives the buffers of the last frame to the device again.
+    /// Gives the buffers of the unfinished frame back to the device.
     #[cold]
     fn drop_parts(&mut self) {
         for _ in 0..std::mem::take(&mut self.unfinished) {
@@ -216,7 +216,8 @@ impl RxDescriptorRings for VirtioRx {
             }
         }
         self.drop_without_end();
-        // The buffers of dropped frames may be the only ones that the device gets.
+        // The buffers of dropped frames may be the only ones that the device gets, so they are
+        // published here.
         self.queue.publish();
         // This also counts the parts of an unfinished frame. The caller waits until the frame is
         // complete.

@@ -38,7 +38,8 @@ impl<F: SharedFlag> Termination<F> {
         let newly_calm = calm && !self.idle[me].load_relaxed();
         let newly_ended = ended && !self.ended.load_relaxed();
         // Release: pairs with the Acquire loads below. A thread that reads `ended` or `idle` as
-        // true also sees the frames sent before that, and that the thread was not idle meanwhile.
+        // true also sees the frames that thread `me` sent before, and the earlier values of its
+        // `idle`.
         if newly_ended {
             self.ended.store_release(true);
         }
@@ -67,9 +68,8 @@ impl<F: SharedFlag> Termination<F> {
     #[inline]
     pub(super) fn report_busy(&self, me: usize) {
         if self.idle[me].load_relaxed() {
-            // Relaxed: a thread that reads the old value `false` merely keeps running. A thread
-            // that must not miss this `false` first reads `ended`, which is stored later, with
-            // Release.
+            // Relaxed: a thread that reads `false` merely keeps running. A thread that must not
+            // read the older `true` first reads `ended`, which is stored later, with Release.
             self.idle[me].store_relaxed(false);
         }
     }

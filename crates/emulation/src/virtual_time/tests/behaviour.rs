@@ -15,7 +15,7 @@ fn a_frame_leaves_when_its_last_bit_is_through() {
         ("-B ether,10g", 60, 68),
         ("-B 1bit -Q none", 100, 800 * SECOND),
         ("-B 400g", 1500, 30),
-        // 480 bits at 7 Gbit/s take 68 4/7 ns.
+        // 480 bits at 7 Gbit/s take 68 4/7 ns, which is rounded up.
         ("-B 7g", 60, 69),
     ] {
         let (out, _) = link(args, [(0, len)]);

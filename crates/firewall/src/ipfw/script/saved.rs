@@ -221,7 +221,8 @@ fn a_saved_file_that_has_lost_its_end_is_refused_wherever_it_ends() {
         }
     }
     assert_eq!(listings(&site), before);
-    // The error message says how to load a truncated file: remove the line that requires the end.
+    // The error message says how to load a truncated file: remove its first line, which requires
+    // that the file has its end.
     let (_, rest) = saved[..saved.len() / 2].split_once('\n').unwrap();
     load(&site, rest.rsplit_once('\n').unwrap().0);
     load(&site, saved.trim_end());

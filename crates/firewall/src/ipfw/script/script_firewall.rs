@@ -297,7 +297,7 @@ fn unquoted(line: &str) -> Vec<String> {
     words.collect()
 }
 
-/// Formats JSON answers without the text that they contain.
+/// Formats JSON answers without their `text` fields.
 fn values(answers: serde_json::Value) -> String {
     let serde_json::Value::Array(mut answers) = answers else { panic!("answers are a list") };
     for answer in &mut answers {

@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 8;
 
 const _: () = assert!(MAX_BYTES + MatchField::ALL.len() <= slipring_classify::matcher::MAX_FIELDS);
 
-/// The address bytes used as fields: the bytes that occur in the masks of the most rules.
+/// The address bytes used as fields: those that the masks of the largest number of rules test.
 #[derive(Debug, Default)]
 pub(super) struct ByteFields(Vec<MatchField>);
 

@@ -30,7 +30,7 @@ impl CompiledRules {
         ends: &mut [Option<RunEnd>],
     ) {
         if self.lookups.first_from(0) == 0 {
-            // Even the first rule needs more than the headers.
+            // Even the first rule needs more than the headers, so nothing can be decided here.
             return;
         }
         let Some(index) = &self.index else {
@@ -90,8 +90,8 @@ impl CompiledRules {
         }
     }
 
-    /// Looks up the flows of all packets in the cache, and classifies the other packets one field
-    /// at a time, so that memory accesses overlap.
+    /// Looks up the flows of all packets in the cache. Classifies the packets whose flow is not
+    /// there, one field at a time, so that memory accesses overlap.
     fn classify_flows(
         &self,
         index: &RuleIndex,
@@ -127,7 +127,7 @@ impl CompiledRules {
 
     /// Runs a packet through the rules that its headers and prefetched table results decide.
     /// Returns `None` if the packet reaches a rule that needs other data. `next` returns the next
-    /// candidate.
+    /// candidate rule.
     #[inline(always)]
     fn fast_path(
         &self,

@@ -147,7 +147,8 @@ impl MatchField {
             F::IpLen => Self::IpLen,
             F::IpId => Self::IpId,
             F::IpTtl => Self::IpTtl,
-            // Rules can change TCP options, and these fields are rarely tested.
+            // These fields are not looked up: rules can change TCP options, and the fields are
+            // rarely tested.
             F::TcpWin | F::TcpDataLen | F::TcpMss => return None,
         })
     }
@@ -248,8 +249,9 @@ fn port_set(interface: &InterfacePattern, config: &IpfwConfig) -> Option<RangeSe
         }
         InterfacePattern::Table(_) => return None,
     };
-    // An interface pattern matches either none or all of the ports without a name, but each of
-    // these ports may have a different address.
+    // A pattern for names matches either all or none of the ports without a name, so these are one
+    // range. A pattern for an address may match some of them, so each port that has an address is
+    // tested separately.
     let point = |port: PortIndex| FieldPoint::new(FAMILY_PLAIN, port.into());
     let addressed = config.me.iter().filter_map(|(_, port)| *port);
     let named = 0..config.ports.len().min(1 << 16) as u32;

@@ -8,8 +8,8 @@ use super::super::search::{StateNameId, StateSearch};
 
 /// The rules at which states are looked up before any other test.
 ///
-/// A packet is looked up once per name, so only the first of these rules on its path does the
-/// lookup. Later rules with the same name are searched like all other rules.
+/// A packet is looked up once per name, so of the rules with one name, only the first on the
+/// packet's path does the lookup. Later rules with the same name are searched like all other rules.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StateLookups {
     /// For each name in the first word of a [`StateSearch`], the indexes of its rules, ascending.

@@ -207,8 +207,8 @@ fn firewall(rules: &[String], plain: bool) -> Firewall {
     firewall_of(&parse_file(&rules.join("\n")).unwrap(), plain)
 }
 
-/// Builds the same firewall from rules that are already parsed. Compiles the rules only once, at
-/// the end.
+/// Like [`firewall`], but with rules that are already parsed. Compiles the rules only once, at the
+/// end.
 fn firewall_of(rules: &[(u32, IpfwCommand)], plain: bool) -> Firewall {
     let mut firewall = Firewall::open(5, [1, 2]);
     firewall.set_plain(true);

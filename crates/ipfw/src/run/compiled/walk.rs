@@ -138,8 +138,8 @@ impl CandidateCaches {
 }
 
 impl CompiledRules {
-    /// Returns the first candidates for some classes, up to a rule that ends the search for every
-    /// packet.
+    /// Returns the first candidates for these field classes, up to a rule that ends the search for
+    /// every packet.
     #[inline(never)]
     pub(super) fn first_rules(
         &self,
@@ -256,7 +256,7 @@ impl RuleRun<'_> {
     fn look_up_at(&mut self, program: &CompiledRules, at: usize) -> WalkStep {
         let entry = &self.entries[at];
         let Some(id) = entry.lookup.filter(|_| entry.rule.chance.is_none()) else {
-            // With `prob`, the draw comes before all other tests.
+            // With `prob`, the draw comes before all other tests, so the rule is evaluated in full.
             return self.full_step(at);
         };
         let Some(position) = self.look_up(id, at) else { return WalkStep::Again };

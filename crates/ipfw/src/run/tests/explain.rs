@@ -1,4 +1,4 @@
-//! Tests of traces.
+//! Tests of traces, which list the rules that a frame meets and their outcomes.
 
 use super::*;
 

@@ -203,7 +203,7 @@ fn lookups_take_the_field_of_their_name_in_its_family() {
 
 #[test]
 fn addresses_of_one_family_are_none_of_the_other() {
-    // ::10.0.0.1 has the same low bits as 10.0.0.1.
+    // The lowest 32 bits of ::10.0.0.1 are those of 10.0.0.1.
     let mut v6 = udp6();
     v6[22..34].fill(0);
     v6[34..38].copy_from_slice(&A);

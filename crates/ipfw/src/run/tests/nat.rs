@@ -6,13 +6,13 @@ use super::*;
 const OWN: [u8; 4] = [203, 0, 113, 9];
 
 impl Fixture {
-    /// Returns the frame as it leaves by em1, and the verdict.
+    /// Returns the verdict on a frame that leaves by em1, and the frame as it leaves.
     pub(super) fn goes_out(&mut self, mut frame: Vec<u8>) -> (RuleVerdict, Vec<u8>) {
         let mut crossing = PacketMetadata::incoming(0).outgoing(1);
         (self.cross(&mut frame, &mut crossing), frame)
     }
 
-    /// Returns the frame as it comes in by em1, and the verdict.
+    /// Returns the verdict on a frame that comes in by em1, and the frame after the check.
     fn comes_in(&mut self, mut frame: Vec<u8>) -> (RuleVerdict, Vec<u8>) {
         (self.cross(&mut frame, &mut PacketMetadata::incoming(1)), frame)
     }

@@ -3,7 +3,8 @@
 use super::nat::GATE;
 use super::*;
 
-/// Lets a flow of each kind that libalias counts out by em1, with more flows of the later kinds.
+/// Lets flows of every kind that libalias counts leave by em1: one of the first kind, and more of
+/// each later kind.
 fn flows_of_all_kinds(fixture: &mut Fixture) {
     // Each packet goes to a different peer, because flows without ports differ only in their
     // addresses.

@@ -1,4 +1,4 @@
-//! Tests that reject, unreach and reset answer, and of log lines.
+//! Tests of the answers of `reject`, `unreach` and `reset`, and of log lines.
 
 use super::*;
 use crate::packet::{PacketHeaders, options};

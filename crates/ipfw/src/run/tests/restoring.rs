@@ -35,8 +35,8 @@ fn used() -> Fixture {
     fixture
 }
 
-/// Builds another firewall with the same rules and the states in `states`, at another time of
-/// another clock.
+/// Builds another firewall with the same rules and the states in `states`, which it loads
+/// `seconds_later` seconds later by the wall clock.
 fn restarted(states: &str, seconds_later: u64) -> Fixture {
     let mut fixture = used();
     fixture.load("flush");

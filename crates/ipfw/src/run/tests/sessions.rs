@@ -1,6 +1,6 @@
-//! Random lists with states on every action, and sessions of many packets. Compares the firewall,
-//! in three modes, with an independent interpreter that follows FreeBSD's `ipfw_chk` opcode by
-//! opcode.
+//! Random lists of rules, which may keep states with any action, and sessions of many packets.
+//! Compares the firewall, in three modes, with an independent interpreter that follows FreeBSD's
+//! `ipfw_chk` opcode by opcode.
 //!
 //! The oracle shares no code with the firewall except the random stream of `prob`. Its inputs are
 //! the random rules and packets in structured form, not as text and bytes.

@@ -302,7 +302,8 @@ fn listing_shows_limits_and_their_parents() {
     );
 }
 
-/// States are looked up once: a state whose rule jumps does not make its packets loop.
+/// A packet looks up the states only once. So a state whose rule jumps does not make the packet
+/// loop.
 #[test]
 fn a_state_that_skips_ahead_is_met_once_by_a_packet() {
     let mut fixture = Fixture::new(

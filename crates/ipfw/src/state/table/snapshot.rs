@@ -1,4 +1,4 @@
-//! A snapshot of one firewall's states, for listing by another.
+//! A snapshot of one firewall's states, for listing by another firewall.
 
 use alloc::vec::Vec;
 

@@ -1,10 +1,10 @@
 //! An Ornstein–Uhlenbeck rate as a function of time.
 //!
-//! A *point* is the deviation of the rate from its mean during one step. Steps a power of two
-//! apart, so far that their correlation is negligible, are drawn independently. Those in between
-//! are drawn from the exact distribution conditioned on both neighbours, the middle first, as for a
-//! [correlated delay](slipring_model::Correlated). So a step does not depend on earlier queries and
-//! costs the same after any pause.
+//! A *point* is the deviation of the rate from its mean during one step. At a fixed distance, a
+//! power of two so large that the correlation is negligible, steps are drawn independently. The
+//! steps in between are drawn from the exact distribution conditioned on both neighbours, the
+//! middle one first, as for a [correlated delay](slipring_model::Correlated). So a step does not
+//! depend on earlier queries and costs the same after any pause.
 
 use alloc::vec::Vec;
 

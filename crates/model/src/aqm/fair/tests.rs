@@ -46,7 +46,7 @@ fn flows_share_bytes_evenly_whatever_their_packets() {
         *sent.entry(out.flow).or_insert(0i64) += i64::from(out.len);
         if departed > 100 {
             let (min, max) = (sent.values().min().unwrap(), sent.values().max().unwrap());
-            // At the start and at the end, flows may differ by one quantum plus the amount by which
+            // The bytes that two flows have sent may differ by one quantum plus the amount by which
             // the last packet of a turn may exceed the quantum.
             assert!(max - min <= 1514 + 1500, "{sent:?}");
         }

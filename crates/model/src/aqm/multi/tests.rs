@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::aqm::{CoDelSpec, DualPi2Spec, Ecn, FairSpec, PieSpec};
 
-/// Returns one of each discipline. Limits and targets are so small that packets are lost for every
-/// cause.
+/// Returns one queue of each discipline. Limits and targets are so small that packets are lost for
+/// every cause.
 fn disciplines() -> [MultiQueue<u32>; 3] {
     let limits =
         FairSpec { flows: 8, limit_packets: 40, limit_bytes: 30_000, ..FairSpec::default() };

@@ -172,7 +172,7 @@ fn asleep_it_does_nothing_until_the_queue_has_grown() {
     pie.admit(&long(start_ns), || true, &mut random);
     pie.admit(&long(start_ns + 15 * MS), || true, &mut random);
     assert!(pie.probability() > 0.0);
-    // The next packet arrives more than an hour later. Until then, PIE has become inactive again.
+    // The next packet arrives more than an hour later. By then, PIE has become inactive again.
     pie.admit(&arriving(4_000_000 * MS, 0), || true, &mut random);
     assert!(!pie.awake);
     assert_eq!(pie.probability(), 0.0);

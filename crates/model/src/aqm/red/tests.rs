@@ -19,8 +19,8 @@ fn verdicts(spec: &RedSpec, packets: u64, count: usize) -> Vec<AqmVerdict> {
     (0..count).map(|_| red.admit(&arriving(packets, 500), || true, &mut random)).collect()
 }
 
-/// Returns, for each hit, the number of packets since the previous hit, including the packet that
-/// is hit.
+/// Returns, for each hit (a packet that is marked or dropped) after the first, the number of
+/// packets since the previous hit, including the packet that is hit.
 fn gaps(verdicts: &[AqmVerdict]) -> Vec<usize> {
     let hits: Vec<usize> = verdicts
         .iter()

@@ -82,8 +82,8 @@ pub(crate) struct PollingPlan {
 }
 
 impl NicAttachment {
-    /// Binds the interface as `register` says and attaches it under the name in `place`. Its host
-    /// stack, if included, becomes the port `NAME^`.
+    /// Binds the interface exclusively, and otherwise as `register` says, and attaches it under the
+    /// name in the key of `owner`. Its host stack, if included, becomes the port `NAME^`.
     pub(crate) fn new(
         hub: &Arc<Bridge>,
         owner: AttachmentOwner,
@@ -102,8 +102,8 @@ impl NicAttachment {
         Waker::new(Arc::new(WorkerBell::default()), ticker.clone())
     }
 
-    /// Attaches a bound interface. `join` is called with the name of the NIC's port, and then with
-    /// the name of the host's port if the host is included.
+    /// Attaches a bound interface. The function `attach` is called with the name of the NIC's port,
+    /// and then with the name of the host's port if the host is included.
     fn attach(
         owner: AttachmentOwner,
         nic: &Arc<dyn Adapter>,

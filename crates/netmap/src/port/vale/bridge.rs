@@ -130,7 +130,7 @@ impl Bridge {
         Ok(BridgeAttachment { bridge: self.clone(), id })
     }
 
-    /// Attaches a port under the number and settings that it had in the previous process.
+    /// Attaches a port with the number and the settings that it had in the previous process.
     pub(crate) fn attach_at(
         self: &Arc<Self>,
         name: &str,
@@ -170,8 +170,8 @@ impl Bridge {
     fn detach(&self, id: SwitchPortId) {
         let mut members = self.ports.write().unwrap_or_else(PoisonError::into_inner);
         lock(&self.engine).detach(id);
-        // The port is dropped after the lock is released, because this may be the last reference to
-        // an interface.
+        // The port is dropped after the lock is released: this may be the last reference to an
+        // interface, and closing that may take long.
         let gone = members.get_mut(id.0 as usize).and_then(Option::take);
         drop(members);
         drop(gone);
@@ -193,7 +193,7 @@ impl Bridge {
             .unwrap_or_default()
     }
 
-    /// Returns the number of the port with this name.
+    /// Returns the number of the port with this name; `None` if no port has it.
     pub(crate) fn number_of(&self, name: &str) -> Option<SwitchPortId> {
         self.ports().into_iter().find(|(_, port)| port == name).map(|(id, _)| id)
     }

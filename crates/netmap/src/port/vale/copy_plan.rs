@@ -72,7 +72,7 @@ impl CopyPlan<'_> {
         (self.view.region().buf_size() - before) as usize
     }
 
-    /// Writes the first bytes of the frame in slot `i`.
+    /// Writes `bytes` at the place in slot `i` where a frame's data begin.
     fn write_in(&self, i: SlotIdx, bytes: &[u8]) {
         let (buf, region) = (self.view.slot(i).buf, self.view.region());
         match self.view.payload_offset(i) {
@@ -178,7 +178,9 @@ impl CopyPlan<'_> {
         index(count)
     }
 
-    /// Returns whether a frame's virtio-net header may request offloads, or has to be kept.
+    /// Returns whether a frame has to be rebuilt with [`Self::apply_offloads`]: the receiver
+    /// expects a virtio-net header too, the frame's own header may request offloads, or it cannot
+    /// be read.
     pub(super) fn needs_fixup(&self, copy: FrameCopy) -> bool {
         let mut flags = [0; 2];
         let first = self.source.frames.slots(copy.slots).first();
@@ -199,7 +201,8 @@ impl CopyPlan<'_> {
         frames.iter().map(|frame| frame.len().div_ceil(self.buf_size()) as u32).sum()
     }
 
-    /// Writes rebuilt frames; each has the length of the original.
+    /// Writes rebuilt frames. The number of each entry is the length of the original frame, which
+    /// is counted as delivered.
     pub(super) fn write_all(
         &self,
         run: &LeasedSlots,

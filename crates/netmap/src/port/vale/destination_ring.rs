@@ -57,8 +57,8 @@ struct SlotLease {
 }
 
 impl DestinationRing {
-    /// Creates the destination for a program's rx ring; `taps` see its frames under that ring
-    /// number.
+    /// Creates the destination for a program's rx ring. The monitors `taps.0` see its frames, under
+    /// the ring number `taps.1`.
     pub(crate) fn of_program(kern: KernRing, taps: (Arc<MonitorTaps>, usize)) -> Self {
         let (view, next) = (kern.view(), kern.hwtail());
         Self { monitor_taps: Some(taps), ..Self::new(view, Some(kern), next, None) }
@@ -163,7 +163,8 @@ impl DestinationRing {
         delivered
     }
 
-    /// Leases slots. `wanted` gets the number of free slots and returns how many to lease.
+    /// Leases slots. `wanted` gets the number of free slots and returns how many to lease; `None`
+    /// if it returns 0.
     fn lease(&self, wanted: impl Fn(u32) -> u32) -> Option<LeasedSlots> {
         let mut room = lock(&self.leases);
         let mut count = wanted(room.free(&self.view));
@@ -205,7 +206,7 @@ impl RingLeases {
             // syncs the program may already have written `head` and still read the slots before it.
             Some(kern) => n - 1 - distance(kern.hwcur(), self.next_free, n),
             // The driver in this process writes the tail, but programs of the same user can
-            // overwrite it.
+            // overwrite it, so its value is limited.
             None => distance(self.next_free, view.tail().min(n - 1), n),
         }
     }

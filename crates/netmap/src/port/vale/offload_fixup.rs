@@ -64,7 +64,7 @@ fn gather_frame(ring: &RingView, slots: &[SlotSnapshot]) -> Vec<u8> {
     bytes
 }
 
-/// Changes the tag of the frame that begins at byte `at`.
+/// Changes the tag of the frame that begins at byte `at`; `None` if the frame is too short.
 fn retag(mut frame: Vec<u8>, at: usize, tag: TagAction) -> Option<Vec<u8>> {
     let at = at + MAC_ADDRESSES_LEN;
     let old = |frame: &[u8]| frame.get(at..at + VLAN_TAG_LEN)?.first_chunk().copied();

@@ -122,7 +122,8 @@ impl ValePort {
         attachment.as_ref().map(|attachment| (attachment.bridge.clone(), attachment.id))
     }
 
-    /// Attaches the port to the switch, and under the number, that it had in the previous process.
+    /// Attaches the port to the switch to which it was attached in the previous process, under the
+    /// same number.
     pub(crate) fn reattach(
         &self,
         hub: &Arc<Bridge>,

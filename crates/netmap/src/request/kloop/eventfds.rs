@@ -24,7 +24,7 @@ struct RingEventfds {
     irq: Option<OwnedFd>,
 }
 
-/// The eventfds of all rings; empty without the option.
+/// The eventfds of all rings; empty if the start request did not pass any.
 #[derive(Debug)]
 pub(super) struct KloopKicks {
     pairs: Vec<RingEventfds>,

@@ -1,4 +1,4 @@
-//! Fault injection at one end of a pipe; the test is the program at both ends.
+//! Tests of fault injection at one end of a pipe; the test is the program at both ends.
 
 use slipring_ring::{BufIdx, Geometry, HugePages, Region, SlotFlags};
 
@@ -37,7 +37,8 @@ fn send(queue: &mut dyn Queue, slots: u32) {
     queue.tx_sync().unwrap();
 }
 
-/// Syncs as often as a delayed frame needs to come out; returns the number of received slots.
+/// Syncs three times, which is enough for a delayed frame to arrive; returns the number of received
+/// slots.
 fn received(queue: &mut dyn Queue) -> u32 {
     for _ in 0..3 {
         queue.rx_sync().unwrap();

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   host                                         program
-//!   HostOnly := 1, then claims Owner             claims Owner, then reads HostOnly
-//!   anchors, HostOnly := 0 or 1                  reads anchors and the kernel's indices, syncs
+//!   ByHost := 1, then claims Owner               claims Owner, then reads ByHost
+//!   anchors, ByHost := 0 or 1                    reads anchors and the kernel's indices, syncs
 //!   Owner := 0 (Release)          <---------->   Owner := 0 (Release)
 //! ```
 //!
-//! A claim of the owner's word sees all writes of the previous owner. The program reads `HostOnly`
+//! A claim of the word `Owner` sees all writes of the previous owner. The program reads `ByHost`
 //! after its claim, so once the host has synced with that word set, no program syncs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ pub(crate) enum SyncDirection {
     Rx = 1,
 }
 
-/// The words of one direction. The value of each is its index in memory.
+/// The words of one direction. A variant's value is the index of its word in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OwnershipWord {
     Owner = 0,

@@ -164,7 +164,7 @@ fn a_program_takes_back_what_the_daemon_has_sent_and_the_daemon_what_the_program
     sync(&mut program, &mut ends);
     assert_eq!((app.avail(), counters.snapshot().strays), (FEW_SLOTS - 1, 0));
 
-    // A program leaves slots that only the daemon may handle where they are.
+    // A program does not touch slots that only the daemon may handle.
     queue(app, 1);
     app.set(0, 0, SlotFlags::default());
     app.advance(1);

@@ -103,7 +103,7 @@ pub(in super::super) struct RxFrame<'r> {
     pub(in super::super) len: u32,
     /// Whether the whole frame is in the socket's queue, because it was too long for the ring.
     pub(in super::super) queued: bool,
-    /// Whether this machine has sent the frame. Then it was not received.
+    /// Whether this machine has sent the frame, rather than received it.
     pub(in super::super) outgoing: bool,
 }
 
@@ -134,7 +134,7 @@ impl RxSocket {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let shape = PacketRingGeometry { frame_size, frames_per_block, blocks };
-        // The kernel maps a ring only as a whole.
+        // The kernel maps a ring only as a whole, so this fails if the sizes are wrong.
         let mut receiver = Self::map(socket, shape)?;
         receiver.resume(position);
         Ok(receiver)

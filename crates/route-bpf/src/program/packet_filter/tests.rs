@@ -1,4 +1,4 @@
-//! Tests of the filter in the kernel, with the frames of test runs.
+//! Tests of the packet filter in the kernel, with BPF test runs.
 
 use std::cell::RefCell;
 
@@ -110,7 +110,8 @@ fn the_kernel_gets_everything_without_a_heartbeat_of_the_queue_and_before_the_st
         word.unwrap()
     };
     let order = std::sync::atomic::Ordering::Relaxed;
-    // This word is the heartbeat of another queue.
+    // This word is the heartbeat of queue 0. The frame's queue is another one, so its heartbeat is
+    // still missing.
     word(BEATS_OFFSET).store(ResidentHeartbeat::now(), order);
     assert_eq!(kernel.reason(&frame), Some(PassReason::Stale));
     beat_ahead(&kernel.writer);

@@ -1,4 +1,5 @@
-//! Tests that workers get the right outputs of a shared link.
+//! Tests that packets that waited for a MAC address return to their own workers, although the
+//! workers share the subinterface.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ fn shared(workers: usize) -> SharedSubinterfaces {
     SharedSubinterfaces::new(vec![one], workers)
 }
 
-/// The numbers of packets that a worker gets back, with the MAC addresses of their next hops.
+/// The packets that a worker gets back: the number of each, and the MAC address of its next hop.
 fn released(shared: &SharedSubinterfaces, worker: usize) -> Vec<(u16, MacAddr)> {
     let number = |end| match end {
         WaitEnd::Released(packet, mac) => (number_of(&packet), mac),
@@ -43,7 +44,7 @@ fn packets_that_have_waited_go_back_to_their_workers_in_order() {
     assert_eq!(shared.next_ns(), Some(1_000_000_005));
     let own = "10.100.0.1".parse().unwrap();
     let reply = ArpPacket::request(OWN_MAC, own, host(1)).reply(HOST_MAC).frame(OWN_MAC);
-    // Any worker may receive the answer.
+    // The worker that receives the ARP reply, whichever it is, gives it to the shared link.
     shared.all()[0].with(|link| link.receive(&reply, 6));
     let mut woken = Vec::new();
     assert!(shared.collect(0, 6, |worker| woken.push(worker)).is_empty());

@@ -1,4 +1,4 @@
-//! A takeover in which either router ends, or refuses, at any step.
+//! Tests of a takeover in which either router ends, or refuses, at any step.
 
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -186,7 +186,7 @@ fn what_a_router_has_sent_before_it_is_cut_off_is_read() {
     assert_eq!(waiting.receive(READY_LIMIT).unwrap().0["step"], "taken");
 }
 
-/// Opens a new temporary file.
+/// Creates a file in memory.
 fn tempfile() -> OwnedFd {
     rustix::fs::memfd_create("takeover", rustix::fs::MemfdFlags::CLOEXEC).unwrap()
 }

@@ -128,7 +128,7 @@ pub(super) fn tables() -> Arc<ForwardingTables> {
     })
 }
 
-/// A firewall with these commands.
+/// Creates a firewall and executes `commands` in it.
 pub(super) fn firewall(commands: &str) -> Firewall {
     let mut firewall = Firewall::new(7, [1, 2]);
     let (names, own) = router_ports(&tables());
@@ -164,7 +164,8 @@ impl Router {
         events.unwrap();
     }
 
-    /// Processes frames from one port together.
+    /// Processes frames from one port as one batch. Returns their verdicts, and all frames that the
+    /// router sent.
     pub(super) fn process(
         &mut self,
         from: FibPortIndex,
@@ -198,7 +199,7 @@ impl Router {
             .collect()
     }
 
-    /// Processes one frame from the left host.
+    /// Processes one frame that arrives on port `LEFT`.
     pub(super) fn one(&mut self, frame: &[u8]) -> (RouteVerdict, Vec<Sent>) {
         let (verdicts, sent) = self.process(LEFT, &[frame.to_vec()], 0);
         (verdicts[0], sent)

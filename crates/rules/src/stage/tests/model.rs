@@ -38,8 +38,8 @@ impl Model {
         self.engine.process(&mut batch, &mut frames, 0);
         while self.engine.pop().is_some() {}
         let Some(RouteVerdict::Forward(out)) = batch.verdict(0) else { return Fate::Else };
-        // The second check sees the packet before its TTL is decremented. No rule here tests the
-        // TTL.
+        // The second check sees the packet before its TTL is decremented, so the original frame is
+        // checked again.
         let sent = [out.prepend(), &frames[0].bytes[out.range()]].concat();
         let mut crossing = crossing.outgoing(out.port.0);
         let mut seen = frame.to_vec();
@@ -159,7 +159,8 @@ proptest! {
                     _ => Fate::Else,
                 };
                 let expected = model.fate(frame, from);
-                // The engine limits the rate of ICMP errors; the model does not.
+                // The engine limits the rate of ICMP errors, but the model does not. So the engine
+                // may drop a packet that the model answers.
                 let is_limited = (&expected, &fate) == (&Fate::Answered, &Fate::Dropped);
                 prop_assert!(is_limited || expected == fate, "{expected:?} {fate:?}\n{list}");
             }

@@ -42,7 +42,7 @@ mended() {
     "$@" > said 2>&1 < /dev/null || fail "is not mended by: $command"
 }
 
-# begins COMMAND...: whether COMMAND prints a first line. Stops it then.
+# begins COMMAND...: whether COMMAND prints a first line. Then stops COMMAND.
 begins() {
     rm -f first
     mkfifo first
@@ -62,7 +62,7 @@ walk_down() {
 }
 
 walk_carrier() {
-    # An interface that was up before counts as up for a moment longer.
+    # An interface that was up before counts as up for a moment longer, so a new interface is used.
     quiet
     ip link add eth0 type veth peer name peer0
     ip link set eth0 up

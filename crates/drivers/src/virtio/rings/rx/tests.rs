@@ -114,7 +114,7 @@ fn an_invalid_slot_in_mid_frame_damages_the_frame() {
         }
         rig.begin(1);
         assert_eq!(rig.frames(), [1]);
-        // The invalid slot and the frame.
+        // The invalid slot and the damaged frame count as two bad frames.
         assert_eq!((rig.rx.bad_frames, rig.posted()), (2, 9));
     }
 }

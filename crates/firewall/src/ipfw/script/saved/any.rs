@@ -1,4 +1,4 @@
-//! Saves and loads random firewalls, which are built from all kinds of commands.
+//! Tests that save and load random firewalls, which are built from all kinds of commands.
 
 use proptest::prelude::*;
 

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::super::*;
 
-/// Marsaglia's xorshift: which returns the same numbers in every run.
+/// Marsaglia's xorshift, which returns the same numbers in every run.
 pub(super) struct Draw(u64);
 
 impl Draw {

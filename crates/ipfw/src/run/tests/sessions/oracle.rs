@@ -256,8 +256,8 @@ impl Oracle {
             return RuleResult::NextRule;
         }
         let mut cmd = 0;
-        // A `prob` before a lookup is drawn at that point. Other draws do not affect patterns, so
-        // they are made after the patterns.
+        // A `prob` directly before a lookup is drawn there. Any other `prob` does not affect
+        // whether patterns match, so it is drawn after all patterns have matched.
         let mut lot = None;
         loop {
             let rule = &self.rules[*f_pos];
@@ -437,14 +437,15 @@ impl Oracle {
     }
 }
 
-/// Returns where `prob` is drawn for a rule without a lookup: before the first side effect.
+/// Returns the index of the opcode before which `prob` is drawn in a rule without a lookup: the
+/// first opcode with a side effect.
 fn keep_ofs(rule: &Rule) -> usize {
     let keeps = |op: &Op| matches!(op, Op::Keep(_));
     rule.ops[..rule.act_ofs].iter().position(keeps).unwrap_or(rule.act_ofs)
 }
 
-/// Returns whether a name must still be looked up. Each name is looked up once, and no name after
-/// `any`.
+/// Returns whether states of this name must still be looked up. Each name is looked up once, and no
+/// name after `any`.
 fn is_wanted(name: Option<&'static str>, carried: &PacketContext) -> bool {
     !carried.names.contains("any") && !carried.names.contains(name.unwrap_or("any"))
 }
