@@ -124,8 +124,8 @@ pub struct XdpSocketMap {
 /// the options say.
 ///
 /// # Errors
-/// [`OpenError`], as for [`open`]. A [`OpenCause::Busy`] that names nobody means that no process has
-/// an AF_XDP socket here: the kernel keeps a queue until the device has sent the frames of a socket
+/// [`OpenError`], as for [`open`]. A [`OpenCause::Busy`] that names no process means that none has an
+/// AF_XDP socket here: the kernel keeps a queue until the device has sent the frames of a socket
 /// that was closed. Another attempt may then use the same region.
 pub fn open_into(
     name: &str,

@@ -5,11 +5,47 @@
 //! of a previous router busy, in particular the one from which it takes over. It waits then. Its
 //! programs are attached already, and leave all packets to the kernel, which they count as `disabled`.
 
+use std::ops::ControlFlow;
+
 use slipring_cli::{Failure, Session, Signals};
 use slipring_port::OpenError;
 
+use crate::plan::RoutePlan;
+use crate::resident::{ResidentEngine, UserSpaceIo};
+use crate::subinterface::OwnSubinterface;
+use crate::worker::UserSpacePorts;
+
+/// The ports of the workers, if packets are forwarded in user space; or the end of the run.
+type OpenedUserSpace = ControlFlow<(), Option<(UserSpacePorts, UserSpaceIo)>>;
+
+impl RoutePlan {
+    /// Opens the sockets of the engine in user space, if packets are forwarded there. The result
+    /// is `Break` if the run ends during the wait for a queue.
+    pub(crate) fn open_user_space(
+        &self,
+        engine: &mut ResidentEngine,
+        own: &[OwnSubinterface],
+        signals: &Signals,
+        session: &mut Session<'_>,
+    ) -> Result<OpenedUserSpace, Failure> {
+        let sockets = engine.take_sockets();
+        if sockets.is_empty() {
+            return Ok(ControlFlow::Continue(None));
+        }
+        let io = engine.user_space_io()?;
+        let mode = self.io.sockets().unwrap_or_default();
+        let shape = (self.threads, self.rules.is_some());
+        let mut wait = QueueWait::new(signals, session);
+        let opened = UserSpacePorts::open(sockets, mode, shape, own, &mut |of| wait.goes_on(of));
+        match opened {
+            Err(_) if wait.is_ended => Ok(ControlFlow::Break(())),
+            opened => Ok(ControlFlow::Continue(Some((opened?, io)))),
+        }
+    }
+}
+
 /// A wait that ends when the queue is free, or with the run.
-pub(crate) struct QueueWait<'r, 's> {
+struct QueueWait<'r, 's> {
     signals: &'r Signals,
     session: &'r mut Session<'s>,
     /// What the user was told last.
@@ -18,7 +54,7 @@ pub(crate) struct QueueWait<'r, 's> {
 }
 
 impl<'r, 's> QueueWait<'r, 's> {
-    pub(crate) const fn new(signals: &'r Signals, session: &'r mut Session<'s>) -> Self {
+    const fn new(signals: &'r Signals, session: &'r mut Session<'s>) -> Self {
         Self { signals, session, told: String::new(), is_ended: false }
     }
 
@@ -27,7 +63,7 @@ impl<'r, 's> QueueWait<'r, 's> {
     ///
     /// # Errors
     /// If the user cannot be informed.
-    pub(crate) fn goes_on(&mut self, busy: &OpenError) -> Result<bool, Failure> {
+    fn goes_on(&mut self, busy: &OpenError) -> Result<bool, Failure> {
         self.is_ended = self.signals.stopping();
         let cause = busy.cause.to_string();
         if self.is_ended {
@@ -40,10 +76,5 @@ impl<'r, 's> QueueWait<'r, 's> {
             self.told = cause;
         }
         Ok(!self.is_ended)
-    }
-
-    /// Whether the run has ended.
-    pub(crate) const fn is_ended(&self) -> bool {
-        self.is_ended
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,6 @@ use crate::helper::RunFilesGuard;
 use crate::neighbours::NeighbourRequests;
 use crate::plan::RoutePlan;
 use crate::publication;
-use crate::queue_wait::QueueWait;
 use crate::reload::RouterReload;
 use crate::resident::{ResidentEngine, UserSpaceIo};
 use crate::router_figures::RouterFigures;
@@ -71,7 +71,9 @@ impl RoutePlan {
         let (compat_files, compat) = self.compat.as_ref().map(make_files).transpose()?.unzip();
         let signals = Signals::install()?;
         let mut engine = ResidentEngine::open(&ifaces, self.io, rules.is_some(), offer)?;
-        let Some(user_space) = self.open_user_space(&mut engine, &own, &signals, session)? else {
+        let ControlFlow::Continue(user_space) =
+            self.open_user_space(&mut engine, &own, &signals, session)?
+        else {
             return Ok(Exit::Done);
         };
         let workers = user_space.as_ref().map(|(ports, _)| ports.workers());
@@ -199,30 +201,6 @@ impl RoutePlan {
         match self.files().is_empty() {
             true => confinement,
             false => confinement.opening_files(),
-        }
-    }
-
-    /// Opens the sockets of the engine in user space, if packets are forwarded there. Returns `None`
-    /// if the run is ended while it waits for a queue.
-    fn open_user_space(
-        &self,
-        engine: &mut ResidentEngine,
-        own: &[OwnSubinterface],
-        signals: &Signals,
-        session: &mut Session<'_>,
-    ) -> Result<Option<Option<(UserSpacePorts, UserSpaceIo)>>, Failure> {
-        let sockets = engine.take_sockets();
-        if sockets.is_empty() {
-            return Ok(Some(None));
-        }
-        let io = engine.user_space_io()?;
-        let mode = self.io.sockets().unwrap_or_default();
-        let shape = (self.threads, self.rules.is_some());
-        let mut wait = QueueWait::new(signals, session);
-        let opened = UserSpacePorts::open(sockets, mode, shape, own, &mut |of| wait.goes_on(of));
-        match opened {
-            Err(_) if wait.is_ended() => Ok(None),
-            opened => Ok(Some(Some((opened?, io)))),
         }
     }
 
