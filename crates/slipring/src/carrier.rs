@@ -157,7 +157,7 @@ impl LinkDownReason {
             }
             Self::NoLink => {
                 "plug the cable in, or bring the other end up; what the card is set to: slipring \
-                 nic set CARD; to wait longer: -w 30"
+                 nic set NIC; to wait longer: -w 30"
                     .to_owned()
             }
         };
