@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::Signal;
-use slipring_test_support::{Namespace, Program};
+use slipring_test_support::{Namespace, Program, eventually};
 
 use crate::packet::Packet;
 use crate::rig::{Rig, Setup, ip, v4};
@@ -92,7 +92,9 @@ fn the_socket_answers_in_the_columns_of_netmap_fwd(setup: Setup) {
     assert!(listing.contains(addresses), "{listing}");
     assert_eq!(compat.tell("status\n").lines().count(), 20);
     let program = compat.rig.take_program();
-    assert!(program.so_far().stdout.contains(&listing), "the listing at the start");
+    eventually("the listing at the start", || {
+        program.so_far().stdout.contains(&listing).then_some(())
+    });
     program.stop(Signal::INT).well();
 }
 
