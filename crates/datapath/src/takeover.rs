@@ -13,6 +13,7 @@ use slipring_cli::{Failure, ReportFormat, Session};
 use slipring_core::kinds::{self, InterfaceUse};
 use slipring_port::OpenOptions;
 use slipring_port::iface::Iface;
+use slipring_port::taken;
 
 /// Which alternative a notice suggests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +66,7 @@ fn line(name: &PortName, notice: TakeoverNotice) -> Option<String> {
 
 /// Returns whether opening `name`, which is one of `all`, takes an interface from its host. If the
 /// host rings of the interface are also opened, it does not: the frames of the host pass through
-/// them.
+/// them. A card that `slipring nic bind` has taken is not the host's any more.
 pub(crate) fn takes_interface(name: &PortName, all: &[PortName], options: &OpenOptions) -> bool {
     let nic =
         matches!(name.rings, RingSelection::All | RingSelection::One(_)) && name.pipe.is_none();
@@ -83,7 +84,14 @@ pub(crate) fn takes_interface(name: &PortName, all: &[PortName], options: &OpenO
                 RingSelection::Host | RingSelection::OneHost(_) | RingSelection::NicAndHost
             )
     };
-    nic && kind && !watches && !all.iter().any(|other| is_host(&other))
+    nic && kind && !watches && !is_taken_card(name) && !all.iter().any(|other| is_host(&other))
+}
+
+/// Returns whether `name` opens a card with a native driver by the name of its TAP device. Names of
+/// other kinds open the TAP device itself.
+fn is_taken_card(name: &PortName) -> bool {
+    matches!(name.kind, PortNameKind::Netmap | PortNameKind::Kernel)
+        && taken::card_of(&name.name).is_some()
 }
 
 #[cfg(test)]

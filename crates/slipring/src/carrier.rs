@@ -64,7 +64,9 @@ pub(crate) fn wait(
     };
     let Some(first) = obstacle() else { return Ok(()) };
     let name = &port.name;
-    reporter.say_at(0, format_args!("{name} {}: waiting {wait:?} for it", first.words()))?;
+    if !wait.is_zero() {
+        reporter.say_at(0, format_args!("{name} {}: waiting {wait:?} for it", first.words()))?;
+    }
     if !opening::wait_while(|| obstacle().is_some(), wait, signals)? {
         return Ok(());
     }
@@ -89,7 +91,10 @@ pub(crate) fn wait_for_cards(
     for port in ports.iter_mut().filter(|port| port.info.kind == CARD_KIND && is_down(port)) {
         let name = port.info.name.clone();
         let reason = LinkDownReason::NoLink;
-        reporter.say_at(0, format_args!("{name} {}: waiting {wait:?} for it", reason.words()))?;
+        if !wait.is_zero() {
+            reporter
+                .say_at(0, format_args!("{name} {}: waiting {wait:?} for it", reason.words()))?;
+        }
         if !is_up_within(port, wait, signals)? {
             return Err(reason.error(&name, wait).into());
         }
@@ -161,8 +166,12 @@ impl LinkDownReason {
                     .to_owned()
             }
         };
+        let cause = match wait.is_zero() {
+            true => "nothing can be sent".to_owned(),
+            false => format!("waited {wait:?}: nothing could be sent"),
+        };
         Diagnostic::new(SR0113, format!("{name} {}", self.words()))
-            .with_cause(format!("waited {wait:?}: nothing could be sent"))
+            .with_cause(cause)
             .with_help(help)
     }
 }

@@ -81,6 +81,12 @@ fn a_replay_whose_interface_is_down_waits_says_so_and_fails() {
     drop(writer);
     for port in ["packet:va --shared", "netmap:va"] {
         fails_while_down(&namespace, &format!("replay -f {capture} -i {port} -w 0.2"));
+        // Without -w, it does not wait, and so does not say that it has.
+        let words = format!("replay -f {capture} -i {port}");
+        let ended = Program::start(&namespace, SLIPRING, &words).finish();
+        assert!(ended.stderr.contains("error[SR0113]: va is down"), "{words}: {ended:#?}");
+        let says_so = ended.stderr.contains("waiting ") || ended.stderr.contains("waited ");
+        assert!(!says_so, "{words}: {ended:#?}");
     }
 }
 
