@@ -6,7 +6,7 @@ use crate::interrupts::Interrupts;
 use crate::pci::ConfigSpace;
 use crate::phy::{Phy, PhyLink, Speed};
 use crate::registers::{RegisterMap, at};
-use crate::rings::{Faults, Ring, RxFault};
+use crate::rings::{Descriptor, Faults, Ring, RxFault};
 use crate::tally::Tally;
 use crate::violations::Violations;
 use crate::windows::IndirectWords;
@@ -72,6 +72,8 @@ pub struct Device {
     pub(crate) frame: Vec<u8>,
     /// The frame that is being received. Kept to reuse its memory.
     pub(crate) received: Vec<u8>,
+    /// The descriptors of the frame that is being sent or received. Kept to reuse its memory.
+    pub(crate) chain: Vec<Descriptor>,
     pub(crate) is_gone: bool,
     pub(crate) map: RegisterMap,
     /// Registers that only store a value, and the stored parts of other registers.
@@ -113,6 +115,7 @@ impl Device {
             rx: Ring::default(),
             frame: Vec::new(),
             received: Vec::new(),
+            chain: Vec::new(),
             is_gone: false,
             map: RegisterMap::new(chip),
             values: vec![0; chip.window() as usize],

@@ -149,6 +149,28 @@ impl DmaMap {
         slice.is_some_and(|slice| slice.store(word, 0, Ordering::Release).is_ok())
     }
 
+    /// Reads a descriptor: its two words of options, the first like [`Self::load`], and the address
+    /// of its buffer. Returns `None` if a byte of it is not mapped for reading.
+    #[must_use]
+    pub fn load_descriptor(&self, address: u64) -> Option<(u32, u32, u64)> {
+        let slice = self.slice(address, 16, |permissions| permissions.read)?;
+        let opts1 = slice.load(0, Ordering::Acquire).ok()?;
+        // The first word is read before the others, which are valid once OWN is set.
+        let opts2 = slice.load(4, Ordering::Relaxed).ok()?;
+        Some((opts1, opts2, slice.load(8, Ordering::Relaxed).ok()?))
+    }
+
+    /// Writes the words of options of a descriptor, the first last, like [`Self::store`]. Returns
+    /// false if a byte of them is not mapped for writing.
+    #[must_use]
+    pub fn store_descriptor(&self, address: u64, opts1: u32, opts2: u32) -> bool {
+        let slice = self.slice(address, 8, |permissions| permissions.write);
+        slice.is_some_and(|slice| {
+            slice.store(opts2, 4, Ordering::Relaxed).is_ok()
+                && slice.store(opts1, 0, Ordering::Release).is_ok()
+        })
+    }
+
     fn slice(
         &self,
         address: u64,

@@ -80,7 +80,7 @@ impl Ring {
 
 /// A descriptor as it was read.
 #[derive(Debug, Clone, Copy)]
-struct Descriptor {
+pub(crate) struct Descriptor {
     at: u64,
     index: u32,
     opts1: u32,
@@ -94,27 +94,35 @@ impl Device {
         if !self.is_transmitting() || self.phy.link().is_none() {
             return;
         }
-        let mut events = 0;
+        let (mut events, mut chain) = (0, std::mem::take(&mut self.chain));
         for _ in 0..MAX_FRAMES {
             let mut ring = self.tx;
             let Some(first) = self.fetch(&mut ring).filter(|d| d.opts1 & OWN != 0) else { break };
-            let Some(chain) = self.gather(first, &mut ring) else { break };
+            if self.gather(first, &mut ring, &mut chain).is_none() {
+                break;
+            }
             self.tx = ring;
             events |= self.send();
             if !chain.iter().all(|d| self.write_back(d.at, d.opts1 & !OWN)) {
                 break;
             }
         }
+        self.chain = chain;
         if events != 0 {
             self.interrupts.raise(events | Interrupts::TX_NO_DESCRIPTOR);
         }
     }
 
-    /// Collects the bytes of a packet in `self.frame`. Returns `None` if its descriptors are
-    /// invalid.
-    fn gather(&mut self, first: Descriptor, ring: &mut Ring) -> Option<Vec<Descriptor>> {
+    /// Collects the bytes of a packet in `self.frame`, and its descriptors in `chain`. Returns
+    /// `None` if the descriptors are invalid.
+    fn gather(
+        &mut self,
+        first: Descriptor,
+        ring: &mut Ring,
+        chain: &mut Vec<Descriptor>,
+    ) -> Option<()> {
         self.frame.clear();
-        let mut chain = Vec::with_capacity(1);
+        chain.clear();
         let mut next = first;
         loop {
             let len = (next.opts1 & 0xffff) as usize;
@@ -134,7 +142,7 @@ impl Device {
             }
             chain.push(next);
             if next.opts1 & LAST != 0 {
-                return Some(chain);
+                return Some(());
             }
             next = self.fetch(ring)?;
         }
@@ -209,12 +217,15 @@ impl Device {
         };
         // A frame that is too long for the chip gets only one buffer.
         let wanted = if fault == Some(RxFault::TooLong) { 1 } else { total };
-        let mut ring = self.rx;
-        let Some(chain) = self.reserve(&mut ring, wanted) else {
+        let (mut ring, mut chain) = (self.rx, std::mem::take(&mut self.chain));
+        let is_reserved = self.reserve(&mut ring, wanted, &mut chain);
+        let is_filled = is_reserved && self.fill(&chain, frame, fault);
+        self.chain = chain;
+        if !is_reserved {
             self.tally.rx_missed += 1;
             return Interrupts::RX_NO_DESCRIPTOR;
-        };
-        if !self.fill(&chain, frame, fault) {
+        }
+        if !is_filled {
             self.tally.rx_missed += 1;
             return 0;
         }
@@ -229,21 +240,23 @@ impl Device {
         Interrupts::RX_OK
     }
 
-    /// Finds descriptors whose buffers hold `wanted` bytes. Returns `None` if the driver has not
-    /// handed over enough descriptors, or invalid ones.
-    fn reserve(&mut self, ring: &mut Ring, wanted: usize) -> Option<Vec<Descriptor>> {
-        let (mut chain, mut room) = (Vec::with_capacity(1), 0);
+    /// Collects in `chain` the next descriptors whose buffers hold `wanted` bytes. Returns false if
+    /// the driver has not handed over enough descriptors, or invalid ones.
+    fn reserve(&mut self, ring: &mut Ring, wanted: usize, chain: &mut Vec<Descriptor>) -> bool {
+        let mut room = 0;
+        chain.clear();
         while room < wanted && chain.len() < MAX_CHAIN {
-            let next = self.fetch(ring).filter(|next| next.opts1 & OWN != 0)?;
+            let next = self.fetch(ring).filter(|next| next.opts1 & OWN != 0);
+            let Some(next) = next else { return false };
             let size = (next.opts1 & RX_LEN) as usize;
             if size == 0 || !next.buffer.is_multiple_of(8) {
                 self.stop_on(Violation::BadRxBuffer { index: next.index });
-                return None;
+                return false;
             }
             room += size;
             chain.push(next);
         }
-        (room >= wanted).then_some(chain)
+        room >= wanted
     }
 
     /// Writes a frame and its checksum to buffers, and hands the descriptors to the driver. Returns
@@ -268,7 +281,8 @@ impl Device {
             let mut opts1 = (descriptor.opts1 & END_OF_RING) | len as u32;
             opts1 |= if i == 0 { FIRST } else { 0 };
             opts1 |= if is_last { LAST | fault.map_or(0, RxFault::bits) } else { 0 };
-            if !self.dma.store(descriptor.at + 4, 0) || !self.write_back(descriptor.at, opts1) {
+            if !self.dma.store_descriptor(descriptor.at, opts1, 0) {
+                self.dma_fault(descriptor.at, 8, Access::Write);
                 return false;
             }
             at = end;
@@ -282,21 +296,16 @@ impl Device {
         if !self.config.is_bus_master() {
             return None;
         }
-        let opts1 = self.dma.load(at);
-        let mut rest = [0; 12];
-        // The first word is read before the others, which are valid once OWN is set.
-        let (Some(opts1), true) = (opts1, self.dma.read(at.wrapping_add(4), &mut rest)) else {
+        let Some((opts1, opts2, buffer)) = self.dma.load_descriptor(at) else {
             self.dma_fault(at, DESCRIPTOR_BYTES, Access::Read);
             return None;
         };
-        let [a, b, c, d, rest @ ..] = rest;
-        let opts2 = u32::from_le_bytes([a, b, c, d]);
         ring.index = if opts1 & END_OF_RING != 0 { 0 } else { index + 1 };
         if ring.index >= MAX_RING {
             self.stop_on(Violation::RingWithoutEnd { address: ring.base });
             return None;
         }
-        Some(Descriptor { at, index, opts1, opts2, buffer: u64::from_le_bytes(rest) })
+        Some(Descriptor { at, index, opts1, opts2, buffer })
     }
 
     fn write_back(&mut self, at: u64, opts1: u32) -> bool {
