@@ -95,7 +95,7 @@ pub(crate) fn a_frame_in_several_slots_leaves_as_one(model: Model) {
 pub(crate) fn a_long_frame_in_full_slots_leaves_as_one(model: Model) {
     let Some(mut card) = Card::open(model.device) else { return };
     let mut whole = frames(1, OTHER_MAC).remove(0);
-    let len = card.port.info.caps.max_packet.min(9000);
+    let len = card.port.info.caps.max_packet.min(16_200);
     whole.extend((whole.len() as u32..len).map(|at| at as u8));
     let max_slot = card.port.info.caps.max_slot as usize;
     let tx = card.port.queues[0].rings().tx;
