@@ -20,6 +20,8 @@ COLOURS = {OURS: "#1f6f8b", STOCK: "#d1495b"}
 QUEUE_COLOURS = ["#d1495b", "#1f6f8b", "#e9a23b", "#3a8f5c"]
 # Two frames of the MTU.
 BQL_BYTES = 2 * 1514
+# The words for whether a goal is met.
+VERDICTS = {True: "met", False: "**missed**", None: ""}
 
 
 class Figures:
@@ -67,14 +69,13 @@ def overload(figures):
 
 
 def goals(figures):
-    """Yields each goal: its words, the figure in words, whether it is met."""
+    """Yields each goal: its words, the figure in words, whether it is met, or ``None`` if that is not known."""
     name, peak = overload(figures)
     get = lambda metric: figures.median(name, OURS, metric)
     times = get("offered kpps") / peak
-    ratio = figures.ratio("UDP send", "Mbit/s")
-    yield "UDP of 1400 B as fast as possible: at least 1.15 × the stock device's throughput", f"{ratio:.2f} ×", ratio >= 1.15
-    ratio = figures.ratio("UDP send", "CPU ns/packet")
-    yield "the same: CPU time of a packet at most 0.85 × the stock device's", f"{ratio:.2f} ×", ratio <= 0.85
+    # The program of "UDP send" counts what it sends within one event, in which no answer to ARP is processed.
+    yield "UDP of 1400 B as fast as possible: at least 1.15 × the stock device's throughput", "not measured", None
+    yield "the same: CPU time of a packet at most 0.85 × the stock device's", "not measured", None
     ratio = figures.ratio("RTT", "median µs")
     yield "median round-trip time at most 1.2 × the stock device's", f"{ratio:.2f} ×", ratio <= 1.2
     due, answered = (sum(figures.values("50 pings/s", OURS, metric)) for metric in ("due", "answered"))
@@ -99,7 +100,7 @@ def goals(figures):
 
 def comparisons(figures):
     """Yields the rows of the table: measurement, metric, our median, the stock device's."""
-    compared = [("UDP send", "Mbit/s"), ("UDP send", "CPU ns/packet"), ("TCP send", "Mbit/s"), ("RTT", "min µs"),
+    compared = [("TCP send", "Mbit/s"), ("RTT", "min µs"),
                 ("RTT", "median µs"), ("RTT", "p99 µs"), ("idle", "CPU %"), ("50 pings/s", "CPU %")]
     compared += [(name, metric) for name in figures.rates() for metric in ("delivered kpps", "oldest ms")]
     for measurement, metric in compared:
@@ -120,8 +121,7 @@ def short(value):
 
 # The pictures: name of the file, and what is below it.
 PICTURES = {
-    "send": "A simulated node sends to the host's kernel as fast as it can by UDP, and at most 500 Mbit/s by TCP, to ``iperf --server``.",
-    "cpu": "CPU time of the whole process, which is simulator, stack and device.",
+    "send": "A simulated node sends to the host's kernel at most 500 Mbit/s by TCP, to ``iperf --server``.",
     "rtt": "Round-trip time of 50 pings a second to the host's kernel.",
     "write": "``FdNetDevice::Write`` in a loop: the lowest primitive, without the stack.",
     "idle": "CPU time of a node without traffic, and with 50 pings a second.",
@@ -139,7 +139,7 @@ def page(figures):
              "over veth in namespaces, the two devices in turn; medians of three runs, but one run for reception and queues. ``make ns3-figures`` measures again and "
              "writes this page. ``figures/figures.csv`` has each number.", "",
              "Goals", "*****", ""]
-    lines += table(("goal", "measured", ""), [(*goal, "met" if met else "**missed**") for *goal, met in goals(figures)])
+    lines += table(("goal", "measured", ""), [(*goal, VERDICTS[met]) for *goal, met in goals(figures)])
     lines += ["Beside the stock device", "***********************", ""]
     lines += table(("", OURS, STOCK, "ratio"),
                    [(f"{measurement}, {metric}", short(ours), short(stock), f"{ours / stock:.2f}" if stock else "")
@@ -158,8 +158,7 @@ def draw(figures, output):
     both = lambda measurement, metric: [(colour, figures.median(measurement, device, metric)) for device, colour in COLOURS.items()]
     legend = list(COLOURS.items())
     draw_bars(output / "send.svg", "Sending to the kernel over veth", "Mbit/s", legend,
-              [("UDP, 1400 B", both("UDP send", "Mbit/s")), ("TCP", both("TCP send", "Mbit/s"))])
-    draw_bars(output / "cpu.svg", "CPU time of a packet: UDP, 1400 B", "ns", legend, [("UDP, 1400 B", both("UDP send", "CPU ns/packet"))])
+              [("TCP", both("TCP send", "Mbit/s"))])
     draw_bars(output / "rtt.svg", "Round-trip time of a ping", "µs", legend,
               [(metric.split()[0], both("RTT", metric)) for metric in ("min µs", "median µs", "p99 µs")])
     write = lambda device, port: (COLOURS[device], figures.median("Write 64 B", f"{device}, {port}", "Mpps"))
@@ -215,7 +214,7 @@ def main():
     draw(figures, source.parent)
     to_png(source.parent)
     for words, figure, met in goals(figures):
-        print(f"{'met' if met else 'MISSED':7} {words}: {figure}")
+        print(f"{VERDICTS[met]:10} {words}: {figure}")
 
 
 main()
