@@ -39,11 +39,14 @@ fn queues_of<'i>(ifaces: impl Iterator<Item = &'i Iface>) -> Value {
 }
 
 /// The settings that must be equal in both routers.
-fn settings_of(plan: &RoutePlan) -> [(&'static str, Value); 4] {
+fn settings_of(plan: &RoutePlan) -> [(&'static str, Value); 5] {
+    let compat = plan.compat.as_ref().map(|of| (&of.socket, &of.pidfile));
     [
         ("interfaces", json!(plan.interfaces)),
         ("io", json!(plan.io.name())),
         ("threads", json!(plan.threads)),
         ("rules", json!(plan.rules.is_some())),
+        // The new router replaces these files, so they must be those of the running one.
+        ("command socket and pidfile of --compat", json!(compat)),
     ]
 }

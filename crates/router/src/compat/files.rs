@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use slipring_cli::Failure;
@@ -22,12 +23,17 @@ struct CompatFile {
     path: PathBuf,
     /// The path at which the file is.
     present: PathBuf,
+    /// Device and inode; `None` if they are not known.
+    inode: Option<(u64, u64)>,
 }
 
 impl Drop for CompatFile {
     fn drop(&mut self) {
-        // If the file cannot be removed, it is replaced at the next start.
-        let _ = fs::remove_file(&self.present);
+        // A router that has taken over may have put its own file in this place.
+        if inode(&self.present) == self.inode {
+            // If the file cannot be removed, it is replaced at the next start.
+            let _ = fs::remove_file(&self.present);
+        }
     }
 }
 
@@ -54,7 +60,8 @@ impl CompatFiles {
     }
 
     fn add(&mut self, path: &Path, present: PathBuf) {
-        self.0.push(CompatFile { path: path.to_owned(), present });
+        let inode = inode(&present);
+        self.0.push(CompatFile { path: path.to_owned(), present, inode });
     }
 
     /// Gives the files the names of the settings.
@@ -62,7 +69,7 @@ impl CompatFiles {
     /// # Errors
     /// The system's error.
     pub(crate) fn take_names(&mut self) -> io::Result<()> {
-        for CompatFile { path, present } in &mut self.0 {
+        for CompatFile { path, present, .. } in &mut self.0 {
             fs::rename(&*present, &*path)?;
             present.clone_from(path);
         }
@@ -70,9 +77,35 @@ impl CompatFiles {
     }
 }
 
+fn inode(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|of| (of.dev(), of.ino()))
+}
+
 /// The name of a file until it may have the name `path`.
 fn with_pid(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_router_that_ends_late_leaves_the_files_of_its_successor() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let mut files = CompatFiles::default();
+        fs::write(path("pid"), "1\n").unwrap();
+        files.add(&path("pid"), path("pid"));
+        let mut successors = CompatFiles::default();
+        fs::write(path("pid.2"), "2\n").unwrap();
+        successors.add(&path("pid"), path("pid.2"));
+        successors.take_names().unwrap();
+        drop(files);
+        assert_eq!(fs::read_to_string(path("pid")).unwrap(), "2\n");
+        drop(successors);
+        assert!(!path("pid").exists());
+    }
 }

@@ -25,6 +25,7 @@ crate::program_checks! {
     more_clients_than_allowed_are_disconnected,
     a_confirmed_shutdown_ends_the_program_and_removes_its_files,
     a_router_that_takes_over_gets_the_command_socket,
+    a_takeover_of_a_router_with_another_command_socket_is_refused,
 }
 
 /// A rig with the command socket.
@@ -168,6 +169,13 @@ fn a_confirmed_shutdown_ends_the_program_and_removes_its_files(setup: Setup) {
     assert_eq!(compat.tell("shut\ny\n"), "shutdown netmap-fwd ? [N/y] ");
     program.finish().well();
     assert!(!pidfile.exists() && !compat.socket.exists());
+}
+
+fn a_takeover_of_a_router_with_another_command_socket_is_refused(setup: Setup) {
+    let rig = setup.start();
+    let next = rig.launch_program("--takeover --compat").finish();
+    assert_ne!(next.code(), 0, "{next:?}");
+    assert!(next.stderr.contains("command socket and pidfile of --compat null"), "{next:?}");
 }
 
 fn a_router_that_takes_over_gets_the_command_socket(setup: Setup) {
