@@ -64,9 +64,7 @@ pub(crate) fn wait(
     };
     let Some(first) = obstacle() else { return Ok(()) };
     let name = &port.name;
-    if !wait.is_zero() {
-        reporter.say_at(0, format_args!("{name} {}: waiting {wait:?} for it", first.words()))?;
-    }
+    first.say_waiting(name, wait, reporter)?;
     if !opening::wait_while(|| obstacle().is_some(), wait, signals)? {
         return Ok(());
     }
@@ -91,10 +89,7 @@ pub(crate) fn wait_for_cards(
     for port in ports.iter_mut().filter(|port| port.info.kind == CARD_KIND && is_down(port)) {
         let name = port.info.name.clone();
         let reason = LinkDownReason::NoLink;
-        if !wait.is_zero() {
-            reporter
-                .say_at(0, format_args!("{name} {}: waiting {wait:?} for it", reason.words()))?;
-        }
+        reason.say_waiting(&name, wait, reporter)?;
         if !is_up_within(port, wait, signals)? {
             return Err(reason.error(&name, wait).into());
         }
@@ -150,6 +145,19 @@ impl LinkDownReason {
             Self::NoCarrier => "has no carrier",
             Self::NoLink => "has no link",
         }
+    }
+
+    /// Informs the user of the wait. A wait of no time is none.
+    fn say_waiting(
+        self,
+        name: &str,
+        wait: Duration,
+        reporter: &mut Reporter,
+    ) -> Result<(), Failure> {
+        if wait.is_zero() {
+            return Ok(());
+        }
+        reporter.say_at(0, format_args!("{name} {}: waiting {wait:?} for it", self.words()))
     }
 
     fn error(self, name: &str, wait: Duration) -> Diagnostic {
