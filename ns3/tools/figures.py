@@ -50,14 +50,6 @@ def number(pattern, text):
     return float(found.group(1))
 
 
-def measure_sending(runs):
-    for turn in range(ROUNDS):
-        for device, words in DEVICES.items():
-            text = runs.run(f"send --mode=2 --size={PAYLOAD + 42} --duration=2{words}")
-            runs.note("UDP send", device, turn, "Mbit/s", number(r"throughput", text) * PAYLOAD * 8 / 1e6)
-            runs.note("UDP send", device, turn, "CPU ns/packet", number(r"\ncpu", text))
-
-
 def measure_tcp(runs):
     """A node sends at most 500 Mbit/s to `iperf --server` of the host's kernel."""
     for turn in range(ROUNDS):
@@ -146,7 +138,7 @@ def main():
         sys.exit(__doc__)
     runs = Runs(str(Path(sys.argv[1]).resolve()), str(Path(sys.argv[2]).resolve()))
     words = {"date": datetime.date.today().isoformat(), "machine": machine(), "load before": load()}
-    for measure in (measure_sending, measure_tcp, measure_rtt, measure_idle, measure_receiving, measure_queues, measure_writing):
+    for measure in (measure_tcp, measure_rtt, measure_idle, measure_receiving, measure_queues, measure_writing):
         measure(runs)
         print(f"{measure.__name__}: load {load()}", flush=True)
     words["load after"] = load()

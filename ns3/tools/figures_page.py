@@ -73,7 +73,7 @@ def goals(figures):
     name, peak = overload(figures)
     get = lambda metric: figures.median(name, OURS, metric)
     times = get("offered kpps") / peak
-    # The program of "UDP send" counts what it sends within one event, in which no answer to ARP is processed.
+    # ``fd-netmap-emu-send --mode=2`` cannot measure these: it sends within one event, in which no answer to ARP is processed.
     yield "UDP of 1400 B as fast as possible: at least 1.15 × the stock device's throughput", "not measured", None
     yield "the same: CPU time of a packet at most 0.85 × the stock device's", "not measured", None
     ratio = figures.ratio("RTT", "median µs")
