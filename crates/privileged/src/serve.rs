@@ -168,7 +168,8 @@ fn perform(
             netlink.remove_neighbour(ifindex, address)?;
         }
         HelperRequest::TakeName => {
-            files.as_ref().map_or(Ok(()), |files| files.take_name(program))?;
+            // After the removal of its files, a run has no name any more.
+            files.as_ref().ok_or(Errno::PERM)?.take_name(program)?;
         }
         HelperRequest::RemoveRunFiles => {
             files.take().iter().for_each(|files| files.remove(program));

@@ -63,21 +63,42 @@ fn main() -> ExitCode {
         .filter(|(name, _)| filter.is_none_or(|filter| name.contains(filter)))
         .collect();
     println!("\nrunning {} tests", chosen.len());
-    for (name, test) in &chosen {
-        match Netns::new() {
-            Ok(netns) => netns
-                .run(|| {
-                    test(&Lab::new());
-                    Ok(())
-                })
-                .unwrap(),
-            Err(why) => println!("skipped: no network namespace: {why}"),
-        }
-        println!("test {name} ... ok");
+    let failed: Vec<_> =
+        chosen.iter().filter(|(name, test)| !passes(name, *test)).map(|(name, _)| name).collect();
+    let (verdict, code) = match failed.is_empty() {
+        true => ("ok", ExitCode::SUCCESS),
+        false => ("FAILED", ExitCode::FAILURE),
+    };
+    if !failed.is_empty() {
+        println!("\nfailures:");
+        failed.iter().for_each(|name| println!("    {name}"));
     }
-    let passed = chosen.len();
-    println!("\ntest result: ok. {passed} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
-    ExitCode::SUCCESS
+    let passed = chosen.len() - failed.len();
+    println!(
+        "\ntest result: {verdict}. {passed} passed; {} failed; 0 ignored; 0 measured; 0 filtered out",
+        failed.len()
+    );
+    code
+}
+
+/// Runs a test in its own network namespace; prints its name, and whether it passed, as the usual
+/// harness does.
+fn passes(name: &str, test: fn(&Lab)) -> bool {
+    let run = || {
+        let netns = match Netns::new() {
+            Ok(netns) => netns,
+            Err(why) => return println!("skipped: no network namespace: {why}"),
+        };
+        netns
+            .run(|| {
+                test(&Lab::new());
+                Ok(())
+            })
+            .unwrap();
+    };
+    let has_passed = std::panic::catch_unwind(run).is_ok();
+    println!("test {name} ... {}", if has_passed { "ok" } else { "FAILED" });
+    has_passed
 }
 
 /// Two links in the calling thread's own namespace.
