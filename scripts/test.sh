@@ -39,27 +39,33 @@ skipped=$(grep -cE 'skipped: ' "$log")
 passed=$(($(sum passed) - skipped))
 failed=$(sum failed)
 
+awk '/^ +(Running|Doc-tests)/ { binary = $0 }
+    /^failures:$/ { if (!failing) print binary; failing = 1 }
+    /^(test result:|successes:$)/ { failing = 0 }
+    failing' "$log" | tail -n 200 > "$failures"
 if [ "$skipped" -gt 0 ]; then
     printf '\n%s\n' "$skips"
     if [ "${SLIPRING_NO_SKIP:-0}" = 1 ]; then
         allowed=$(grep -vE '^(#|$)' .ci/may-skip)
         wrong=$(grep -vE -f <(printf '%s\n' "${allowed:-^$}") <<< "$skips")
         if [ -n "$wrong" ]; then
-            printf 'These can run here and must not skip:\n%s\n' "$wrong"
+            # Where each of these lines was printed: `---- TEST stdout ----` is the head of a test's output.
+            places=$(awk '/^ +(Running|Doc-tests)/ { test = $0 } /^---- .* stdout ----$/ { test = $2 }
+                /skipped: / { sub(/.*skipped: /, "skipped: "); print test ": " $0 }' "$log" | grep -F "$wrong")
+            printf 'These can run here and must not skip:\n%s\n' "$places" | tee -a "$failures"
             failed=$((failed + $(wc -l <<< "$wrong")))
             skipped=$((skipped - $(wc -l <<< "$wrong")))
             status=1
         fi
     fi
 fi
-awk '/^ +(Running|Doc-tests)/ { binary = $0 }
-    /^failures:$/ { if (!failing) print binary; failing = 1 }
-    /^(test result:|successes:$)/ { failing = 0 }
-    failing' "$log" | tail -n 200 > "$failures"
 if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
-    echo "cargo test did not get through: see the errors above, and $log"
+    { echo "cargo test did not get through; the whole output is in $log:"; grep -E -A 5 '^error' "$log" | tail -n 50
+    } | tee -a "$failures"
     failed=1
 fi
+# A binary that crashed has no list of failed tests, but cargo names it at its end.
+awk '/^error: [0-9]+ targets? failed/ { listed = 1 } listed' "$log" >> "$failures"
 echo
 cat "$slowest"
 echo
