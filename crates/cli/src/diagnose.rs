@@ -90,7 +90,7 @@ fn exit_of(class: ErrorClass) -> Exit {
 
 #[cfg(test)]
 mod tests {
-    use slipring_port::{OpenCause, RunCause};
+    use slipring_port::{OpenCause, QueueOwner, RunCause};
 
     use super::*;
 
@@ -110,7 +110,7 @@ mod tests {
             OpenCause::Down { ifname: ifname() },
             OpenCause::QueueRange { ifname: ifname(), queue: 1, queues: 1 },
             OpenCause::Mtu { ifname: ifname(), mtu: 2, limit: 1, kind: "xdp" },
-            OpenCause::Busy { ifname: ifname(), queue: 0, by: None },
+            OpenCause::Busy { ifname: ifname(), queue: 0, by: QueueOwner::Unknown },
             OpenCause::DefaultRoute { ifname: ifname() },
             OpenCause::LockedMemory { bytes: 1 },
             OpenCause::Unsupported { what: String::new(), needs: "" },

@@ -80,8 +80,8 @@ pub enum OpenCause {
     QueueRange { ifname: String, queue: u32, queues: u32 },
     #[error("MTU {mtu} of `{ifname}` is above the {limit} bytes that {kind} carries in this mode")]
     Mtu { ifname: String, mtu: u32, limit: u32, kind: &'static str },
-    #[error("queue {queue} of `{ifname}` is in use{}", by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default())]
-    Busy { ifname: String, queue: u32, by: Option<String> },
+    #[error("queue {queue} of `{ifname}` is in use{by}")]
+    Busy { ifname: String, queue: u32, by: QueueOwner },
     #[error("IOMMU group {group} is in use by another program")]
     CardBusy { group: String },
     #[error("`{ifname}` has no {wanted}: {source}")]
@@ -108,6 +108,30 @@ pub enum OpenCause {
     Truncated { path: String, reason: String },
     #[error("{what}: {source}")]
     System { what: &'static str, source: io::Error },
+}
+
+/// What uses a queue that is busy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueueOwner {
+    /// A process, or several, as text.
+    Process(String),
+    /// One of these processes, as text, or none: the kernel does not list sockets.
+    Suspects(String),
+    /// No process: the device still has frames of a socket that was closed.
+    Nobody,
+    /// It cannot be found, because privileges are missing.
+    Unknown,
+}
+
+impl fmt::Display for QueueOwner {
+    /// Writes what follows after "in use": nothing if no process is known.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(label) => write!(f, " by {label}"),
+            Self::Suspects(labels) => write!(f, ", perhaps by {labels}"),
+            Self::Nobody | Self::Unknown => Ok(()),
+        }
+    }
 }
 
 impl OpenError {

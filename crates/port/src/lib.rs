@@ -54,7 +54,8 @@ pub mod xdp;
 
 pub use clock::{Nanos, now, sleep_until};
 pub use error::{
-    CODES, ErrorClass, GRANT_COMMANDS, OpenCause, OpenError, RunCause, RunError, in_user_namespace,
+    CODES, ErrorClass, GRANT_COMMANDS, OpenCause, OpenError, QueueOwner, RunCause, RunError,
+    in_user_namespace,
 };
 pub use info::{PortCaps, PortInfo, PortMode};
 pub use lender::{DelegatedQueue, QueueLender};

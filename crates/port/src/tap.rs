@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use slipring_ring::Region;
 
-use crate::error::{OpenCause, OpenError};
+use crate::error::{OpenCause, OpenError, QueueOwner};
 use crate::iface::Iface;
 use crate::info::{PortCaps, PortInfo, PortMode};
 use crate::link_watch::LinkWatch;
@@ -305,7 +305,9 @@ pub fn probe(name: &str) -> Result<(), OpenError> {
 
 fn not_attached(ifname: &str, error: io::Error) -> OpenCause {
     match error.raw_os_error() {
-        Some(libc::EBUSY) => OpenCause::Busy { ifname: ifname.to_owned(), queue: 0, by: None },
+        Some(libc::EBUSY) => {
+            OpenCause::Busy { ifname: ifname.to_owned(), queue: 0, by: QueueOwner::Unknown }
+        }
         Some(libc::EINVAL) => OpenCause::Name {
             reason: format!(
                 "`{ifname}` exists, and has fewer queues than requested or other settings"

@@ -26,6 +26,7 @@
 //! kernel undoes them when the process ends. Offloads that were switched off for the port are only
 //! restored by dropping it.
 
+mod bound;
 mod delegated;
 mod ends;
 mod layout;
@@ -39,6 +40,7 @@ mod socket;
 mod sys;
 mod umem;
 
+pub use bound::{BoundQueue, bound_sockets, socket_inode};
 pub use delegated::{ClientSync, DelegatedRx, DelegatedTx, DelegatedXdpQueue};
 pub(crate) use sender::{UnusedSender, XdpSender, senders};
 

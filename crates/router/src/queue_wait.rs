@@ -4,11 +4,17 @@
 //! device has sent them, the kernel keeps the queue for that socket. So a router may find the queues
 //! of a previous router busy, in particular the one from which it takes over. It waits then. Its
 //! programs are attached already, and leave all packets to the kernel, which they count as `disabled`.
+//!
+//! | who uses the queue, as far as the kernel tells | waits |
+//! |---|---|
+//! | a process | no: the router ends with an error |
+//! | no process | yes |
+//! | not known | after a takeover, because the router that has ended had the queue |
 
 use std::ops::ControlFlow;
 
 use slipring_cli::{Failure, Session, Signals};
-use slipring_port::OpenError;
+use slipring_port::{OpenCause, OpenError, QueueOwner};
 
 use crate::plan::RoutePlan;
 use crate::resident::{ResidentEngine, UserSpaceIo};
@@ -19,11 +25,12 @@ use crate::worker::UserSpacePorts;
 type OpenedUserSpace = ControlFlow<(), Option<(UserSpacePorts, UserSpaceIo)>>;
 
 impl RoutePlan {
-    /// Opens the sockets of the engine in user space, if packets are forwarded there. The result
-    /// is `Break` if the run ends during the wait for a queue.
+    /// Opens the sockets of the engine in user space, if packets are forwarded there. `had_queues`
+    /// means that a router which has just ended had all queues. The result is `Break` if the run
+    /// ends during the wait for a queue.
     pub(crate) fn open_user_space(
         &self,
-        engine: &mut ResidentEngine,
+        (engine, had_queues): (&mut ResidentEngine, bool),
         own: &[OwnSubinterface],
         signals: &Signals,
         session: &mut Session<'_>,
@@ -35,7 +42,13 @@ impl RoutePlan {
         let io = engine.user_space_io()?;
         let mode = self.io.sockets().unwrap_or_default();
         let shape = (self.threads, self.rules.is_some());
-        let mut wait = QueueWait::new(signals, session);
+        let mut wait = QueueWait {
+            signals,
+            session,
+            had_queues,
+            last_message: String::new(),
+            is_ended: false,
+        };
         let opened = UserSpacePorts::open(sockets, mode, shape, own, &mut |of| wait.goes_on(of));
         match opened {
             Err(_) if wait.is_ended => Ok(ControlFlow::Break(())),
@@ -48,33 +61,44 @@ impl RoutePlan {
 struct QueueWait<'r, 's> {
     signals: &'r Signals,
     session: &'r mut Session<'s>,
-    /// What the user was told last.
-    told: String,
+    /// Whether a router that has just ended had the queues.
+    had_queues: bool,
+    /// What was printed last.
+    last_message: String,
     is_ended: bool,
 }
 
-impl<'r, 's> QueueWait<'r, 's> {
-    const fn new(signals: &'r Signals, session: &'r mut Session<'s>) -> Self {
-        Self { signals, session, told: String::new(), is_ended: false }
-    }
-
-    /// Whether to wait further, after an attempt with this error. Informs the user once for each
-    /// queue.
+impl QueueWait<'_, '_> {
+    /// Whether to wait further, after an attempt with this error. Prints once for each queue that it
+    /// waits.
     ///
     /// # Errors
-    /// If the user cannot be informed.
+    /// If that cannot be printed.
     fn goes_on(&mut self, busy: &OpenError) -> Result<bool, Failure> {
+        let OpenCause::Busy { by, ifname, queue } = &*busy.cause else { return Ok(false) };
+        if !is_free_soon(by, self.had_queues) {
+            return Ok(false);
+        }
         self.is_ended = self.signals.stopping();
-        let cause = busy.cause.to_string();
+        let busy = format!("queue {queue} of `{ifname}` is in use");
         if self.is_ended {
-            self.session.reporter.warn(format_args!("ended before the queue was free: {cause}"))?;
-        } else if self.told != cause {
+            self.session.reporter.warn(format_args!("ended before the queue was free: {busy}"))?;
+        } else if self.last_message != busy {
             self.session.reporter.warn(format_args!(
-                "{cause} for frames of a closed socket, which the device has not sent yet: the \
+                "{busy} for frames of a closed socket, which the device has not sent yet: the \
                  kernel forwards until it has"
             ))?;
-            self.told = cause;
+            self.last_message = busy;
         }
         Ok(!self.is_ended)
+    }
+}
+
+/// Whether a queue becomes free without the end of another process.
+const fn is_free_soon(owner: &QueueOwner, had_queues: bool) -> bool {
+    match owner {
+        QueueOwner::Process(_) => false,
+        QueueOwner::Nobody => true,
+        QueueOwner::Suspects(_) | QueueOwner::Unknown => had_queues,
     }
 }

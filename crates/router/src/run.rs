@@ -63,6 +63,7 @@ impl RoutePlan {
         self.user.as_ref().map_or(Ok(()), SandboxUser::check_permitted)?;
         let PlannedInterfaces { kernel: ifaces, own } = start::interfaces(&self)?;
         let TakeoverStart { found, handed, offered } = self.begin_takeover(&ifaces, session)?;
+        let had_queues = self.takes_over && offered.is_none();
         let (successor, offer) = offered.unzip();
         let name = self.name.as_deref().filter(|_| successor.is_none());
         let reservation = Reservation::new(&session.run_dir, name);
@@ -72,7 +73,7 @@ impl RoutePlan {
         let signals = Signals::install()?;
         let mut engine = ResidentEngine::open(&ifaces, self.io, rules.is_some(), offer)?;
         let ControlFlow::Continue(user_space) =
-            self.open_user_space(&mut engine, &own, &signals, session)?
+            self.open_user_space((&mut engine, had_queues), &own, &signals, session)?
         else {
             return Ok(Exit::Done);
         };

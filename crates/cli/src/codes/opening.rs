@@ -56,7 +56,8 @@ codes! {
     }
     SR0107 Machine "the queue is held by another program" {
         cause: "The kernel gives a queue of an interface to one AF_XDP socket, and an interface to\n\
-                one XDP program. Another process holds it.",
+                one XDP program. Another process holds it. \"perhaps by\" means that the kernel does not\n\
+                say which one: these have such sockets.",
         remedy: "Take a free queue, or end the other program. All such sockets and programs vanish\n\
                  with the process that made them.",
         example: "slipring ports\nbpftool net",
@@ -92,8 +93,8 @@ codes! {
     SR0113 Machine "the link has no carrier" {
         cause: "The interface is down, or the other end of its link is down or no cable is plugged in,\n\
                 so that no frame can leave. `slipring gen` and `slipring replay` wait for that as long\n\
-                as -w says, 2 s where it says nothing. A card with a native driver has 10 s then: it\n\
-                negotiates its link after its port was opened.",
+                as -w says. Without -w, gen waits 2 s and replay not at all. Both wait 10 s for a card\n\
+                with a native driver, which negotiates its link after its port was opened.",
         remedy: "Plug the cable in, or bring the other end up. The two ends of a veth pair are links\n\
                  like any other.",
         example: "ip link set dev PEER up\nslipring gen -i netmap:eth0 -f tx -w 10",

@@ -1,8 +1,15 @@
-//! Finds the process that uses an interface, for an error message. A descriptor keeps the program
-//! attached, and `/proc` describes each process's descriptors.
+//! Finds the process that uses an interface or a queue of it. A descriptor keeps an XDP program
+//! attached, and `/proc` describes each process's descriptors. The kernel lists the AF_XDP socket of
+//! a queue, if it was built with `CONFIG_XDP_SOCKETS_DIAG`. Otherwise, each process with AF_XDP
+//! sockets is suspected.
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
+
+use super::bound::{BoundQueue, bound_sockets, socket_inode};
+use crate::error::QueueOwner;
 
 /// Returns the process that holds the XDP program of an interface, as `name (pid)`. `None` if it
 /// cannot be found, because privileges are missing or no process holds it.
@@ -12,49 +19,93 @@ pub(super) fn program_owner(ifindex: u32) -> Option<String> {
     if holds_link_to(std::process::id(), ifindex) {
         return Some("this process".into());
     }
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let pid = pids.find(|&pid: &u32| is_in_our_netns(pid) && holds_link_to(pid, ifindex))?;
+    let pid = pids().find(|&pid| is_in_our_netns(pid) && holds_link_to(pid, ifindex))?;
     process_label(pid)
 }
 
-/// Returns another process of this network namespace that has mapped AF_XDP rings. Such a mapping
-/// may remain from a loan, and it keeps the queue busy. `None` if no other process has any, or
-/// several have.
-pub(super) fn socket_owner() -> Option<String> {
-    match others_with_rings()[..] {
-        [pid] => process_label(pid),
-        _ => None,
+/// Returns what uses a queue to which a socket cannot be bound. `has_own_program` means that this
+/// process has attached the XDP program of the interface, so its owner says nothing.
+pub(super) fn queue_owner(wanted: BoundQueue, has_own_program: bool) -> QueueOwner {
+    let other_program = || match has_own_program {
+        true => None,
+        false => program_owner(wanted.ifindex),
+    };
+    match bound_sockets() {
+        Ok(sockets) => owner_among(&sockets, wanted),
+        // The kernel does not list AF_XDP sockets.
+        Err(_) => other_program().map_or_else(suspects, QueueOwner::Process),
     }
 }
 
-/// Like [`socket_owner`], but `None` only if no other process has any.
-pub(super) fn socket_owners() -> Option<String> {
-    let pids = others_with_rings();
-    let label = |pid: &u32| process_label(*pid).unwrap_or_else(|| format!("process {pid}"));
-    let labels: Vec<_> = pids.iter().map(label).collect();
-    (!labels.is_empty()).then(|| labels.join(" or "))
+/// Returns the owner of a queue among the sockets that the kernel has listed.
+fn owner_among(sockets: &HashMap<u64, BoundQueue>, wanted: BoundQueue) -> QueueOwner {
+    let inodes: HashSet<u64> =
+        sockets.iter().filter(|(_, queue)| **queue == wanted).map(|(inode, _)| *inode).collect();
+    if inodes.is_empty() {
+        return QueueOwner::Nobody;
+    }
+    // As for programs, a child process that is just being started does not count.
+    if holds_any(std::process::id(), &inodes) {
+        return QueueOwner::Process("this process".into());
+    }
+    let holds = pids().filter(|pid| holds_any(*pid, &inodes));
+    let labels: Vec<_> = holds.filter_map(process_label).collect();
+    match labels.is_empty() {
+        true => QueueOwner::Unknown,
+        false => QueueOwner::Process(labels.join(" and ")),
+    }
 }
 
-/// Returns the other processes of this network namespace that have mapped AF_XDP rings.
-fn others_with_rings() -> Vec<u32> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let has_rings = |pid: u32| {
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps"));
-        maps.is_ok_and(|maps| maps.lines().any(is_fill_ring))
-    };
+/// Returns the other processes of this network namespace that have AF_XDP sockets, of any queue.
+fn suspects() -> QueueOwner {
     let own = std::process::id();
-    pids.filter(|&pid| pid != own && is_in_our_netns(pid) && has_rings(pid)).collect()
+    let mut labels = Vec::new();
+    for pid in pids().filter(|&pid| pid != own && is_in_our_netns(pid)) {
+        match fs::read_to_string(format!("/proc/{pid}/maps")) {
+            Ok(maps) if maps.lines().any(is_fill_ring) => labels.extend(process_label(pid)),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                return QueueOwner::Unknown;
+            }
+            // Without such a ring, or the process has ended.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    match labels.is_empty() {
+        true => QueueOwner::Nobody,
+        false => QueueOwner::Suspects(labels.join(" or ")),
+    }
 }
 
-/// Returns whether a line of `/proc/PID/maps` is the mapping of a fill ring. Columns: addresses,
-/// rights, offset, device, inode, name.
+/// Returns whether a line of `/proc/PID/maps` is the mapping of a fill ring, which each AF_XDP
+/// socket that receives has. Columns: addresses, rights, offset, device, inode, name.
 fn is_fill_ring(mapping: &str) -> bool {
-    let mut words = mapping.split_ascii_whitespace();
-    let offset = words.nth(2).and_then(|offset| u64::from_str_radix(offset, 16).ok());
+    let offset = mapping.split_ascii_whitespace().nth(2);
+    let offset = offset.and_then(|offset| u64::from_str_radix(offset, 16).ok());
     offset == Some(libc::XDP_UMEM_PGOFF_FILL_RING)
-        && words.nth(2).is_some_and(|name| name.starts_with("socket:["))
+        && mapped_name(mapping).and_then(socket_inode).is_some()
+}
+
+/// Returns whether a process has one of these sockets, or has mapped a ring of one. A ring may be
+/// all that remains, where one process has lent it to another.
+fn holds_any(pid: u32, inodes: &HashSet<u64>) -> bool {
+    let is_one = |name: &str| socket_inode(name).is_some_and(|inode| inodes.contains(&inode));
+    let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let mut targets = fds.filter_map(|fd| fs::read_link(fd.path()).ok());
+    targets.any(|target| target.to_str().is_some_and(is_one))
+        || fs::read_to_string(format!("/proc/{pid}/maps"))
+            .is_ok_and(|maps| maps.lines().filter_map(mapped_name).any(is_one))
+}
+
+/// Returns the name in a line of `/proc/PID/maps`. Columns: addresses, rights, offset, device,
+/// inode, name.
+fn mapped_name(mapping: &str) -> Option<&str> {
+    mapping.split_ascii_whitespace().nth(5)
+}
+
+/// Returns the processes that are visible here.
+fn pids() -> impl Iterator<Item = u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Formats a process as `name (pid)`.
@@ -91,6 +142,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_queue_without_a_socket_has_no_owner_and_one_whose_process_is_hidden_an_unknown_one() {
+        let queue = |queue| BoundQueue { ifindex: 3, queue };
+        // No process has a socket of this inode.
+        let sockets = [(u64::MAX, queue(1))].into();
+        assert_eq!(owner_among(&sockets, queue(0)), QueueOwner::Nobody);
+        assert_eq!(owner_among(&sockets, queue(1)), QueueOwner::Unknown);
+    }
+
+    #[test]
     fn a_fill_ring_is_known_by_its_offset_in_a_socket() {
         let mapping = |offset, name| {
             format!("7f0f8c000000-7f0f8c003000 rw-s {offset} 00:09 4711                 {name}")
@@ -99,6 +159,13 @@ mod tests {
         assert!(!is_fill_ring(&mapping("00000000", "socket:[4711]")), "a packet socket's");
         assert!(!is_fill_ring(&mapping("100000000", "/tmp/large")));
         assert!(!is_fill_ring("7f0f8c000000-7f0f8c003000 rw-p 00000000 00:00 0"));
+    }
+
+    #[test]
+    fn a_mapped_ring_has_the_name_of_its_socket() {
+        let mapping = "7f0f8c000000-7f0f8c003000 rw-s 100000000 00:09 4711    socket:[4711]";
+        assert_eq!(mapped_name(mapping).and_then(socket_inode), Some(4711));
+        assert_eq!(mapped_name("7f0f8c000000-7f0f8c003000 rw-p 00000000 00:00 0"), None);
     }
 
     #[test]

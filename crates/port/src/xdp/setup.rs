@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use slipring_ring::Region;
 
+use super::bound::BoundQueue;
 use super::layout::is_aligned;
 use super::owner;
 use super::program::{HookError, HookRequest, VlanHandling, XdpAttachMode, XdpHook};
 use super::socket::{UnboundSocket, XdpSocket};
 use super::sys;
-use crate::error::OpenCause;
+use crate::error::{OpenCause, QueueOwner};
 use crate::iface::Iface;
 use crate::options::{OpenOptions, XdpMode};
 
@@ -135,7 +136,7 @@ struct SetupAttempt<'a> {
     queues: &'a [u32],
     region: &'a Region,
     options: &'a OpenOptions,
-    /// Whether the caller has attached the XDP program, so that only a socket can keep a queue busy.
+    /// Whether the caller has attached the XDP program.
     uses_given: bool,
 }
 
@@ -189,7 +190,10 @@ impl SetupAttempt<'_> {
             Some(libc::EBUSY | libc::EEXIST) => Err(OpenCause::Busy {
                 ifname: self.iface.name.clone(),
                 queue: self.queues[0],
-                by: owner::program_owner(self.iface.index).or(Some("another XDP program".into())),
+                by: QueueOwner::Process(
+                    owner::program_owner(self.iface.index)
+                        .unwrap_or_else(|| "another XDP program".into()),
+                ),
             }
             .into()),
             _ => Err(SetupFailure::Refused(last, None)),
@@ -240,10 +244,8 @@ impl SetupAttempt<'_> {
         let ifname = self.iface.name.clone();
         SetupFailure::Fatal(match error.raw_os_error() {
             Some(libc::EBUSY) => {
-                let by = match self.uses_given {
-                    true => owner::socket_owners(),
-                    false => owner::program_owner(self.iface.index).or_else(owner::socket_owner),
-                };
+                let wanted = BoundQueue { ifindex: self.iface.index, queue };
+                let by = owner::queue_owner(wanted, self.uses_given);
                 OpenCause::Busy { by, ifname, queue }
             }
             Some(libc::EPERM | libc::EACCES) => OpenCause::Privilege {

@@ -49,17 +49,17 @@ pub(crate) struct UserSpacePorts {
 impl UserSpacePorts {
     /// Opens a port for each interface, to which its program redirects frames. `threads` is the
     /// maximum number of workers; `None` means the number of CPUs. With rules, workers give frames
-    /// to each other. `own` contains the subinterfaces that the workers will serve. `waits` decides
-    /// whether to wait for a queue that the kernel keeps for a closed socket.
+    /// to each other. `own` contains the subinterfaces that the workers will serve. `retries`
+    /// decides whether to wait for a queue that is in use.
     ///
     /// # Errors
-    /// If an interface has no AF_XDP in the mode, or there is no memory; or the error of `waits`.
+    /// If an interface has no AF_XDP in the mode, or there is no memory; or the error of `retries`.
     pub(crate) fn open(
         interfaces: Vec<(Iface, InterfaceSockets)>,
         mode: XdpMode,
         (threads, has_rules): (Option<usize>, bool),
         own: &[OwnSubinterface],
-        waits: &mut WaitsForQueue<'_>,
+        retries: &mut RetryDecision<'_>,
     ) -> Result<Self, Failure> {
         let options = OpenOptions { slots: SLOTS, xdp: mode, ..OpenOptions::default() };
         let mut needs = RegionNeeds::default();
@@ -89,7 +89,7 @@ impl UserSpacePorts {
         let is_inherited = |(_, sockets): &(_, InterfaceSockets)| sockets.are_inherited();
         let succeeds = interfaces.iter().any(is_inherited);
         let open = |(iface, sockets): (Iface, InterfaceSockets)| {
-            open_port(&iface.name, sockets, &region, &options, waits)
+            open_port(&iface.name, sockets, &region, &options, retries)
         };
         let ports = interfaces.into_iter().map(open).collect::<Result<_, _>>()?;
         let pipes = WorkerPipes::open(piped, &region)?;
@@ -188,30 +188,26 @@ impl UserSpacePorts {
     }
 }
 
-/// Decides whether to wait further for a queue that is in use. It gets the error of the last attempt.
-pub(crate) type WaitsForQueue<'w> = dyn FnMut(&OpenError) -> Result<bool, Failure> + 'w;
+/// Decides whether to try again to open a queue that is in use. It gets the error of the last
+/// attempt.
+pub(crate) type RetryDecision<'d> = dyn FnMut(&OpenError) -> Result<bool, Failure> + 'd;
 
-/// Opens the AF_XDP sockets of an interface. As long as no process uses a queue that is busy, and
-/// `waits` returns true, tries again: the kernel tells of a free queue by no event, so each attempt
-/// is a bind that is repeated for a second.
+/// Opens the AF_XDP sockets of an interface. As long as a queue is in use and `retries` returns
+/// true, tries again: the kernel tells of a free queue by no event, so each attempt is a bind that
+/// is repeated for a second.
 fn open_xdp(
     name: &str,
     region: &Arc<Region>,
     options: &OpenOptions,
     map: &XdpSocketMap,
-    waits: &mut WaitsForQueue<'_>,
+    retries: &mut RetryDecision<'_>,
 ) -> Result<Port, Failure> {
     loop {
         match xdp::open_into(name, name, region, options, map.clone()) {
-            Err(error) if is_unused(&error) && waits(&error)? => {}
+            Err(error) if matches!(*error.cause, OpenCause::Busy { .. }) && retries(&error)? => {}
             opened => return Ok(opened?),
         }
     }
-}
-
-/// Whether a queue is busy although no process has a socket for it.
-fn is_unused(error: &OpenError) -> bool {
-    matches!(*error.cause, OpenCause::Busy { by: None, .. })
 }
 
 /// Opens the sockets of an interface.
@@ -220,11 +216,11 @@ fn open_port(
     sockets: InterfaceSockets,
     region: &Arc<Region>,
     options: &OpenOptions,
-    waits: &mut WaitsForQueue<'_>,
+    retries: &mut RetryDecision<'_>,
 ) -> Result<Port, Failure> {
     let shared = OpenOptions { shared: true, promiscuous: false, ..options.clone() };
     let opened = match sockets {
-        InterfaceSockets::Xdp(map) => return open_xdp(name, region, options, &map, waits),
+        InterfaceSockets::Xdp(map) => return open_xdp(name, region, options, &map, retries),
         InterfaceSockets::Packet(socket_filters) => {
             let options = OpenOptions { socket_filters, sends_by_xdp: true, ..shared };
             packet::open(name, name, None, region, &options)

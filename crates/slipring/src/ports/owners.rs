@@ -8,18 +8,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use serde::Serialize;
-
-use slipring_port::netlink::request::{RequestScope, attributes, first, request_all};
-
-/// Message type of a sock_diag request.
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const AF_XDP: u8 = 44;
-/// Flag that requests the attribute `XDP_DIAG_INFO`. The next constant is the number of that
-/// attribute.
-const XDP_SHOW_INFO: u32 = 1;
-const XDP_DIAG_INFO: u16 = 1;
+use slipring_port::xdp::{BoundQueue, bound_sockets, socket_inode};
 
 /// A process that uses an interface, or one queue of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -36,7 +26,8 @@ pub(crate) struct InterfaceOwner {
 
 /// Returns owners by interface index, in this network namespace.
 pub(crate) fn all() -> HashMap<u32, BTreeSet<InterfaceOwner>> {
-    let sockets = bound_sockets();
+    // A kernel that does not list AF_XDP sockets shows none here.
+    let sockets = bound_sockets().unwrap_or_default();
     let mut owners: HashMap<u32, BTreeSet<InterfaceOwner>> = HashMap::new();
     let here = fs::read_link("/proc/thread-self/ns/net").ok();
     for (pid, dir) in processes() {
@@ -50,26 +41,6 @@ pub(crate) fn all() -> HashMap<u32, BTreeSet<InterfaceOwner>> {
     owners
 }
 
-/// Returns interface and queue of each bound AF_XDP socket of this namespace, by inode.
-fn bound_sockets() -> HashMap<u64, (u32, u32)> {
-    // struct xdp_diag_req: family, protocol, padding, inode, which attributes to return, cookie.
-    let mut request = vec![AF_XDP, 0, 0, 0, 0, 0, 0, 0];
-    request.extend(XDP_SHOW_INFO.to_ne_bytes());
-    request.extend([0xff; 8]);
-    // A kernel without sock_diag for AF_XDP returns no sockets.
-    let answers = request_all(NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, RequestScope::All, &request)
-        .unwrap_or_default();
-    answers.iter().filter_map(|answer| socket(answer)).collect()
-}
-
-/// Parses struct xdp_diag_msg: family, type, padding, inode, cookie; then attributes.
-fn socket(message: &[u8]) -> Option<(u64, (u32, u32))> {
-    let word = |bytes: &[u8]| Some(u32::from_ne_bytes(first(bytes)?));
-    let inode = word(message.get(4..)?)?;
-    let (_, info) = attributes(message.get(16..)?).find(|(kind, _)| *kind == XDP_DIAG_INFO)?;
-    Some((inode.into(), (word(info)?, word(info.get(4..)?)?)))
-}
-
 fn processes() -> impl Iterator<Item = (u32, PathBuf)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
@@ -80,25 +51,20 @@ fn processes() -> impl Iterator<Item = (u32, PathBuf)> {
 /// because the program gets the frames of all queues. The interface index of an XDP program is
 /// valid only in the network namespace of its process. So XDP programs are ignored unless `here` is
 /// true, which means that the process is in the current namespace.
-fn held_by(dir: &Path, sockets: &HashMap<u64, (u32, u32)>, here: bool) -> Vec<(u32, Option<u32>)> {
+fn held_by(dir: &Path, sockets: &HashMap<u64, BoundQueue>, here: bool) -> Vec<(u32, Option<u32>)> {
     let fds = fs::read_dir(dir.join("fd")).into_iter().flatten().flatten();
     let mut held = Vec::new();
     for fd in fds {
         let Ok(target) = fs::read_link(fd.path()) else { continue };
         let target = target.to_string_lossy();
-        if let Some((ifindex, queue)) = inode(&target).and_then(|inode| sockets.get(&inode)) {
-            held.push((*ifindex, Some(*queue)));
+        if let Some(bound) = socket_inode(&target).and_then(|inode| sockets.get(&inode)) {
+            held.push((bound.ifindex, Some(bound.queue)));
         } else if here && target.starts_with("anon_inode:bpf") {
             let info = fs::read_to_string(dir.join("fdinfo").join(fd.file_name()));
             held.extend(xdp_link(&info.unwrap_or_default()).map(|ifindex| (ifindex, None)));
         }
     }
     held
-}
-
-/// Parses the number in `socket:[123]`.
-fn inode(target: &str) -> Option<u64> {
-    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// Returns the interface of an XDP link, from its `fdinfo`.
@@ -113,21 +79,6 @@ fn xdp_link(info: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slipring_port::netlink::request::attribute;
-
-    #[test]
-    fn a_bound_socket_tells_its_interface_and_queue() {
-        let mut message = vec![AF_XDP, 3, 0, 0];
-        message.extend(4711u32.to_ne_bytes());
-        message.extend([0; 8]);
-        assert_eq!(socket(&message), None);
-        message.extend(attribute(2, &[0; 4]));
-        message
-            .extend(attribute(XDP_DIAG_INFO, &[5u32.to_ne_bytes(), 3u32.to_ne_bytes()].concat()));
-        assert_eq!(socket(&message), Some((4711, (5, 3))));
-        assert_eq!(inode("socket:[4711]"), Some(4711));
-        assert_eq!(inode("pipe:[4711]"), None);
-    }
 
     #[test]
     fn only_links_of_xdp_programs_hold_an_interface() {

@@ -19,6 +19,7 @@ use crate::continuity::{Stream, is_forwarding};
 use crate::packet::Packet;
 use crate::rig::{Rig, Setup, Subject, v4};
 use crate::takeover::counted;
+use crate::topology::SLIPRING;
 
 crate::program_checks! {
     for crate::rig::Setup:
@@ -195,11 +196,16 @@ fn empty_device(rig: &Rig) {
     rig.b.namespace.command("ethtool", "-K e0 gro off");
 }
 
-/// A former defect: the new router ended after a second, because the queue was in use.
+/// Former defects: the new router ended after a second, because the queue was in use; or at once, if
+/// another program of the namespace had AF_XDP sockets.
 fn a_takeover_waits_for_a_queue_until_the_device_has_sent_the_frames_of_the_old_router(
     setup: Setup,
 ) {
     let rig = start_without_queue(setup);
+    // Sockets of another program, at another interface, do not keep the queue.
+    rig.router.ip_batch("link add x0 up type veth peer name x1\nlink set x1 up");
+    let other = Program::start(&rig.router, SLIPRING, "gen -i xdp:x0 -f rx");
+    other.wait_for_text("kind=xdp");
     SlowEgress::fill(&rig, NO_END);
     let running = rig.take_program();
     let next = rig.launch_program("--takeover");
@@ -219,6 +225,7 @@ fn a_takeover_waits_for_a_queue_until_the_device_has_sent_the_frames_of_the_old_
     let left = interfaces[0]["passed"]["disabled"].as_u64();
     assert!(left > Some(0), "{interfaces}");
     next.stop(Signal::INT).well();
+    other.stop(Signal::INT).well();
 }
 
 fn a_router_that_waits_for_a_queue_ends_by_a_signal(setup: Setup) {
