@@ -25,6 +25,7 @@ use slipring_port::Nanos;
 use slipring_wire::MacAddr;
 
 use super::link::{SubinterfaceLink, SubinterfaceOutput, WaitingPacket};
+use super::tags;
 
 /// The value of `next_ns` if no timer runs.
 const NEVER: Nanos = Nanos::MAX;
@@ -114,6 +115,13 @@ impl SharedSubinterfaces {
 
     pub(crate) fn all(&self) -> &[SharedSubinterface] {
         &self.all
+    }
+
+    /// Returns the number of the subinterface at which a frame of interface `parent` arrived; `None`
+    /// if it has tags of none. The filters of sockets check the outer tag alone.
+    pub(crate) fn number_of(&self, parent: u32, frame: &[u8]) -> Option<usize> {
+        let (tags, _) = tags::parse(frame)?;
+        self.all.iter().position(|it| (it.parent, it.tags) == (parent, tags))
     }
 
     /// Takes the addresses of the devices from a snapshot.

@@ -3,37 +3,152 @@
 //! Before the end, programs leave everything to the kernel, and workers have a second for what they
 //! had received. So this is for workers that were too slow, or that have lost a port.
 //!
-//! The sockets' frames are counted here. What pipes contain is the sum of
-//! [`in_pipes`](super::WorkerTotals::in_pipes) over all workers when all have ended: another worker
-//! may still put frames into a pipe after this one has ended.
+//! | queue | its frames count as |
+//! |---|---|
+//! | socket of an interface | unread, at the interface |
+//! | socket of the interface that carries subinterfaces | unread, at the subinterface of their tags |
+//! | device of a subinterface | frames of the kernel that were not sent |
+//! | pipe from another worker | the sum of [`in_pipes`](super::WorkerTotals::in_pipes) over all workers when all have ended: another worker may still put frames into a pipe after this one has ended |
 
-use slipring_datapath::queues::WorkerQueues;
+use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
+use slipring_datapath::slots;
+use slipring_fib::FibPortIndex;
 use slipring_ring::RxRing;
 
-use super::RouteWorker;
+use super::{RouteWorker, WorkerTotals};
+use crate::subinterface::QueueRole;
 
-/// How often a socket is read at most: its ring and the kernel's together do not hold more.
-const MAX_SYNCS: usize = 16;
+/// No more syncs follow when this many slots of a queue were read: a socket and its ring do not hold
+/// as many. After the loss of another port, frames may still arrive, and the worker must end all the
+/// same.
+const MAX_UNREAD: u32 = 1 << 16;
 
 impl RouteWorker {
-    /// Takes and counts the frames of all sockets that programs hand frames to.
+    /// Takes and counts the frames of all sockets and devices.
     pub(super) fn count_unread(&mut self, queues: &mut WorkerQueues) {
-        for (input, port) in self.ports.of_queue.iter().enumerate() {
-            let Some(unread) = port.and_then(|it| self.totals.unread.get_mut(usize::from(it.0)))
-            else {
-                continue;
-            };
-            for _ in 0..MAX_SYNCS {
-                // A lost port has no frames.
-                if !queues[input].receive().unwrap_or_default() {
-                    break;
-                }
-                let count = |_: &mut RxRing, _, _| {
-                    *unread += 1;
-                    true
-                };
-                queues[input].take_frames(u32::MAX, count);
+        let Self { ports, subinterfaces, totals, .. } = self;
+        let mut scratch = Vec::new();
+        for (input, port) in ports.of_queue.iter().enumerate() {
+            // Pipes have no port.
+            let Some(port) = *port else { continue };
+            let queue = &mut queues[input];
+            let role = subinterfaces.as_mut().and_then(|of| Some((of.role(input)?, of)));
+            match role {
+                None => take_all(queue, |_, _, _| totals.count_unread(port)),
+                Some((QueueRole::Wire(parent), of)) => take_all(queue, |rx, at, count| {
+                    let bytes = slots::bytes(rx, at, count, &mut scratch);
+                    if let Some(number) = of.shared.number_of(parent, bytes) {
+                        totals.count_unread(of.shared.all()[number].port);
+                    }
+                }),
+                Some((QueueRole::Tap(number), of)) => take_all(queue, |_, _, _| {
+                    of.counters[number].from_kernel += 1;
+                    of.counters[number].unsent += 1;
+                }),
             }
         }
+    }
+}
+
+impl WorkerTotals {
+    fn count_unread(&mut self, port: FibPortIndex) {
+        if let Some(count) = self.unread.get_mut(usize::from(port.0)) {
+            *count += 1;
+        }
+    }
+}
+
+/// Takes the frames of a queue. `each` is called with the rx ring, the first slot of a frame, and
+/// the number of its slots.
+fn take_all(queue: &mut WorkerQueue, mut each: impl FnMut(&mut RxRing, u32, u32)) {
+    let mut left = MAX_UNREAD;
+    while left > 0 {
+        // A lost port has no more frames, but those of earlier syncs are still in its ring.
+        let _ = queue.receive();
+        let taken = queue.take_frames(u32::MAX, |rx, at, count| {
+            each(rx, at, count);
+            true
+        });
+        if taken == 0 {
+            return;
+        }
+        left = left.saturating_sub(taken);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use slipring_datapath::virtual_time::{SharedTraffic, VirtualTime, lock};
+    use slipring_port::{Nanos, Queue, QueueCounters, QueueRings, RunCause, RunError, WaitFds};
+
+    use super::*;
+
+    /// A queue that is lost after some syncs.
+    struct LostQueue {
+        queue: Box<dyn Queue>,
+        syncs: u32,
+    }
+
+    impl Queue for LostQueue {
+        fn rings(&mut self) -> QueueRings<'_> {
+            self.queue.rings()
+        }
+
+        fn tx_sync(&mut self) -> Result<(), RunError> {
+            self.queue.tx_sync()
+        }
+
+        fn rx_sync(&mut self) -> Result<(), RunError> {
+            let Some(left) = self.syncs.checked_sub(1) else {
+                return Err(RunError { port: "r0".into(), cause: RunCause::CardGone });
+            };
+            self.syncs = left;
+            self.queue.rx_sync()
+        }
+
+        fn wait_fds(&self) -> WaitFds<'_> {
+            WaitFds::default()
+        }
+
+        fn counters(&self) -> &Arc<QueueCounters> {
+            self.queue.counters()
+        }
+    }
+
+    /// Returns a queue of 64 slots at which this number of frames arrives, and which is lost after
+    /// `syncs` syncs.
+    fn queue_with(frames: u32, syncs: u32) -> (WorkerQueue, SharedTraffic) {
+        let [port] = VirtualTime::until(Nanos::MAX).ports::<1>(64);
+        lock(&port.traffic).arrivals = (0..frames).map(|_| (0, vec![1; 60])).collect();
+        let queue = LostQueue { queue: port.queue, syncs };
+        (WorkerQueue::input(Box::new(queue)), port.traffic)
+    }
+
+    fn count(queue: &mut WorkerQueue) -> u32 {
+        let mut count = 0;
+        take_all(queue, |_, _, _| count += 1);
+        count
+    }
+
+    #[test]
+    fn all_frames_of_a_socket_are_counted_if_they_fill_the_ring_several_times() {
+        let (mut queue, _) = queue_with(1000, u32::MAX);
+        assert_eq!((count(&mut queue), count(&mut queue)), (1000, 0));
+    }
+
+    #[test]
+    fn frames_that_a_lost_port_had_synced_are_counted() {
+        let (mut queue, _) = queue_with(10, 1);
+        assert!(queue.receive().unwrap());
+        assert_eq!(count(&mut queue), 10);
+    }
+
+    #[test]
+    fn the_count_ends_although_frames_still_arrive() {
+        let (mut queue, traffic) = queue_with(2 * MAX_UNREAD, u32::MAX);
+        assert!(count(&mut queue) < MAX_UNREAD + 64, "the slots of one more sync");
+        assert!(!lock(&traffic).arrivals.is_empty());
     }
 }

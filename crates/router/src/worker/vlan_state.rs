@@ -105,18 +105,15 @@ impl WorkerSubinterfaces {
         input: usize,
         parent: u32,
     ) -> (usize, u32) {
-        let (all, frames) = (self.shared.all(), &mut self.frames);
+        let (shared, frames) = (&self.shared, &mut self.frames);
         let (mut used, mut scratch) = (0, Vec::new());
         let taken = queues[input].take_frames(MAX_ROUTE_BATCH as u32, |rx, at, count| {
             if used == MAX_ROUTE_BATCH {
                 return false;
             }
             let bytes = slots::bytes(rx, at, count, &mut scratch);
-            let tags = tags::parse(bytes).map(|(tags, _)| tags);
-            // The socket's filter checks only the outer tag. Frames with other inner tags are
-            // skipped; the kernel gets its own copies of them.
-            let of = |tags| all.iter().position(|it| (it.parent, it.tags) == (parent, tags));
-            let Some(number) = tags.and_then(of) else { return true };
+            // Other frames are skipped; the kernel gets its own copies of them.
+            let Some(number) = shared.number_of(parent, bytes) else { return true };
             if used == frames.len() {
                 frames.push(WireFrame::default());
             }
