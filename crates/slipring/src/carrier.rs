@@ -93,6 +93,10 @@ pub(crate) fn wait_for_cards(
         if !is_up_within(port, wait, signals)? {
             return Err(reason.error(&name, wait).into());
         }
+        if is_down(port) {
+            // A signal arrived. The port is still reported without a link.
+            return Ok(());
+        }
         let mode = port.info.mode.iter().filter(|(key, _)| *key != "link");
         port.info.mode = mode.fold(PortMode::new(), |mode, (key, value)| mode.with(key, value));
     }
@@ -103,7 +107,8 @@ fn is_down(port: &Port) -> bool {
     port.queues.iter().all(|queue| queue.is_link_down())
 }
 
-/// Waits for the link of a card. Returns false if it was still down when the time was over.
+/// Waits for the link of a card, or for a signal. Returns false if the link was still down when the
+/// time was over.
 fn is_up_within(port: &mut Port, wait: Duration, signals: &Signals) -> Result<bool, Failure> {
     let until = now().saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
     let failed = |error| RunError::system(&port.info.name, "wait for the link", error);

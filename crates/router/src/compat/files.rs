@@ -53,8 +53,9 @@ impl CompatFiles {
         files.add(&settings.socket, present(&settings.socket));
         if let Some(path) = &settings.pidfile {
             let text = format!("{}\n", std::process::id());
-            fs::write(present(path), text).map_err(|error| cannot(path, &error))?;
-            files.add(path, present(path));
+            let present = present(path);
+            fs::write(&present, text).map_err(|error| cannot(&present, &error))?;
+            files.add(path, present);
         }
         Ok((files, socket))
     }
