@@ -202,7 +202,9 @@ class SlipringNetDevice : public FdNetDevice
 
     /**
      * Serves the port now: receives up to RxBurst frames, sends what was published, and wakes
-     * stopped queues. Only the simulator thread may call it. A call without need is harmless.
+     * stopped queues. Only the simulator thread may call it, in an event of the device's node
+     * (`Simulator::ScheduleWithContext`): builds of ns-3 with assertions end the program if a node
+     * receives in another context. A call without need is harmless.
      */
     void Service();
 
