@@ -263,13 +263,29 @@ D10(FunctionTest& test)
 void
 D11(FunctionTest& test)
 {
-    NetmapNetDeviceHelper helper(PipeName() + "{1");
+    SlipringNetDeviceHelper helper(PipeName() + "{1");
     helper.SetAttribute("SyncAndNotifyQueuePeriod", UintegerValue(1000));
     Ptr<NetDevice> device = helper.Install(CreateObject<Node>()).Get(0);
     TimeValue period;
     device->GetAttribute("SyncAndNotifyQueuePeriod", period);
     test.Equal(period.Get(), MilliSeconds(1), "1000 µs as an integer");
     device->SetAttribute("SyncAndNotifyQueuePeriod", TimeValue(Seconds(1)));
+}
+
+/// The names of ns-3's netmap device are ours only where ns-3 is built without it.
+void
+NetmapNames(FunctionTest& test)
+{
+#if __has_include("ns3/netmap-net-device.h")
+    std::string name = "ns3::NetmapNetDevice";
+#else
+    std::string name = "ns3::SlipringNetDevice";
+#endif
+    test.Equal(NetmapNetDevice::GetTypeId().GetName(), name, "the netmap device");
+    test.Equal(TypeId::LookupByName(name) == NetmapNetDevice::GetTypeId(), true, "by its name");
+    test.Equal(SlipringNetDevice::GetTypeId().GetName(), std::string("ns3::SlipringNetDevice"), "ours");
+    NetmapNetDeviceHelper helper; // Both have this function, with this type.
+    helper.SetDeviceName("eth1");
 }
 
 void
@@ -456,6 +472,7 @@ class SlipringDefectsTestSuite : public TestSuite
         Add("D9WriteFailureIs65535", D9);
         Add("D10NoQueueInterface", D10);
         Add("D11PeriodIsEightBits", D11);
+        Add("TheNamesOfTheNetmapDeviceAreOursOnlyWhereNs3HasNone", NetmapNames);
         Add("D14MultiSlotFrames", D14Slots);
         Add("D14SeveralRings", D14Queues);
         Add("D15OnlyInterfaces", D15);
