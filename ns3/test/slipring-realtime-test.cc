@@ -292,6 +292,8 @@ class RestartTest : public RealtimeTest
                                          : Simulator::Stop();
         };
         link.device->SetAttribute("StopDrainTime", TimeValue(Time(0)));
+        // The stall timer would serve the device too.
+        link.device->SetAttribute("TxStallTimeout", TimeValue(Time(0)));
         Simulator::Schedule(MilliSeconds(1), [&]() {
             link.Send(SLOTS - 1, 100);
             link.device->Stop(Time(0));
