@@ -70,10 +70,11 @@ contrib() {
     ln -sfn "$HERE/ns3" "$tree/contrib/slipring-net-device"
     cd "$tree"
     # ns-3 finds what a module needs by reading its CMakeLists.txt. Ours computes this list, so ns-3
-    # does not find it, and the modules are named here.
+    # does not find it, and the modules are named here. The program that runs the tests needs csma, without
+    # which it does not link.
     # shellcheck disable=SC2086 # NS3_CONFIGURE are words.
     ./ns3 configure --enable-tests --enable-examples \
-        --enable-modules="slipring-net-device;fd-net-device;point-to-point;applications;internet-apps" \
+        --enable-modules="slipring-net-device;fd-net-device;point-to-point;applications;internet-apps;csma" \
         --filter-module-examples-and-tests=slipring-net-device ${NS3_CONFIGURE:-} \
         -- -DSLIPRING_LIBRARY="$LIBRARY" -DSLIPRING_INCLUDE="$HERE/include" | tee "$OUT-contrib.log"
     grep -q 'slipring-net-device *: ON' "$OUT-contrib.log" || { echo "ns3: the module is off; see $OUT-contrib.log" >&2; exit 1; }
