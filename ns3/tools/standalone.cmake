@@ -45,6 +45,8 @@ endforeach()
 
 add_test(NAME slipring-failure
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test/failure.sh $<TARGET_FILE:slipring-net-device-test>)
+add_test(NAME slipring-choice-of-ns3
+         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test/choice-of-ns3.sh ${CMAKE_COMMAND})
 
 add_test(NAME slipring-net-device-veth
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test/veth.sh $<TARGET_FILE:slipring-net-device-test>)
