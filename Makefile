@@ -121,8 +121,9 @@ tree: ## check layers, no_std, unsafe budget, sizes, and sources and licences of
 targets: ## check that facts, formats and engines build for FreeBSD and Windows
 	@scripts/targets.sh
 
-docs: ## build the documentation of the code, without a warning
+docs: ## build the documentation of the code, without a warning, and check that the page of figures is the one for its numbers
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	@python3 ns3/tools/figures_page.py --check ns3/doc/figures/figures.csv ns3/doc/figures.rst
 
 release: ## build the binaries
 	@cargo build --release -q -p slipring -p slipring-bench
