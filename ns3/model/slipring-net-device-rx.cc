@@ -59,16 +59,6 @@ SlipringNetDevice::ScheduleService()
 }
 
 void
-SlipringNetDevice::ScheduleFlush()
-{
-    if (!m_flushPending)
-    {
-        m_flushPending = true;
-        ScheduleMember(Time(0), &SlipringNetDevice::Flush);
-    }
-}
-
-void
 SlipringNetDevice::SchedulePeriod()
 {
     if (!m_period.IsZero() && !m_periodPending && m_running)

@@ -12,6 +12,7 @@
 #include "ns3/log.h"
 #include "ns3/queue-item.h"
 #include "ns3/queue-limits.h"
+#include "ns3/realtime-simulator-impl.h"
 #include "ns3/simulator.h"
 
 #include <algorithm>
@@ -25,6 +26,10 @@ namespace
 {
 /// Upper limit of the default of TxWakeThreshold
 constexpr uint32_t MAX_DEFAULT_WAKE_THRESHOLD = 32;
+
+/// How long a published frame waits at most for others, in simulated time, while the simulator is
+/// behind the clock; in us
+constexpr int64_t MAX_FLUSH_DELAY_US = 200;
 } // namespace
 
 bool
@@ -149,13 +154,38 @@ SlipringNetDevice::Write(uint8_t* buffer, size_t length)
     }
     else if (m_txFlush == END_OF_INSTANT)
     {
-        ScheduleFlush();
+        ScheduleFlush(FlushDelay(number));
     }
     if (m_running)
     {
         StopIfFull(number);
     }
     return static_cast<ssize_t>(length);
+}
+
+Time
+SlipringNetDevice::FlushDelay(uint32_t number) const
+{
+    Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(number);
+    if (!m_isRealtime || (deviceQueue && deviceQueue->IsStopped()))
+    {
+        return Time(0);
+    }
+    Time lag = DynamicCast<RealtimeSimulatorImpl>(Simulator::GetImplementation())->RealtimeNow() -
+               Simulator::Now();
+    return std::clamp(lag, Time(0), Time(MicroSeconds(MAX_FLUSH_DELAY_US)));
+}
+
+void
+SlipringNetDevice::ScheduleFlush(Time delay)
+{
+    Time when = Simulator::Now() + delay;
+    if (!m_flushPending || when < m_flushTime)
+    {
+        m_flushPending = true;
+        m_flushTime = when;
+        ScheduleMember(delay, &SlipringNetDevice::Flush);
+    }
 }
 
 void

@@ -51,7 +51,8 @@ class SlipringNetDevice : public FdNetDevice
     /// When published frames are sent
     enum FlushPolicy
     {
-        END_OF_INSTANT, ///< at the end of the current time of the simulation, or after TxBurst
+        END_OF_INSTANT, ///< at the end of the current time of the simulation, or after TxBurst; by a
+                        ///< simulator that is behind the clock, up to 200 us of simulated time later
         IMMEDIATE,      ///< each at once
         PERIOD,         ///< every SyncAndNotifyQueuePeriod, or after TxBurst
     };
@@ -291,8 +292,20 @@ class SlipringNetDevice : public FdNetDevice
     /// Schedules Service, unless it is scheduled already.
     void ScheduleService();
 
-    /// Schedules the flush of the tx rings, unless it is scheduled already.
-    void ScheduleFlush();
+    /**
+     * Returns how long the flush of a queue may wait. Under the real-time simulator, a simulator that
+     * is behind the clock has more events to run at once: the frames of those leave together. The
+     * flush is due not later than the clock, so it runs before the simulator sleeps.
+     * \param number number of the queue
+     * \return the delay, in simulated time
+     */
+    Time FlushDelay(uint32_t number) const;
+
+    /**
+     * Schedules the flush of the tx rings, unless it is scheduled for that time or an earlier one.
+     * \param delay delay from now
+     */
+    void ScheduleFlush(Time delay);
 
     /// Schedules the next periodic service, if there is a period.
     void SchedulePeriod();
@@ -528,6 +541,7 @@ class SlipringNetDevice : public FdNetDevice
     uint32_t m_nextRx{0};         //!< queue with which the next burst starts
     int m_linkFd{-1};             //!< descriptor of link changes
     SlipringDropReason m_refusal{SlipringDropReason::TX_LINK_DOWN}; //!< why Write last refused a frame
+    Time m_flushTime;             //!< when the pending flush is due
     Time m_rxTime;                //!< when the current burst was received
     EventId m_startDevice;        //!< start of the device
     EventId m_stopDevice;         //!< stop of the device

@@ -9,6 +9,7 @@
 
 #include "ns3/boolean.h"
 #include "ns3/global-value.h"
+#include "ns3/realtime-simulator-impl.h"
 #include "ns3/simulator.h"
 #include "ns3/string.h"
 #include "ns3/test.h"
@@ -310,6 +311,138 @@ class RestartTest : public RealtimeTest
     }
 };
 
+/// Tests of when frames leave, with a simulator that is behind the clock or not
+class FlushTest : public RealtimeTest
+{
+  public:
+    /**
+     * \param name name of the test
+     */
+    explicit FlushTest(std::string name)
+        : RealtimeTest(name)
+    {
+    }
+
+  protected:
+    /// A tx sync with frames
+    struct Sync
+    {
+        Time time;       //!< when, in simulated time
+        uint32_t frames; //!< number of frames
+
+        bool operator==(const Sync& other) const
+        {
+            return time == other.time && frames == other.frames;
+        }
+    };
+
+    std::vector<Sync> m_syncs; //!< the tx syncs with frames
+
+    /// Notes the tx syncs of a device.
+    void Watch(Ptr<SlipringNetDevice> device)
+    {
+        device->TraceConnectWithoutContext("TxSync", MakeCallback(&FlushTest::Note, this));
+    }
+
+    /// At 1 ms, keeps the simulator busy until the clock is at 4 ms. What is scheduled for the time
+    /// between is then due at once.
+    static void BeLate()
+    {
+        Simulator::Schedule(MilliSeconds(1), []() {
+            auto simulator = DynamicCast<RealtimeSimulatorImpl>(Simulator::GetImplementation());
+            while (simulator->RealtimeNow() < MilliSeconds(4))
+            {
+            }
+        });
+    }
+
+  private:
+    void Note(uint32_t, uint32_t frames)
+    {
+        m_syncs.push_back({Simulator::Now(), frames});
+    }
+};
+
+/// Frames of different instants, all overdue, leave by TxBurst
+class LateTest : public FlushTest
+{
+  public:
+    LateTest()
+        : FlushTest("ALateSimulatorSendsFramesOfSeveralInstantsTogether")
+    {
+    }
+
+  private:
+    void Realtime() override
+    {
+        PipeEnds pipe;
+        RawPort peer(pipe.first);
+        Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
+        Watch(device);
+        BeLate();
+        for (uint32_t i = 1; i <= 40; i++)
+        {
+            Simulator::Schedule(MilliSeconds(1) + MicroSeconds(i),
+                                [device, i]() { SendPayload(device, MakeFrame(60, i)); });
+        }
+        Simulator::Stop(MilliSeconds(3));
+        Simulator::Run();
+        // The flush that the first frame has scheduled sends the rest.
+        std::vector<Sync> expected{{MicroSeconds(1032), 32}, {MicroSeconds(1201), 8}};
+        NS_TEST_EXPECT_MSG_EQ((m_syncs == expected), true, m_syncs.size() << " syncs");
+        NS_TEST_EXPECT_MSG_EQ(peer.ReceiveAll(), 40, "frames");
+    }
+};
+
+/// A frame leaves before an event that is not due yet
+class PromptTest : public FlushTest
+{
+  public:
+    PromptTest()
+        : FlushTest("AFrameLeavesBeforeTheSimulatorSleeps")
+    {
+    }
+
+  private:
+    void Realtime() override
+    {
+        PipeEnds pipe;
+        RawPort peer(pipe.first);
+        Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
+        uint32_t received = 0;
+        Simulator::Schedule(MilliSeconds(1), [&]() { SendPayload(device, MakeFrame(60, 1)); });
+        Simulator::Schedule(MilliSeconds(2), [&]() { received = peer.ReceiveAll(); });
+        Simulator::Stop(MilliSeconds(3));
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_EQ(received, 1, "frames");
+    }
+};
+
+/// Frames for which byte queue limits stop the queue leave at once
+class LimitedTest : public FlushTest
+{
+  public:
+    LimitedTest()
+        : FlushTest("ALateSimulatorSendsAtOnceWhatStopsTheQueue")
+    {
+    }
+
+  private:
+    void Realtime() override
+    {
+        auto limits = CreateObject<NotingLimits>();
+        limits->limit = 150;
+        Bottleneck link(64, limits);
+        Watch(link.device);
+        BeLate();
+        Simulator::Schedule(MicroSeconds(1001), [&]() { link.Send(2, 100); });
+        Simulator::Stop(MilliSeconds(3));
+        Simulator::Run();
+        std::vector<Sync> expected{{MicroSeconds(1001), 2}};
+        NS_TEST_EXPECT_MSG_EQ((m_syncs == expected), true, m_syncs.size() << " syncs");
+    }
+};
+
 /// The suite
 class SlipringRealtimeTestSuite : public TestSuite
 {
@@ -322,6 +455,9 @@ class SlipringRealtimeTestSuite : public TestSuite
         AddTestCase(new IdleTest, SLIPRING_TEST_QUICK);
         AddTestCase(new SpuriousTest, SLIPRING_TEST_QUICK);
         AddTestCase(new RestartTest, SLIPRING_TEST_QUICK);
+        AddTestCase(new LateTest, SLIPRING_TEST_QUICK);
+        AddTestCase(new PromptTest, SLIPRING_TEST_QUICK);
+        AddTestCase(new LimitedTest, SLIPRING_TEST_QUICK);
     }
 };
 
