@@ -28,14 +28,21 @@ SampleSink(Ptr<PacketSink> sink, uint64_t before, Time interval)
 /// The age of the oldest packet that a sink has received, in ms
 double g_oldest = 0;
 
-/// Notes the age of a packet of slipring-source.
+/// The longest time between two packets of a sink, in ms: the machine has stopped one of the programs
+double g_pause = 0;
+
+/// Notes the age of a packet of slipring-source, and the time since the one before.
 void
 NoteAge(Ptr<const Packet> packet, const Address&)
 {
+    static int64_t before = 0;
     int64_t sent = 0;
     packet->CopyData(reinterpret_cast<uint8_t*>(&sent), sizeof(sent));
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    g_oldest = std::max(g_oldest, (std::chrono::nanoseconds(now).count() - sent) / 1e6);
+    const auto clock = std::chrono::steady_clock::now().time_since_epoch();
+    const int64_t now = std::chrono::nanoseconds(clock).count();
+    g_oldest = std::max(g_oldest, (now - sent) / 1e6);
+    g_pause = before > 0 ? std::max(g_pause, (now - before) / 1e6) : 0;
+    before = now;
 }
 
 } // namespace
@@ -117,7 +124,8 @@ main(int argc, char** argv)
         std::cout << "received " << bytes << " bytes";
         if (stamped)
         {
-            std::cout << ", the oldest packet after " << g_oldest << " ms";
+            std::cout << ", the oldest packet after " << g_oldest << " ms, the longest pause "
+                      << g_pause << " ms";
         }
         std::cout << std::endl;
     }

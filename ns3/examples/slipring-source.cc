@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -22,6 +23,9 @@ namespace
 {
 
 using Clock = std::chrono::steady_clock;
+
+/// Frames that are stamped before they are sent
+constexpr uint64_t BURST = 16;
 
 /// Lengths of the headers, in bytes
 constexpr std::size_t ETHERNET = 14;
@@ -99,6 +103,22 @@ MakeFrames(const char* address, std::size_t size)
     return frames;
 }
 
+/// Stamps and queues \p count frames. \return how many there was room for
+uint64_t
+Queue(slipring_port* port, Frames& frames, uint64_t count)
+{
+    uint64_t queued = 0;
+    for (; queued < count; queued++)
+    {
+        frames.Stamp();
+        if (slipring_send(port, 0, frames.frame.data(), frames.frame.size()) != 1)
+        {
+            break;
+        }
+    }
+    return queued;
+}
+
 } // namespace
 
 int
@@ -128,15 +148,13 @@ main(int argc, char** argv)
     for (; elapsed < length; elapsed = Clock::now() - start)
     {
         const auto target = static_cast<uint64_t>(elapsed.count() * rate);
-        for (; sent < target; sent++)
+        // The next frames are stamped when these have left, so that their age has no time in the
+        // ring of the source.
+        if (slipring_drain(port, 0) == 0)
         {
-            frames.Stamp();
-            if (slipring_send(port, 0, frames.frame.data(), frames.frame.size()) != 1)
-            {
-                break;
-            }
+            sent += Queue(port, frames, std::min(target - std::min(sent, target), BURST));
+            slipring_tx_sync(port, 0);
         }
-        slipring_tx_sync(port, 0);
         if (sent >= target)
         {
             std::this_thread::sleep_for(std::chrono::microseconds(200));

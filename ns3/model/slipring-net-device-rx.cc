@@ -13,6 +13,7 @@
 #include "slipring-tags.h"
 
 #include "ns3/log.h"
+#include "ns3/realtime-simulator-impl.h"
 #include "ns3/simulator.h"
 
 #include <algorithm>
@@ -54,8 +55,16 @@ SlipringNetDevice::ScheduleService()
     if (!m_servicePending && m_running)
     {
         m_servicePending = true;
-        ScheduleMember(Time(0), &SlipringNetDevice::Service);
+        // While frames keep arriving, simulated time follows the clock, and other events run.
+        ScheduleMember(GetLag(), &SlipringNetDevice::Service);
     }
+}
+
+Time
+SlipringNetDevice::GetLag() const
+{
+    auto realtime = DynamicCast<RealtimeSimulatorImpl>(Simulator::GetImplementation());
+    return realtime ? std::max(realtime->RealtimeNow() - Simulator::Now(), Time(0)) : Time(0);
 }
 
 void

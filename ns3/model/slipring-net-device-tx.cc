@@ -12,7 +12,6 @@
 #include "ns3/log.h"
 #include "ns3/queue-item.h"
 #include "ns3/queue-limits.h"
-#include "ns3/realtime-simulator-impl.h"
 #include "ns3/simulator.h"
 
 #include <algorithm>
@@ -171,9 +170,7 @@ SlipringNetDevice::FlushDelay(uint32_t number) const
     {
         return Time(0);
     }
-    Time lag = DynamicCast<RealtimeSimulatorImpl>(Simulator::GetImplementation())->RealtimeNow() -
-               Simulator::Now();
-    return std::clamp(lag, Time(0), Time(MicroSeconds(MAX_FLUSH_DELAY_US)));
+    return std::min(GetLag(), Time(MicroSeconds(MAX_FLUSH_DELAY_US)));
 }
 
 void
@@ -184,7 +181,17 @@ SlipringNetDevice::ScheduleFlush(Time delay)
     {
         m_flushPending = true;
         m_flushTime = when;
-        ScheduleMember(delay, &SlipringNetDevice::Flush);
+        ScheduleMember(delay, &SlipringNetDevice::FlushIfDue);
+    }
+}
+
+void
+SlipringNetDevice::FlushIfDue()
+{
+    // TxBurst frames may have been sent since, and further frames wait for an event of their own.
+    if (m_flushPending && Simulator::Now() >= m_flushTime)
+    {
+        Flush();
     }
 }
 

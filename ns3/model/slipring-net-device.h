@@ -289,6 +289,11 @@ class SlipringNetDevice : public FdNetDevice
     /// Measures the lag of the real-time simulator.
     void ObserveLag();
 
+    /**
+     * \return how far the real-time simulator is behind the clock; 0 under other simulators
+     */
+    Time GetLag() const;
+
     /// Schedules Service, unless it is scheduled already.
     void ScheduleService();
 
@@ -315,6 +320,9 @@ class SlipringNetDevice : public FdNetDevice
 
     /// Serves the port, and schedules the next periodic service.
     void ServePeriod();
+
+    /// Sends published frames, if their flush is due.
+    void FlushIfDue();
 
     /// Sends published frames.
     void Flush();

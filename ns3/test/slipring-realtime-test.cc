@@ -13,6 +13,7 @@
 #include "ns3/simulator.h"
 #include "ns3/string.h"
 #include "ns3/test.h"
+#include "ns3/uinteger.h"
 
 #include <functional>
 #include <set>
@@ -387,8 +388,7 @@ class LateTest : public FlushTest
         }
         Simulator::Stop(MilliSeconds(3));
         Simulator::Run();
-        // The flush that the first frame has scheduled sends the rest.
-        std::vector<Sync> expected{{MicroSeconds(1032), 32}, {MicroSeconds(1201), 8}};
+        std::vector<Sync> expected{{MicroSeconds(1032), 32}, {MicroSeconds(1233), 8}};
         NS_TEST_EXPECT_MSG_EQ((m_syncs == expected), true, m_syncs.size() << " syncs");
         NS_TEST_EXPECT_MSG_EQ(peer.ReceiveAll(), 40, "frames");
     }
@@ -443,6 +443,56 @@ class LimitedTest : public FlushTest
     }
 };
 
+/// Timers run while the ring has frames all the time
+class BusyTest : public RealtimeTest
+{
+  public:
+    BusyTest()
+        : RealtimeTest("TimersRunWhileTheRingHasFrames")
+    {
+    }
+
+  private:
+    static constexpr uint32_t FRAMES = 500; //!< frames, of which each takes 50 us
+
+    uint32_t m_received{0}; //!< frames received
+
+    bool Receive(Ptr<NetDevice>, Ptr<const Packet>, uint16_t, const Address&)
+    {
+        auto simulator = DynamicCast<RealtimeSimulatorImpl>(Simulator::GetImplementation());
+        const Time end = simulator->RealtimeNow() + MicroSeconds(50);
+        while (simulator->RealtimeNow() < end)
+        {
+        }
+        if (++m_received == FRAMES)
+        {
+            Simulator::Stop();
+        }
+        return true;
+    }
+
+    void Realtime() override
+    {
+        PipeEnds pipe;
+        RawPort peer(pipe.first);
+        Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
+        device->SetAttribute("RxBurst", UintegerValue(1));
+        device->SetReceiveCallback(MakeCallback(&BusyTest::Receive, this));
+        uint32_t before = FRAMES;
+        Simulator::Schedule(MilliSeconds(1), [&]() {
+            for (uint32_t i = 0; i < FRAMES; i++)
+            {
+                peer.Send(MakeFrame(60, i));
+            }
+            Simulator::Schedule(MilliSeconds(2), [&]() { before = m_received; });
+        });
+        Simulator::Stop(Seconds(60));
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_EQ(m_received, FRAMES, "frames");
+        NS_TEST_EXPECT_MSG_LT(before, FRAMES, "frames before the timer");
+    }
+};
+
 /// The suite
 class SlipringRealtimeTestSuite : public TestSuite
 {
@@ -458,6 +508,7 @@ class SlipringRealtimeTestSuite : public TestSuite
         AddTestCase(new LateTest, SLIPRING_TEST_QUICK);
         AddTestCase(new PromptTest, SLIPRING_TEST_QUICK);
         AddTestCase(new LimitedTest, SLIPRING_TEST_QUICK);
+        AddTestCase(new BusyTest, SLIPRING_TEST_QUICK);
     }
 };
 

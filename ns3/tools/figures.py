@@ -8,6 +8,7 @@ number. figures_page.py draws them. Nothing else should run meanwhile: the load 
 
 import csv
 import datetime
+import itertools
 import os
 import platform
 import re
@@ -60,6 +61,16 @@ def measure_tcp(runs):
             runs.note("TCP send", device, turn, "Mbit/s", number(r"veth1 received", text) * 8 / seconds / 1e6)
 
 
+def measure_udp(runs):
+    """A node sends 2 Gbit/s to the host's kernel, more than a simulator keeps up with; what arrives counts."""
+    for turn in range(ROUNDS):
+        for device, words in DEVICES.items():
+            text = runs.run(f"onoff --transportProt=Udp --rate=2Gbps --packetSize={PAYLOAD} --duration=1 --ping=false{words}")
+            received, seconds = number(r"veth1 received", text), number(r"cpu [\d.e+-]+ s in", text) - 0.2
+            runs.note("UDP send", device, turn, "Mbit/s", received * 8 / seconds / 1e6)
+            runs.note("UDP send", device, turn, "CPU µs per packet", number(r"\ncpu", text) * 1e6 / (received / (PAYLOAD + 42)))
+
+
 def measure_writing(runs):
     subjects = {f"{OURS}, veth": "", f"{STOCK}, veth": DEVICES[STOCK],
                 f"{OURS}, pipe": " --deviceName=figures{1 --drain=figures}1"}
@@ -93,20 +104,20 @@ def cpu_percent(text):
 
 
 def measure_receiving(runs):
-    words = f"onoff --serverMode=true --stamped=true --server=10.0.1.11 --client=10.0.1.2 --duration=5 --packetSize={PAYLOAD}"
-    for kpps in OFFERED_KPPS:
-        for device, mode in DEVICES.items():
-            text = runs.run(words + mode, SOURCE=f"{kpps * 1000} 3 {PAYLOAD + 42}")
-            seconds = number(r"source sent \d+ frames in", text)
-            offered, delivered = number(r"source sent", text), number(r"\nreceived", text) / PAYLOAD
-            values = {"offered kpps": offered / seconds / 1000, "delivered kpps": delivered / seconds / 1000,
-                      "offered frames": offered, "delivered frames": delivered}
-            values["oldest ms"] = number(r"the oldest packet after", text)
-            if device == OURS:
-                values["ring slots"] = number(r"\bslots=", text)
-                values["dropped frames"] = sum(float(n) for n in re.findall(r"(?:port_drops|drop_rx_\w+)=(\d+)", text))
-            for metric, value in values.items():
-                runs.note(f"receive at {kpps} kpps", device, 0, metric, value)
+    words = f"onoff --serverMode=true --stamped=true --server=10.0.1.11 --client=10.0.1.2 --duration=2 --packetSize={PAYLOAD}"
+    for turn, kpps, device in itertools.product(range(ROUNDS), OFFERED_KPPS, DEVICES):
+        text = runs.run(words + DEVICES[device], SOURCE=f"{kpps * 1000} 1 {PAYLOAD + 42}")
+        seconds = number(r"source sent \d+ frames in", text)
+        offered, delivered = number(r"source sent", text), number(r"\nreceived", text) / PAYLOAD
+        values = {"offered kpps": offered / seconds / 1000, "delivered kpps": delivered / seconds / 1000,
+                  "offered frames": offered, "delivered frames": delivered}
+        values["oldest ms"] = number(r"the oldest packet after", text)
+        values["longest pause ms"] = number(r"the longest pause", text)
+        if device == OURS:
+            values["ring slots"] = number(r"\bslots=", text)
+            values["dropped frames"] = sum(float(n) for n in re.findall(r"(?:port_drops|drop_rx_\w+)=(\d+)", text))
+        for metric, value in values.items():
+            runs.note(f"receive at {kpps} kpps", device, turn, metric, value)
 
 
 def queue_name(qdisc, bql):
@@ -138,7 +149,7 @@ def main():
         sys.exit(__doc__)
     runs = Runs(str(Path(sys.argv[1]).resolve()), str(Path(sys.argv[2]).resolve()))
     words = {"date": datetime.date.today().isoformat(), "machine": machine(), "load before": load()}
-    for measure in (measure_tcp, measure_rtt, measure_idle, measure_receiving, measure_queues, measure_writing):
+    for measure in (measure_udp, measure_tcp, measure_rtt, measure_idle, measure_receiving, measure_queues, measure_writing):
         measure(runs)
         print(f"{measure.__name__}: load {load()}", flush=True)
     words["load after"] = load()
