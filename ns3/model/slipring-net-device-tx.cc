@@ -143,7 +143,7 @@ SlipringNetDevice::Write(uint8_t* buffer, size_t length)
         }
     }
     m_stats[number].txAccepted++;
-    NotifyQueued(number, static_cast<uint32_t>(length));
+    bool isLimited = NotifyQueued(number, static_cast<uint32_t>(length));
     UpdateInflight();
     ScheduleStallCheck();
     bool isFull = queue.tx.GetUnsynced() >= m_txBurst;
@@ -151,26 +151,18 @@ SlipringNetDevice::Write(uint8_t* buffer, size_t length)
     {
         Flush();
     }
-    else if (m_txFlush == END_OF_INSTANT)
+    else if (m_txFlush == END_OF_INSTANT && (isLimited || !m_flushPending))
     {
-        ScheduleFlush(FlushDelay(number));
+        // A simulator that is behind the clock has more events to run at once, whose frames leave
+        // together. The flush is due not later than the clock, so it runs before the simulator sleeps.
+        Time most = MicroSeconds(MAX_FLUSH_DELAY_US);
+        ScheduleFlush(isLimited ? Time(0) : std::min(GetLag(), most));
     }
     if (m_running)
     {
         StopIfFull(number);
     }
     return static_cast<ssize_t>(length);
-}
-
-Time
-SlipringNetDevice::FlushDelay(uint32_t number) const
-{
-    Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(number);
-    if (!m_isRealtime || (deviceQueue && deviceQueue->IsStopped()))
-    {
-        return Time(0);
-    }
-    return std::min(GetLag(), Time(MicroSeconds(MAX_FLUSH_DELAY_US)));
 }
 
 void
@@ -195,17 +187,19 @@ SlipringNetDevice::FlushIfDue()
     }
 }
 
-void
+bool
 SlipringNetDevice::NotifyQueued(uint32_t number, uint32_t bytes)
 {
     Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(number);
     if (!deviceQueue)
     {
-        return;
+        return false;
     }
     bool wasStopped = deviceQueue->IsStopped();
     deviceQueue->NotifyQueuedBytes(bytes);
-    m_stats[number].limitStops += !wasStopped && deviceQueue->IsStopped() ? 1 : 0;
+    bool isStopped = deviceQueue->IsStopped();
+    m_stats[number].limitStops += !wasStopped && isStopped ? 1 : 0;
+    return isStopped;
 }
 
 void

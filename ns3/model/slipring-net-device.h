@@ -298,15 +298,6 @@ class SlipringNetDevice : public FdNetDevice
     void ScheduleService();
 
     /**
-     * Returns how long the flush of a queue may wait. Under the real-time simulator, a simulator that
-     * is behind the clock has more events to run at once: the frames of those leave together. The
-     * flush is due not later than the clock, so it runs before the simulator sleeps.
-     * \param number number of the queue
-     * \return the delay, in simulated time
-     */
-    Time FlushDelay(uint32_t number) const;
-
-    /**
      * Schedules the flush of the tx rings, unless it is scheduled for that time or an earlier one.
      * \param delay delay from now
      */
@@ -397,8 +388,9 @@ class SlipringNetDevice : public FdNetDevice
      * Tells the byte queue limits of a queue about a frame in its ring.
      * \param number number of the queue
      * \param bytes length of the frame
+     * \return whether the queue is stopped
      */
-    void NotifyQueued(uint32_t number, uint32_t bytes);
+    bool NotifyQueued(uint32_t number, uint32_t bytes);
 
     /**
      * Makes a queue, and its byte queue limits, forget the frames of a ring that is closed.
