@@ -12,7 +12,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `table.rs` | the chips by identifier, and how a port is opened |
+//! | `NAME.rs` | the chips by identifier, limits, and how a port is opened |
 //! | `regs.rs` | registers, with the section of the datasheet |
 //! | `init.rs` | from reset to running, and the end |
 //! | `rings.rs` | descriptors |
