@@ -6,10 +6,14 @@
 
 #include "slipring-ns3-compat.h"
 
+#include "ns3/global-value.h"
+#include "ns3/simulator.h"
+#include "ns3/string.h"
 #include "ns3/test.h"
 
 #include <cstdlib>
 #include <memory>
+#include <thread>
 
 namespace
 {
@@ -30,15 +34,49 @@ class FailingTest : public ns3::TestCase
     }
 };
 
-/// Shows that a failure ends the program with an error. Only there with SLIPRING_TEST_FAILURE.
-class FailingTestSuite : public ns3::TestSuite
+/// An event of the real-time simulator and a thread change a number, and nothing orders them
+class RacingTest : public ns3::TestCase
 {
   public:
-    FailingTestSuite()
-        : TestSuite("slipring-failure", SLIPRING_SUITE_UNIT)
+    RacingTest()
+        : TestCase("races")
+    {
+    }
+
+  private:
+    void Count()
+    {
+        m_count++;
+    }
+
+    void DoRun() override
+    {
+        ns3::GlobalValue::Bind("SimulatorImplementationType",
+                               ns3::StringValue("ns3::RealtimeSimulatorImpl"));
+        std::thread thread(&RacingTest::Count, this);
+        ns3::Simulator::Schedule(ns3::Seconds(0), &RacingTest::Count, this);
+        ns3::Simulator::Stop(ns3::Seconds(0));
+        ns3::Simulator::Run();
+        thread.join();
+        ns3::Simulator::Destroy();
+    }
+
+    int m_count{0}; //!< the number
+};
+
+/// Has a fault that has to be reported. Only there with a variable of the environment.
+class FaultSuite : public ns3::TestSuite
+{
+  public:
+    /**
+     * \param name name of the suite
+     * \param test the test with the fault, which the suite deletes
+     */
+    FaultSuite(std::string name, ns3::TestCase* test)
+        : TestSuite(name, SLIPRING_SUITE_UNIT)
     {
         using ns3::TestCase;
-        AddTestCase(new FailingTest, SLIPRING_TEST_QUICK);
+        AddTestCase(test, SLIPRING_TEST_QUICK);
     }
 };
 
@@ -47,10 +85,15 @@ class FailingTestSuite : public ns3::TestSuite
 int
 main(int argc, char* argv[])
 {
-    std::unique_ptr<FailingTestSuite> failing;
+    std::unique_ptr<FaultSuite> failing;
     if (std::getenv("SLIPRING_TEST_FAILURE"))
     {
-        failing = std::make_unique<FailingTestSuite>();
+        failing = std::make_unique<FaultSuite>("slipring-failure", new FailingTest);
+    }
+    std::unique_ptr<FaultSuite> racing;
+    if (std::getenv("SLIPRING_TEST_RACE"))
+    {
+        racing = std::make_unique<FaultSuite>("slipring-race", new RacingTest);
     }
     return ns3::TestRunner::Run(argc, argv);
 }
