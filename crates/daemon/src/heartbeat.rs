@@ -131,7 +131,7 @@ impl ThreadState {
             now.saturating_sub(before.map_or(now, of)).min(HEARTBEAT_PERIOD)
         };
         match self.letter {
-            // It may wait for a processor since long, so only what it has run counts.
+            // It may have been waiting for a processor, so only what it has run counts.
             'R' => grown(self.run, |state| state.run),
             'D' => Duration::ZERO,
             _ => HEARTBEAT_PERIOD - grown(self.delay, |state| state.delay),

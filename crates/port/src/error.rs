@@ -115,7 +115,8 @@ pub enum OpenCause {
 pub enum QueueOwner {
     /// A process, or several, as text.
     Process(String),
-    /// One of these processes, as text, or none: the kernel does not list sockets.
+    /// Processes with AF_XDP sockets, as text. One of them may use the queue: the kernel does not
+    /// list sockets.
     Suspects(String),
     /// No process: the device still has frames of a socket that was closed.
     Nobody,

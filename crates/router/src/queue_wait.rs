@@ -75,18 +75,19 @@ impl QueueWait<'_, '_> {
     /// # Errors
     /// If that cannot be printed.
     fn goes_on(&mut self, busy: &OpenError) -> Result<bool, Failure> {
-        let OpenCause::Busy { by, ifname, queue } = &*busy.cause else { return Ok(false) };
+        let OpenCause::Busy { by, .. } = &*busy.cause else { return Ok(false) };
         if !is_free_soon(by, self.had_queues) {
             return Ok(false);
         }
         self.is_ended = self.signals.stopping();
-        let busy = format!("queue {queue} of `{ifname}` is in use");
+        let probably = if *by == QueueOwner::Nobody { "" } else { ", probably" };
+        let busy = busy.cause.to_string();
         if self.is_ended {
             self.session.reporter.warn(format_args!("ended before the queue was free: {busy}"))?;
         } else if self.last_message != busy {
             self.session.reporter.warn(format_args!(
-                "{busy} for frames of a closed socket, which the device has not sent yet: the \
-                 kernel forwards until it has"
+                "{busy}{probably} for frames of a closed socket, which the device has not sent \
+                 yet: the kernel forwards until it has"
             ))?;
             self.last_message = busy;
         }

@@ -93,8 +93,8 @@ pub(crate) fn wait_for_cards(
         if !is_up_within(port, wait, signals)? {
             return Err(reason.error(&name, wait).into());
         }
-        if is_down(port) {
-            // A signal arrived. The port is still reported without a link.
+        if signals.stopping() {
+            // The port is still reported without a link.
             return Ok(());
         }
         let mode = port.info.mode.iter().filter(|(key, _)| *key != "link");

@@ -11,9 +11,9 @@ use crate::netlink::request::{RequestScope, attributes, first, request_all};
 /// Message type of a sock_diag request.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const AF_XDP: u8 = 44;
-/// Flag that requests the attribute `XDP_DIAG_INFO`. The next constant is the number of that
-/// attribute.
+/// Flag that requests the attribute `XDP_DIAG_INFO`.
 const XDP_SHOW_INFO: u32 = 1;
+/// Number of the attribute with interface and queue.
 const XDP_DIAG_INFO: u16 = 1;
 
 /// A queue of an interface.
