@@ -109,7 +109,8 @@ run_machine() {
     local console=$DIR/$name.console log=$DIR/$name.log
     machine_of "$name"
     # no_timer_check: on a busy computer, the kernel finds fewer ticks of the timer than it expects, and gives up.
-    timeout "$MACHINE_TIMEOUT" $qemu -accel tcg "${machine[@]}" \
+    # In the foreground, the machine is in the process group of this script, and ends with it.
+    timeout --foreground "$MACHINE_TIMEOUT" $qemu -accel tcg "${machine[@]}" \
         -serial "file:$console" -kernel "$KERNEL/vmlinuz" -initrd "$DIR/initrd" \
         -append "console=ttyS0 panic=-1 quiet no_timer_check mitigations=off intel_iommu=on $kernel_words cases=$name" < /dev/null 2> "$log"
     tr -d '\r' < "$console" >> "$log"
