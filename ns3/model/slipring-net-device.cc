@@ -68,7 +68,8 @@ SlipringNetDevice::GetTypeId()
                           MakeUintegerAccessor(&SlipringNetDevice::m_txBurst),
                           MakeUintegerChecker<uint32_t>(1))
             .AddAttribute("TxFlush",
-                          "When published frames are sent.",
+                          "When published frames are sent. At EndOfInstant, a real-time simulator "
+                          "that is behind the clock sends them up to 200 us of simulated time later.",
                           SLIPRING_ENUM_VALUE(SlipringNetDevice::FlushPolicy, END_OF_INSTANT),
                           SLIPRING_ENUM_ACCESSOR(SlipringNetDevice::FlushPolicy,
                                                  &SlipringNetDevice::m_txFlush),

@@ -409,12 +409,18 @@ class PromptTest : public FlushTest
         PipeEnds pipe;
         RawPort peer(pipe.first);
         Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
-        uint32_t received = 0;
-        Simulator::Schedule(MilliSeconds(1), [&]() { SendPayload(device, MakeFrame(60, 1)); });
-        Simulator::Schedule(MilliSeconds(2), [&]() { received = peer.ReceiveAll(); });
+        Watch(device);
+        Time due; // the clock after the frame was sent: the flush is due at that time or before
+        Simulator::Schedule(MilliSeconds(1), [&]() {
+            SendPayload(device, MakeFrame(60, 1));
+            auto simulator = DynamicCast<RealtimeSimulatorImpl>(Simulator::GetImplementation());
+            due = simulator->RealtimeNow();
+        });
         Simulator::Stop(MilliSeconds(3));
         Simulator::Run();
-        NS_TEST_EXPECT_MSG_EQ(received, 1, "frames");
+        NS_TEST_ASSERT_MSG_EQ(m_syncs.size(), 1, "syncs");
+        NS_TEST_EXPECT_MSG_EQ((m_syncs[0].time <= due), true, "left at " << m_syncs[0].time);
+        NS_TEST_EXPECT_MSG_EQ(peer.ReceiveAll(), 1, "frames");
     }
 };
 
