@@ -69,8 +69,8 @@ fn suspects() -> QueueOwner {
         match maps {
             Ok(maps) if maps.lines().any(is_fill_ring) => labels.extend(process_label(pid)),
             Ok(_) => {}
-            // Other errors mean that the process has ended.
-            Err(error) => has_hidden |= error.kind() == ErrorKind::PermissionDenied,
+            // The kernel also refuses this for a process that has ended.
+            Err(error) => has_hidden |= error.kind() == ErrorKind::PermissionDenied && exists(pid),
         }
     }
     match labels.is_empty() {
@@ -122,6 +122,11 @@ fn process_label(pid: u32) -> Option<String> {
 /// index belongs to another interface.
 fn is_in_our_netns(pid: u32) -> bool {
     netns("thread-self").is_ok_and(|here| netns(&pid.to_string()).ok() == Some(here))
+}
+
+/// Returns whether there still is such a process.
+fn exists(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
 }
 
 /// Returns the network namespace of a process, as text.
