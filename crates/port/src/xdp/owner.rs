@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 
 use super::bound::{BoundQueue, bound_sockets, socket_inode};
 use crate::error::QueueOwner;
@@ -58,23 +58,19 @@ fn owner_among(sockets: &HashMap<u64, BoundQueue>, wanted: BoundQueue) -> QueueO
 
 /// Returns the other processes of this network namespace that have AF_XDP sockets, of any queue.
 fn suspects() -> QueueOwner {
-    let (here, own) = (netns("thread-self").ok(), std::process::id());
-    let (mut labels, mut has_hidden) = (Vec::new(), false);
-    for pid in pids().filter(|&pid| pid != own) {
-        let maps = match netns(&pid.to_string()) {
-            Ok(namespace) if Some(&namespace) != here.as_ref() => continue,
-            Ok(_) => fs::read_to_string(format!("/proc/{pid}/maps")),
-            Err(error) => Err(error),
-        };
-        match maps {
+    let own = std::process::id();
+    let mut labels = Vec::new();
+    for pid in pids().filter(|&pid| pid != own && is_in_our_netns(pid)) {
+        match fs::read_to_string(format!("/proc/{pid}/maps")) {
             Ok(maps) if maps.lines().any(is_fill_ring) => labels.extend(process_label(pid)),
-            Ok(_) => {}
-            // The kernel also refuses this for a process that has ended.
-            Err(error) => has_hidden |= error.kind() == ErrorKind::PermissionDenied && exists(pid),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                return QueueOwner::Unknown;
+            }
+            // Without such a ring, or the process has ended.
+            Ok(_) | Err(_) => {}
         }
     }
     match labels.is_empty() {
-        true if has_hidden => QueueOwner::Unknown,
         true => QueueOwner::Nobody,
         false => QueueOwner::Suspects(labels.join(" or ")),
     }
@@ -121,17 +117,8 @@ fn process_label(pid: u32) -> Option<String> {
 /// Returns whether a process is in this thread's network namespace. In other namespaces the same
 /// index belongs to another interface.
 fn is_in_our_netns(pid: u32) -> bool {
-    netns("thread-self").is_ok_and(|here| netns(&pid.to_string()).ok() == Some(here))
-}
-
-/// Returns whether there still is such a process.
-fn exists(pid: u32) -> bool {
-    Path::new("/proc").join(pid.to_string()).exists()
-}
-
-/// Returns the network namespace of a process, as text.
-fn netns(of: &str) -> io::Result<PathBuf> {
-    fs::read_link(format!("/proc/{of}/ns/net"))
+    let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/net")).ok();
+    namespace("thread-self").is_some_and(|here| namespace(&pid.to_string()) == Some(here))
 }
 
 fn holds_link_to(pid: u32, ifindex: u32) -> bool {
