@@ -78,11 +78,20 @@ impl<T> ControlQueue<T> {
         }
     }
 
+    /// Returns whether there are tasks, or the owner was woken. If another thread has queued a task
+    /// before it made a frame available, the owner of the queue that finds the frame also finds the
+    /// task.
+    #[inline]
+    pub fn is_signalled(&self) -> bool {
+        // Acquire: pairs with the Release in `signal`.
+        self.is_signalled.load(Ordering::Acquire)
+    }
+
     /// Takes all queued tasks.
     #[inline]
     pub fn drain(&self) -> Vec<T> {
-        // Acquire: pairs with the Release in `signal`. The lock orders all other data.
-        if !self.is_signalled.load(Ordering::Acquire) {
+        // The lock orders all other data.
+        if !self.is_signalled() {
             return Vec::new();
         }
         // As in `signal`, all steps are made under the lock. So the doorbell is readable only while

@@ -76,7 +76,7 @@ impl NeighbourTable {
         self.entries.iter()
     }
 
-    /// Returns the neighbours after `after`; all neighbours if it is `None`.
+    /// Returns the neighbours that follow `key`, in ascending order; all neighbours if it is `None`.
     pub(crate) fn after(
         &self,
         key: Option<(IpAddr, u32)>,

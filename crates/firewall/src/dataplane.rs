@@ -214,7 +214,7 @@ impl Dataplane {
     }
 
     /// Processes `count` frames that a port received together, in order. Writes the result of
-    /// [`Self::offer`] for each frame to `ways`. This is cheaper than one call per frame.
+    /// [`Self::offer`] for each frame to `outputs`. This is cheaper than one call per frame.
     pub fn offer_all<F: FrameBatch + ?Sized>(
         &mut self,
         frames: &mut F,

@@ -33,8 +33,9 @@ pub enum UringMode {
 pub enum RequestTransport {
     /// Requests are read from the FUSE device.
     Device {
-        /// The error with which the kernel refused a ring to this process; `None` if the kernel
-        /// offers no io_uring.
+        /// The error with which the kernel refused a ring to this process. `None` if none was
+        /// requested: the kernel offers no io_uring, the mode is [`UringMode::Off`], or the device
+        /// keeps its requests for a restart.
         refused: Option<Errno>,
     },
     /// Requests arrive by io_uring, except those that the kernel only sends through the device.

@@ -15,8 +15,8 @@ pub(crate) trait NicHost {
     /// Whether this process may bind devices to drivers.
     fn is_privileged(&self) -> bool;
 
-    /// How many bytes this process, and the programs of its user, may lock in memory; `None` for
-    /// any number.
+    /// This process's limit of locked memory (`RLIMIT_MEMLOCK`), in bytes; `None` if there is none.
+    /// Under sudo, the limit comes from the session of the user who called sudo.
     fn memory_lock(&self) -> Option<u64>;
 
     /// Writes to a file of sysfs, which changes the machine.

@@ -368,6 +368,11 @@ impl Routing {
     fn apply(&mut self, time: Nanos) {
         self.note_links();
         let Some(tables) = &self.current else { return };
+        let local = self.mirror.local_addresses();
+        // Workers get the tables first. While the programs get theirs, packets of changed routes
+        // are left to the kernel, which already uses the new routes. Later packets must not use the
+        // old ones.
+        self.distribute(tables, &local);
         self.is_applied = self.engine.apply(tables).is_ok();
         if self.is_applied {
             self.counters.published += 1;
@@ -380,9 +385,7 @@ impl Routing {
         if self.counters.published == 1 || !self.unprobed.is_empty() {
             self.ready.ring();
         }
-        let local = self.mirror.local_addresses();
         self.engine.set_local(&local);
-        self.distribute(tables, &local);
         for request in self.mirror.solicit(MAX_SOLICITS) {
             self.neighbours.want(request);
         }

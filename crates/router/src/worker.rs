@@ -23,7 +23,11 @@
 //!    the routing thread writes the heartbeat (`parking.rs`).
 //! 2. A frame in a slot of the worker is in memory that no other thread writes: the region is
 //!    private, and the kernel gets the buffer back only after the slot is released.
-//! 3. Received packets, and the packets that the router makes, are forwarded, given to the kernel,
+//! 3. A worker forwards a frame by tables at least as new as those by which the program of the
+//!    interface accepted it: a worker is told of new tables before the programs get them, and takes
+//!    no frames while tasks wait. So after a packet that took a new route, which the kernel may have
+//!    forwarded, none takes the old one.
+//! 4. Received packets, and the packets that the router makes, are forwarded, given to the kernel,
 //!    dropped for a counted cause, or held. At the end, frames have [`SEND_LIMITS`] to leave the tx
 //!    rings; those that have not left are counted.
 
@@ -350,6 +354,11 @@ impl RouteWorker {
 
 impl FrameProcessor for RouteWorker {
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, clock: &impl Clock) -> u32 {
+        // The programs may have accepted these frames by tables that came after `run_tasks`. Then the
+        // frames wait for the next iteration.
+        if self.shared.tasks.is_signalled() {
+            return 0;
+        }
         let now_ns = clock.now();
         match self.subinterfaces.as_ref().and_then(|of| of.role(input)) {
             None => self.forward(queues, input, now_ns),

@@ -8,8 +8,9 @@ use super::bypass::BypassVerdict;
 use super::{Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput};
 
 impl Dataplane {
-    /// Counts a frame that bypasses the rules. Returns its output port in the same way as
-    /// [`Self::offer`].
+    /// Handles a frame that the rules do not check: sends copies to all output ports but the last,
+    /// and returns the last, to which the caller must send the frame. Returns `None` if the frame is
+    /// dropped.
     pub(super) fn forward_bypassed(
         &mut self,
         what: BypassVerdict,
@@ -90,7 +91,7 @@ impl Dataplane {
         }
     }
 
-    /// Sends the frame to port `to`, if it is accepted on output.
+    /// Returns `port` if the frame is accepted on output there, or the port that a rule chose.
     fn egress(
         &mut self,
         port: PortIndex,

@@ -5,13 +5,15 @@ use std::net::IpAddr;
 
 use slipring_test_support::Program;
 
+use crate::host::Mac;
 use crate::packet::Packet;
-use crate::rig::{Setup, families, ip, v4, v6};
+use crate::rig::{Rig, Setup, families, ip, v4, v6};
 use crate::routes::{SECOND, destination, next_hop};
 
 checks! {
     the_lowest_metric_wins_until_it_is_removed,
     a_route_that_is_added_replaced_and_removed_counts_at_once,
+    after_a_packet_that_takes_a_new_route_none_takes_the_old_one,
     a_next_hop_object_that_is_replaced_moves_its_routes,
     a_next_hop_object_that_is_removed_takes_its_routes_along,
     routes_of_a_link_that_goes_down_vanish_at_once,
@@ -65,6 +67,39 @@ fn a_route_that_is_added_replaced_and_removed_counts_at_once(setup: Setup) {
         rig.ip(&format!("route del {to}"));
         goes_to(None);
     }
+}
+
+/// Meanwhile both the kernel and the router may forward, so packets may arrive in another order than
+/// they were sent in.
+fn after_a_packet_that_takes_a_new_route_none_takes_the_old_one(setup: Setup) {
+    let rig = setup.start();
+    let b = rig.b.mac;
+    for (net, to) in families().into_iter().zip(["10.70.0.1", "fd70::1"]) {
+        let gateway = |number: u32| {
+            if net.a.is_ipv4() { format!("10.3.0.{number}") } else { format!("fd03::{number}") }
+        };
+        rig.ip(&format!("route add {to} via {}", gateway(2)));
+        rig.until(|| (destination(&rig, ip(to)) == Some(b)).then_some(()));
+        for (number, new) in [(3, SECOND), (2, b)].into_iter().cycle().take(20) {
+            rig.ip(&format!("route replace {to} via {}", gateway(number)));
+            rig.until(|| {
+                let macs = next_hops(&rig, net.a, ip(to));
+                let since_change = &macs[macs.iter().position(|mac| *mac == new)?..];
+                assert!(since_change.iter().all(|mac| *mac == new), "{macs:?}");
+                Some(())
+            });
+            assert_eq!(next_hops(&rig, net.a, ip(to)), [new; 8]);
+        }
+    }
+}
+
+/// Sends 8 packets. Returns the destination MAC addresses with which they arrive at B, in the order
+/// in which they were sent.
+fn next_hops(rig: &Rig, src: IpAddr, dst: IpAddr) -> Vec<Mac> {
+    (0..8).for_each(|number| rig.a.send(&Packet::udp(src, dst, &[number])));
+    let mut arrived = rig.observe([0, 8, 0]).b;
+    arrived.sort_by_key(|arrival| arrival.packet.payload.last().copied());
+    arrived.iter().map(|arrival| arrival.dst).collect()
 }
 
 const OBJECTS: &str = "nexthop add id 1 via 10.3.0.2 dev e1

@@ -89,7 +89,7 @@ impl FrameListener {
         Self { listener: namespace.run(move || InterfaceListener::open(ifname).unwrap()), wanted }
     }
 
-    /// Listens until `heard` has `count` frames.
+    /// Listens until `received` has `count` frames.
     pub(crate) fn hear(&mut self, received: &mut Vec<Vec<u8>>, count: usize) {
         let start = Instant::now();
         while received.len() < count {
