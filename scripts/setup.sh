@@ -17,7 +17,7 @@ readonly NET="ip:iproute2 ping:iputils-ping iperf3:iperf3"
 readonly LIBCLANG=libclang
 case "${1:?}" in
     demo)  wanted="$BUILD $NET" ;;
-    test)  wanted="$BUILD $NET traceroute:traceroute tcpdump:tcpdump ethtool:ethtool nft:nftables"
+    test)  wanted="$BUILD $NET traceroute:traceroute tcpdump:tcpdump ethtool:ethtool nft:nftables strace:strace"
            wanted="$wanted pasta:passt slirp4netns:slirp4netns python3:python3 curl:curl"
            # With these packages, tests check JSON against its schema, and parse metrics.
            wanted="$wanted /usr/lib/python3/dist-packages/jsonschema:python3-jsonschema"

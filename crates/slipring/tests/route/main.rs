@@ -133,6 +133,7 @@ mod settings;
 mod shell;
 mod slow_egress;
 mod soak;
+mod system_calls;
 mod takeover;
 mod threads;
 mod top;

@@ -39,7 +39,7 @@ fn why(rig: &Rig, packet: &str) -> Value {
 }
 
 /// Number of packets that the kernel got because a thread of the router was late.
-fn left_for_lateness(rig: &Rig) -> u64 {
+pub(crate) fn left_for_lateness(rig: &Rig) -> u64 {
     let answer = rig.ask(&["interface", "e0"]);
     answer["interfaces"][0]["passed"]["no-heartbeat"].as_u64().unwrap_or_default()
 }
