@@ -33,6 +33,8 @@
 
 mod deliver;
 mod drain;
+#[cfg(test)]
+mod failing_queue;
 mod gate;
 mod handover;
 mod held;

@@ -119,43 +119,13 @@ mod tests {
     use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
     use slipring_datapath::virtual_time::VirtualTime;
 
+    use super::super::failing_queue::FailingQueue;
     use super::*;
-
-    /// A queue of an interface that is deleted before the first sync.
-    struct DeletedQueue(Box<dyn Queue>);
-
-    impl DeletedQueue {
-        fn vanished() -> RunError {
-            RunError { port: "r0".into(), cause: RunCause::Vanished }
-        }
-    }
-
-    impl Queue for DeletedQueue {
-        fn rings(&mut self) -> QueueRings<'_> {
-            self.0.rings()
-        }
-
-        fn tx_sync(&mut self) -> Result<(), RunError> {
-            Err(Self::vanished())
-        }
-
-        fn rx_sync(&mut self) -> Result<(), RunError> {
-            Err(Self::vanished())
-        }
-
-        fn wait_fds(&self) -> WaitFds<'_> {
-            WaitFds::default()
-        }
-
-        fn counters(&self) -> &Arc<QueueCounters> {
-            self.0.counters()
-        }
-    }
 
     #[test]
     fn what_a_deleted_interface_has_not_sent_is_counted_once_and_keeps_no_thread_waiting() {
         let [port] = VirtualTime::until(Nanos::MAX).ports::<1>(64);
-        let queue = DeletedQueue(port.queue);
+        let queue = FailingQueue::new(port.queue, 0, || RunCause::Vanished);
         let counters = queue.counters().clone();
         let unsent = || {
             let counts = counters.snapshot();

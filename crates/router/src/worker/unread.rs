@@ -78,51 +78,18 @@ fn take_all(queue: &mut WorkerQueue, mut each: impl FnMut(&mut RxRing, u32, u32)
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use slipring_datapath::virtual_time::{SharedTraffic, VirtualTime, lock};
-    use slipring_port::{Nanos, Queue, QueueCounters, QueueRings, RunCause, RunError, WaitFds};
+    use slipring_port::{Nanos, RunCause};
 
+    use super::super::failing_queue::FailingQueue;
     use super::*;
-
-    /// A queue that is lost after some syncs.
-    struct LostQueue {
-        queue: Box<dyn Queue>,
-        syncs: u32,
-    }
-
-    impl Queue for LostQueue {
-        fn rings(&mut self) -> QueueRings<'_> {
-            self.queue.rings()
-        }
-
-        fn tx_sync(&mut self) -> Result<(), RunError> {
-            self.queue.tx_sync()
-        }
-
-        fn rx_sync(&mut self) -> Result<(), RunError> {
-            let Some(left) = self.syncs.checked_sub(1) else {
-                return Err(RunError { port: "r0".into(), cause: RunCause::CardGone });
-            };
-            self.syncs = left;
-            self.queue.rx_sync()
-        }
-
-        fn wait_fds(&self) -> WaitFds<'_> {
-            WaitFds::default()
-        }
-
-        fn counters(&self) -> &Arc<QueueCounters> {
-            self.queue.counters()
-        }
-    }
 
     /// Returns a queue of 64 slots at which this number of frames arrives, and which is lost after
     /// `syncs` syncs.
     fn queue_with(frames: u32, syncs: u32) -> (WorkerQueue, SharedTraffic) {
         let [port] = VirtualTime::until(Nanos::MAX).ports::<1>(64);
         lock(&port.traffic).arrivals = (0..frames).map(|_| (0, vec![1; 60])).collect();
-        let queue = LostQueue { queue: port.queue, syncs };
+        let queue = FailingQueue::new(port.queue, syncs, || RunCause::CardGone);
         (WorkerQueue::input(Box::new(queue)), port.traffic)
     }
 
