@@ -23,8 +23,10 @@ const CARD_KIND: &str = "vfio";
 /// How long a card may negotiate if the user has set no limit. With 1 Gbit/s over copper, it takes
 /// 2 to 4 s.
 const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest time between two looks at the link of a card. A change ends a sleep of a waiter, but not
-/// its wait.
+/// Longest time between two looks at the link of a card. Its driver is in this process, so the kernel
+/// has no interface of it, and rtnetlink announces no change. A change raises the card's interrupt,
+/// which ends a sleep of a waiter, but not its wait, because no frame has come. So this polls, and
+/// only before the first frame.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Why no frame can be sent.
