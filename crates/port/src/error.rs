@@ -118,9 +118,9 @@ pub enum QueueOwner {
     /// Processes with AF_XDP sockets, as text. One of them may use the queue: the kernel does not
     /// list sockets.
     Suspects(String),
-    /// No process: the device still has frames of a socket that was closed.
+    /// No process that this one can see: the device still has frames of a socket that was closed.
     Nobody,
-    /// It cannot be found, because privileges are missing.
+    /// It cannot be found, because privileges are missing (`CAP_SYS_PTRACE`).
     Unknown,
 }
 

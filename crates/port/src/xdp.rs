@@ -28,9 +28,12 @@
 
 mod bound;
 mod delegated;
+mod device_key;
 mod ends;
 mod layout;
+mod own_queues;
 mod owner;
+mod processes;
 mod program;
 mod queue;
 mod ring;
@@ -40,8 +43,9 @@ mod socket;
 mod sys;
 mod umem;
 
-pub use bound::{BoundQueue, bound_sockets, socket_inode};
+pub use bound::{BoundQueue, bound_sockets};
 pub use delegated::{ClientSync, DelegatedRx, DelegatedTx, DelegatedXdpQueue};
+pub use processes::{HeldObject, Process, ProcessTable};
 pub(crate) use sender::{UnusedSender, XdpSender, senders};
 
 use std::any::Any;
@@ -126,9 +130,9 @@ pub struct XdpSocketMap {
 /// the options say.
 ///
 /// # Errors
-/// [`OpenError`], as for [`open`]. A [`OpenCause::Busy`] that names no process means that none has an
-/// AF_XDP socket here: the kernel keeps a queue until the device has sent the frames of a socket
-/// that was closed. Another attempt may then use the same region.
+/// [`OpenError`], as for [`open`]. A [`OpenCause::Busy`] by no process means that the kernel
+/// keeps the queue until the device has sent the frames of a socket that was closed. Another attempt
+/// may then use the same region.
 pub fn open_into(
     name: &str,
     ifname: &str,

@@ -2,18 +2,20 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use slipring_bpf::insn::{BpfHelper, BpfReg, call, exit, mov_imm};
 use slipring_bpf::{
-    BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind,
+    BpfAttachType, BpfLink, BpfLinkFlags, BpfMap, BpfMapKind, BpfMapSpec, BpfProgram,
+    BpfProgramFlags, BpfProgramKind,
 };
 use slipring_port::iface::Iface;
 use slipring_port::{
-    DropCause, Interest, OpenOptions, Port, Queue, RunCause, RunError, WaitOutcome, WaitStrategy,
-    Waiter, XdpMode, xdp,
+    DropCause, Interest, OpenCause, OpenOptions, Port, Queue, QueueOwner, RunCause, RunError,
+    WaitOutcome, WaitStrategy, Waiter, XdpMode, xdp,
 };
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region, SlotFlags, forward};
 use slipring_test_support::{Namespace, TIMEOUT, close};
@@ -281,6 +283,48 @@ fn refusals_say_what_to_do() {
     let (error, help) = refusal(None, &OpenOptions { exit_on_link_down: true, ..best });
     assert_eq!(error, "cannot open xdp:va: interface `va` is down");
     assert_eq!(help, "bring it up: ip link set va up");
+}
+
+/// The name of the variable that makes [`queue_holder`] hold a queue.
+const HOLD_QUEUE: &str = "SLIPRING_HOLD_QUEUE";
+
+/// Not a test of its own: the next test runs this function in another process. That process has a
+/// socket of queue 0 of `va`, and no XDP program.
+#[test]
+fn queue_holder() {
+    if std::env::var_os(HOLD_QUEUE).is_none() {
+        return;
+    }
+    let map = BpfMap::create("sockets", BpfMapSpec::of_descriptors(BpfMapKind::XskMap, 1)).unwrap();
+    let sockets = xdp::XdpSocketMap { map: Arc::new(map), is_native: false };
+    let region = region(2048);
+    let port = xdp::open_into("xdp:va", "va", &region, &options(XdpMode::Best), sockets).unwrap();
+    println!("bound");
+    // Until the test closes the pipe.
+    let _ = std::io::stdin().read_line(&mut String::new());
+    drop(port);
+}
+
+#[test]
+fn a_program_that_only_this_attempt_has_attached_does_not_name_this_process_as_the_owner() {
+    let Some((here, _there)) = pair("") else { return };
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "queue_holder", "--nocapture"]).env(HOLD_QUEUE, "1");
+    let mut holder = here.spawn({
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+    });
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("bound")));
+    let region = region(2048);
+    let refused = try_open(&here, "va", None, &region, &options(XdpMode::Best)).unwrap_err();
+    let OpenCause::Busy { by, .. } = &*refused.cause else { panic!("{refused}") };
+    // Only a kernel with a list of AF_XDP sockets is sure.
+    let (QueueOwner::Process(label) | QueueOwner::Suspects(label)) = by else { panic!("{by:?}") };
+    assert!(label.ends_with(&format!(" ({})", holder.id())), "{label}");
+    drop(holder.stdin.take());
+    let rest: Vec<_> = lines.map(Result::unwrap).collect();
+    assert!(holder.wait().unwrap().success(), "{rest:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | a process | no: the router ends with an error |
 //! | no process | yes |
-//! | not known | after a takeover, because the router that has ended had the queue |
+//! | not known, as without `CAP_SYS_PTRACE` | after a takeover, because the router that has ended had the queue |
 
 use std::ops::ControlFlow;
 

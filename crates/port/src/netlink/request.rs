@@ -38,7 +38,7 @@ pub fn request_all(
     let mut answers = Vec::new();
     loop {
         let (datagram, _) = socket.recv_from_full()?;
-        if read(&datagram, &mut answers)? {
+        if read_answers(&datagram, &mut answers)? {
             return Ok(answers);
         }
     }
@@ -56,7 +56,7 @@ fn request(kind: u16, want: RequestScope, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Collects the payloads of a datagram; returns true for the last datagram.
-fn read(mut datagram: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+pub(crate) fn read_answers(mut datagram: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     while let Some((len, kind)) = header(datagram) {
         let payload = datagram.get(HEADER_BYTES..len).unwrap_or_default();
         match kind {
@@ -122,10 +122,10 @@ mod tests {
     fn answers_are_collected_up_to_the_end() {
         let mut answers = Vec::new();
         let datagram = [message(20, b"abc"), message(20, b"defg")].concat();
-        assert!(!read(&datagram, &mut answers).unwrap());
-        assert!(read(&message(NLMSG_DONE, &[0; 4]), &mut answers).unwrap());
+        assert!(!read_answers(&datagram, &mut answers).unwrap());
+        assert!(read_answers(&message(NLMSG_DONE, &[0; 4]), &mut answers).unwrap());
         assert_eq!(answers, [b"abc".to_vec(), b"defg".to_vec()]);
-        let refused = read(&message(NLMSG_ERROR, &(-2i32).to_ne_bytes()), &mut answers);
+        let refused = read_answers(&message(NLMSG_ERROR, &(-2i32).to_ne_bytes()), &mut answers);
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 

@@ -16,6 +16,7 @@ use slipring_bpf::{
     BpfMapSpec, BpfProgram, BpfProgramFlags, BpfProgramKind,
 };
 
+use super::device_key::DeviceKey;
 use super::socket::retry_while_busy;
 use crate::error::OpenCause;
 
@@ -53,22 +54,8 @@ pub(super) struct XdpHook {
     pub(super) frags: bool,
 }
 
-/// The XDP programs that this process has attached, by device. The key of a device also contains
-/// its network namespace, because an interface index is unique only within a namespace.
+/// The XDP programs that this process has attached, by device.
 static HOOKS: Mutex<Vec<(DeviceKey, Weak<XdpHook>)>> = Mutex::new(Vec::new());
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct DeviceKey {
-    namespace: u64,
-    ifindex: u32,
-}
-
-impl DeviceKey {
-    fn of(ifindex: u32) -> Self {
-        let namespace = rustix::fs::stat("/proc/thread-self/ns/net").map_or(0, |stat| stat.st_ino);
-        Self { namespace, ifindex }
-    }
-}
 
 /// The kind of the XDP program to attach, and how to attach it.
 #[derive(Debug, Clone, Copy)]

@@ -46,8 +46,7 @@ pub(super) fn open_queues(
     options: &OpenOptions,
     given: Option<Arc<XdpHook>>,
 ) -> Result<BoundSockets, OpenCause> {
-    let uses_given = given.is_some();
-    let attempt = SetupAttempt { iface, queues, region, options, uses_given };
+    let attempt = SetupAttempt { iface, queues, region, options };
     let attached = given.as_ref().map(|hook| hook.attach_mode);
     let mut hook = given.or_else(|| XdpHook::existing(iface.index));
     // The initial value is reported if no mode could be tried at all; later this is the error of
@@ -86,7 +85,7 @@ pub(super) fn bind_senders(
     region: &Region,
     options: &OpenOptions,
 ) -> Option<(Vec<XdpSocket>, bool)> {
-    let attempt = SetupAttempt { iface, queues, region, options, uses_given: false };
+    let attempt = SetupAttempt { iface, queues, region, options };
     for mode in modes(iface, XdpMode::Generic, false) {
         match attempt.bind_all(mode) {
             Ok(sockets) => return Some((sockets, mode.chains)),
@@ -136,8 +135,6 @@ struct SetupAttempt<'a> {
     queues: &'a [u32],
     region: &'a Region,
     options: &'a OpenOptions,
-    /// Whether the caller has attached the XDP program.
-    uses_given: bool,
 }
 
 impl SetupAttempt<'_> {
@@ -245,7 +242,7 @@ impl SetupAttempt<'_> {
         SetupFailure::Fatal(match error.raw_os_error() {
             Some(libc::EBUSY) => {
                 let wanted = BoundQueue { ifindex: self.iface.index, queue };
-                let by = owner::queue_owner(wanted, self.uses_given);
+                let by = owner::queue_owner(wanted);
                 OpenCause::Busy { by, ifname, queue }
             }
             Some(libc::EPERM | libc::EACCES) => OpenCause::Privilege {

@@ -7,8 +7,10 @@ use std::time::Duration;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use slipring_ring::Region;
 
+use super::bound::BoundQueue;
 use super::ends::{RxEnds, TxEnds};
 use super::layout::UmemLayout;
+use super::own_queues::OwnQueue;
 use super::ring::{Consumer, Producer};
 use super::sys;
 use super::umem::Umem;
@@ -51,7 +53,7 @@ impl UnboundSocket {
         umem: Option<BorrowedFd<'_>>,
     ) -> io::Result<XdpSocket> {
         retry_while_busy(|| sys::bind(self.fd.as_fd(), ifindex, queue, flags, umem))?;
-        XdpSocket::new(self)
+        XdpSocket::new(self, OwnQueue::register(BoundQueue { ifindex, queue }))
     }
 }
 
@@ -78,6 +80,8 @@ pub(super) struct XdpSocket {
     wait: PollableFds,
     pub(super) fd: OwnedFd,
     pub(super) zero_copy: bool,
+    /// Dropped last: the queue is this process's as long as the socket is open.
+    _own: OwnQueue,
 }
 
 /// The descriptors to sleep on.
@@ -130,7 +134,8 @@ fn watch(set: &OwnedFd, fd: &OwnedFd, events: EventFlags, on: bool) -> bool {
 }
 
 impl XdpSocket {
-    fn new(UnboundSocket { fd, layout, rings }: UnboundSocket) -> io::Result<Self> {
+    fn new(bound: UnboundSocket, own: OwnQueue) -> io::Result<Self> {
+        let UnboundSocket { fd, layout, rings } = bound;
         Ok(Self {
             rx: RxEnds { layout, fill: Producer::new(rings.fill), rx: Consumer::new(rings.rx) },
             tx: TxEnds {
@@ -141,6 +146,7 @@ impl XdpSocket {
             wait: PollableFds::new(&fd)?,
             zero_copy: sys::is_zero_copy(fd.as_fd())?,
             fd,
+            _own: own,
         })
     }
 
