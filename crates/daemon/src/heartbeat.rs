@@ -2,26 +2,29 @@
 //!
 //! ```text
 //!   worker                                     supervisor
+//!   READY=1: it serves from now on         ->  the worker is alive
 //!   once per HEARTBEAT_PERIOD, if healthy  ->  an eventfd: the worker is alive
 //!                                              a period without that: silence, less the time
-//!                                              that the worker waited for a processor or a disk
+//!                                              that a thread waited for a processor or a disk
 //!                                              MAX_MISSED_PERIODS of silence: the worker hangs
 //! ```
 //!
 //! A wait of the supervisor counts as at most one period. So if the supervisor got no processor
 //! time or was stopped, this counts as one period. Of the worker's threads, the one with the least
-//! opportunity to act counts, because another thread may wait for it. A worker signals with
-//! an eventfd. In contrast to a datagram, it never blocks the worker while the supervisor is
-//! stopped.
+//! opportunity to act counts, because another thread may wait for it (`thread_states`). So on a
+//! busy machine, on which the worker gets one nth of the processor time that it wants, a worker
+//! that hangs is found after about n times as long. A worker signals with an eventfd. In contrast
+//! to a datagram, it never blocks the worker while the supervisor is stopped.
 
-use std::collections::HashMap;
-use std::fs;
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
+
+use crate::thread_states::ThreadStates;
 
 /// Time between two signals of a worker that it is alive.
 pub(crate) const HEARTBEAT_PERIOD: Duration = Duration::from_millis(200);
@@ -30,8 +33,6 @@ const MAX_MISSED_PERIODS: u32 = 4;
 /// Like [`MAX_MISSED_PERIODS`], but for a worker that does not serve yet. Such a worker opens
 /// interfaces again, which may take long.
 const MAX_MISSED_PERIODS_AT_START: u32 = 300;
-/// Length of a clock tick of `/proc`, in ms, on all of Linux's architectures that slipring runs on.
-const MS_PER_TICK: u64 = 10;
 /// The name of the eventfd among the descriptors that are passed to a worker.
 pub(crate) const HEARTBEAT_FD_NAME: &str = "heartbeat";
 
@@ -39,28 +40,38 @@ pub(crate) const HEARTBEAT_FD_NAME: &str = "heartbeat";
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     beats: OwnedFd,
-    silence: Duration,
+    heard_at: Instant,
+    /// The part of the silence in which all threads of the worker could act.
+    opportunity: Duration,
     last_states: ThreadStates,
 }
 
-/// The states of the threads that a worker needs to answer requests, by thread id.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct ThreadStates(HashMap<u32, ThreadState>);
-
-/// What the kernel says of a thread (proc_pid_stat(5), proc_pid_schedstat(5)).
+/// A silence after which a worker counts as hung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct ThreadState {
-    letter: char,
-    /// How long the thread has run.
-    run: Duration,
-    /// How long it was ready to run, but had no processor. A wait counts when it is over.
-    delay: Duration,
+pub(crate) struct Silence {
+    pub(crate) length: Duration,
+    /// The part of it in which all threads of the worker could act.
+    pub(crate) opportunity: Duration,
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [length, opportunity] = [self.length, self.opportunity].map(|time| time.as_millis());
+        write!(
+            f,
+            "{length} ms without an answer, in {opportunity} ms of which it could have given one"
+        )
+    }
 }
 
 impl Heartbeat {
     pub(crate) fn new() -> io::Result<Self> {
-        let beats = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { beats, silence: Duration::ZERO, last_states: ThreadStates::default() })
+        Ok(Self {
+            beats: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            heard_at: Instant::now(),
+            opportunity: Duration::ZERO,
+            last_states: ThreadStates::default(),
+        })
     }
 
     /// Returns a descriptor that is readable when the worker has signalled.
@@ -69,101 +80,34 @@ impl Heartbeat {
     }
 
     /// Takes the worker's signals. Returns whether there were any.
-    pub(crate) fn take_beats(&mut self) -> bool {
-        let has_beaten = rustix::io::read(&self.beats, &mut [0; 8]).is_ok();
-        if has_beaten {
-            (self.silence, self.last_states) = (Duration::ZERO, ThreadStates::default());
-        }
-        has_beaten
+    pub(crate) fn take_beats(&self) -> bool {
+        rustix::io::read(&self.beats, &mut [0; 8]).is_ok()
     }
 
-    /// Records a period without a signal. Returns whether the worker counts as hung.
-    pub(crate) fn record_miss(&mut self, worker: Pid, serves: bool) -> bool {
-        self.is_hung(ThreadStates::read_threads(worker), serves)
+    /// Records a sign of life. What was silence before it no longer counts.
+    pub(crate) fn record_life(&mut self, worker: Pid) {
+        self.restart(ThreadStates::read(worker), Instant::now());
     }
 
-    fn is_hung(&mut self, states: ThreadStates, serves: bool) -> bool {
-        self.silence += states.opportunity_since(&self.last_states);
+    /// Records a period without a sign of life. Returns the silence if the worker counts as hung.
+    pub(crate) fn record_miss(&mut self, worker: Pid, serves: bool) -> Option<Silence> {
+        self.miss(ThreadStates::read(worker), Instant::now(), serves)
+    }
+
+    fn restart(&mut self, states: ThreadStates, now: Instant) {
+        (self.heard_at, self.opportunity, self.last_states) = (now, Duration::ZERO, states);
+    }
+
+    fn miss(&mut self, states: ThreadStates, now: Instant, serves: bool) -> Option<Silence> {
+        self.opportunity += states.opportunity_since(&self.last_states, HEARTBEAT_PERIOD);
         self.last_states = states;
         let periods = if serves { MAX_MISSED_PERIODS } else { MAX_MISSED_PERIODS_AT_START };
         // Even an idle processor makes a thread wait for a few microseconds. Half a period less
         // makes up for them.
-        self.silence >= HEARTBEAT_PERIOD * periods - HEARTBEAT_PERIOD / 2
+        let is_hung = self.opportunity >= HEARTBEAT_PERIOD * periods - HEARTBEAT_PERIOD / 2;
+        let length = now.saturating_duration_since(self.heard_at);
+        is_hung.then_some(Silence { length, opportunity: self.opportunity })
     }
-
-    /// Returns the time after which a silent worker counts as hung, if it serves.
-    pub(crate) fn timeout() -> Duration {
-        HEARTBEAT_PERIOD * MAX_MISSED_PERIODS
-    }
-}
-
-impl ThreadStates {
-    /// Reads the states of the worker's threads. If the worker has ended, there are none.
-    fn read_threads(worker: Pid) -> Self {
-        let pid = worker.as_raw_nonzero().get() as u32;
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let one = |task: fs::DirEntry| {
-            let tid = task.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read_to_string(task.path().join("stat")).ok()?;
-            let (name, letter, ticks) = parse(&stat)?;
-            let times = fs::read_to_string(task.path().join("schedstat")).ok();
-            // A kernel without these times has the processor time, in ticks, only.
-            let (run, delay) = times
-                .and_then(|times| parse_times(&times))
-                .unwrap_or((Duration::from_millis(ticks * MS_PER_TICK), Duration::ZERO));
-            let state = ThreadState { letter, run, delay };
-            (tid == pid || is_serving_thread(name)).then_some((tid, state))
-        };
-        Self(tasks.filter_map(one).collect())
-    }
-
-    /// Returns how much of the period since `before` each thread could have used to answer. A new
-    /// worker would also have to wait for processors and disks.
-    fn opportunity_since(&self, before: &Self) -> Duration {
-        let all = self.0.iter().map(|(tid, state)| state.opportunity_since(before.0.get(tid)));
-        all.min().unwrap_or(HEARTBEAT_PERIOD)
-    }
-}
-
-impl ThreadState {
-    fn opportunity_since(&self, before: Option<&Self>) -> Duration {
-        let grown = |now: Duration, of: fn(&Self) -> Duration| {
-            now.saturating_sub(before.map_or(now, of)).min(HEARTBEAT_PERIOD)
-        };
-        match self.letter {
-            // It may have been waiting for a processor, so only what it has run counts.
-            'R' => grown(self.run, |state| state.run),
-            'D' => Duration::ZERO,
-            _ => HEARTBEAT_PERIOD - grown(self.delay, |state| state.delay),
-        }
-    }
-}
-
-/// Returns whether a thread with this name answers requests (slipring-fuse). Sync loops
-/// (`fuse-loop`) do not count, because they run only when no other thread does.
-fn is_serving_thread(name: &str) -> bool {
-    let rest = name.strip_prefix("fuse-").unwrap_or_default();
-    rest.starts_with("queue-") || rest.starts_with(|first: char| first.is_ascii_digit())
-}
-
-/// Parses the name, the state and the processor time in `/proc/PID/task/TID/stat`
-/// (proc_pid_stat(5)).
-fn parse(stat: &str) -> Option<(&str, char, u64)> {
-    /// Index of the first field with processor time, counted from the state.
-    const UTIME_FIELD: usize = 11;
-    let (head, rest) = stat.rsplit_once(") ")?;
-    let (_, name) = head.split_once(" (")?;
-    let mut fields = rest.split(' ');
-    let state = fields.next()?.chars().next()?;
-    let mut times = fields.skip(UTIME_FIELD - 1).map_while(|field| field.parse::<u64>().ok());
-    Some((name, state, times.next()? + times.next()?))
-}
-
-/// Parses how long a thread has run and waited for a processor, in `/proc/PID/task/TID/schedstat`
-/// (both in ns).
-fn parse_times(schedstat: &str) -> Option<(Duration, Duration)> {
-    let mut times = schedstat.split_whitespace().map_while(|field| field.parse::<u64>().ok());
-    Some((Duration::from_nanos(times.next()?), Duration::from_nanos(times.next()?)))
 }
 
 /// Sends the signal that the worker is alive.
@@ -175,34 +119,27 @@ pub(crate) fn send_heartbeat(to: BorrowedFd<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A thread: its id, its state, and for how many ms it has run and waited for a processor.
-    type Thread = (u32, char, u64, u64);
-
-    fn thread_states(threads: &[Thread]) -> ThreadStates {
-        let state = |&(tid, letter, run, delay): &Thread| {
-            let [run, delay] = [run, delay].map(Duration::from_millis);
-            (tid, ThreadState { letter, run, delay })
-        };
-        ThreadStates(threads.iter().map(state).collect())
-    }
+    use crate::thread_states::tests::{Thread, thread_states};
 
     /// Returns after how many silent periods the worker counts as hung. `threads` returns the
-    /// states of its threads in each period.
+    /// states of its threads in each period. Period 0 ends with a sign of life.
     fn silences(serves: bool, threads: impl Fn(u64) -> Vec<Thread>) -> Option<u64> {
         let mut heartbeat = Heartbeat::new().unwrap();
-        (1..1000).find(|&period| heartbeat.is_hung(thread_states(&threads(period)), serves))
+        let now = heartbeat.heard_at;
+        heartbeat.restart(thread_states(&threads(0)), now);
+        (1..1000)
+            .find(|&period| heartbeat.miss(thread_states(&threads(period)), now, serves).is_some())
     }
 
     #[test]
     fn a_worker_hangs_when_it_sleeps_is_stopped_or_spins_in_silence() {
         assert_eq!(silences(true, |_| vec![(7, 'S', 3, 0), (8, 'S', 3, 0)]), Some(4));
         assert_eq!(silences(true, |_| vec![(7, 'T', 3, 0), (8, 'T', 3, 0)]), Some(4));
-        assert_eq!(silences(true, |_| vec![]), Some(4), "it has just ended");
-        // The first sample of a running thread cannot show how long the thread has run, so this
-        // takes one more period.
+        assert_eq!(silences(true, |_| vec![]), Some(4), "nothing is known of it");
         let spins = |period| vec![(7, 'S', 3, 0), (8, 'R', 200 * period, 0)];
-        assert_eq!(silences(true, spins), Some(5));
+        assert_eq!(silences(true, spins), Some(4));
+        let was_busy_before = |_| vec![(7, 'S', 3000, 9000)];
+        assert_eq!(silences(true, was_busy_before), Some(4));
     }
 
     #[test]
@@ -212,50 +149,76 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_that_is_ending_does_not_hang() {
+        assert_eq!(silences(true, |_| vec![(7, 'Z', 3, 0)]), None);
+    }
+
+    #[test]
     fn only_the_time_in_which_a_worker_has_a_processor_or_needs_none_counts() {
         let runs_a_little = |period| vec![(7, 'R', 10 * period, 190 * period)];
-        assert_eq!(silences(true, runs_a_little), Some(71), "700 ms of 10 ms each, and the first");
+        assert_eq!(silences(true, runs_a_little), Some(70), "700 ms of 10 ms each");
         let sleeps_when_seen = |period| vec![(7, 'S', 10 * period, 190 * period)];
-        assert_eq!(silences(true, sleeps_when_seen), Some(51), "200 ms, then 10 ms each");
+        assert_eq!(silences(true, sleeps_when_seen), Some(70), "the first period, too");
         let waits_more_than_a_period = |period| vec![(7, 'S', 0, 1000 * period)];
         assert_eq!(silences(true, waits_more_than_a_period), None);
         let has_half = |period| vec![(7, 'R', 100 * period, 100 * period)];
-        assert_eq!(silences(true, has_half), Some(8));
+        assert_eq!(silences(true, has_half), Some(7));
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_another_one_has_no_more_opportunity_than_that() {
+        // The thread that signals waits for a lock. Another one has it, and waits for a processor.
+        let starves = |period| vec![(7, 'S', 3, 0), (8, 'S', 3, 200 * period)];
+        assert_eq!(silences(true, starves), None);
+        let get_on_by_turns = |period| {
+            let waited = |first| (period + first) / 2 * 200;
+            vec![(7, 'S', 3, 0), (8, 'S', 3, waited(0)), (9, 'S', 3, waited(1))]
+        };
+        assert_eq!(silences(true, get_on_by_turns), None);
+        // Each period, one thread ends and the next one starts. None gets a processor at once.
+        let one_after_the_other = |period| vec![(7, 'S', 3, 0), (100 + period as u32, 'S', 1, 190)];
+        assert_eq!(silences(true, one_after_the_other), Some(70));
     }
 
     #[test]
     fn a_worker_that_starts_has_more_time_and_one_that_is_heard_all_of_it() {
+        let asleep = || thread_states(&[(7, 'S', 3, 0)]);
         assert_eq!(silences(false, |_| vec![(7, 'S', 3, 0)]), Some(300));
         let mut heartbeat = Heartbeat::new().unwrap();
+        let now = heartbeat.heard_at;
         for _ in 0..10 {
             (0..MAX_MISSED_PERIODS - 1)
-                .for_each(|_| assert!(!heartbeat.is_hung(ThreadStates::default(), true)));
+                .for_each(|_| assert_eq!(heartbeat.miss(asleep(), now, true), None));
             assert!(!heartbeat.take_beats());
             send_heartbeat(heartbeat.fd());
             assert!(heartbeat.take_beats() && !heartbeat.take_beats());
+            heartbeat.restart(asleep(), now);
         }
     }
 
     #[test]
-    fn threads_are_known_by_name_and_read_as_the_kernel_writes_them() {
-        for (name, answers) in [
-            ("fuse-0", true),
-            ("fuse-12", true),
-            ("fuse-queue-1", true),
-            ("fuse-loop", false),
-            ("fuse-blocking", false),
-            ("nic-pump", false),
-        ] {
-            assert_eq!(is_serving_thread(name), answers, "{name}");
-        }
-        let line = "12 (a) b (c) R 1 12 12 0 -1 4194368 17 0 0 0 250 50 0 0 20 0 1 0 99 0 0\n";
-        assert_eq!(parse(line), Some(("a) b (c", 'R', 300)));
-        assert_eq!(parse(""), None);
-        let [run, delay] = [1_500_000, 2_000].map(Duration::from_nanos);
-        assert_eq!(parse_times("1500000 2000 7\n"), Some((run, delay)));
-        assert_eq!(parse_times("1500000\n"), None);
-        let itself = ThreadStates::read_threads(rustix::process::getpid());
-        let own = std::process::id();
-        assert!(itself.0.contains_key(&own), "{itself:?}");
+    fn the_silence_of_a_slow_start_ends_when_the_worker_is_ready() {
+        let asleep = || thread_states(&[(7, 'S', 3, 0)]);
+        let mut heartbeat = Heartbeat::new().unwrap();
+        let now = heartbeat.heard_at;
+        (0..100).for_each(|_| assert_eq!(heartbeat.miss(asleep(), now, false), None));
+        heartbeat.restart(asleep(), now);
+        let missed = (1..10).find(|_| heartbeat.miss(asleep(), now, true).is_some());
+        assert_eq!(missed, Some(4), "from then on, it has the time of a serving one");
+    }
+
+    #[test]
+    fn a_silence_is_told_as_it_was() {
+        let mut heartbeat = Heartbeat::new().unwrap();
+        let start = heartbeat.heard_at;
+        heartbeat.restart(thread_states(&[(7, 'S', 3, 0)]), start + Duration::from_secs(60));
+        let silence = (1..100).find_map(|i| {
+            let now = start + Duration::from_secs(60) + Duration::from_millis(250) * i;
+            heartbeat.miss(thread_states(&[(7, 'S', 3, u64::from(i) * 100)]), now, true)
+        });
+        assert_eq!(
+            silence.unwrap().to_string(),
+            "1750 ms without an answer, in 700 ms of which it could have given one"
+        );
     }
 }

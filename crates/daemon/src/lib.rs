@@ -34,6 +34,7 @@ mod service;
 mod service_manager;
 mod settings;
 mod supervise;
+mod thread_states;
 
 use std::sync::Arc;
 

@@ -39,7 +39,7 @@ use slipring_cli::codes::SR0303;
 use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals};
 use slipring_native_proto::trust;
 
-use crate::heartbeat::{self, Heartbeat};
+use crate::heartbeat::{self, Heartbeat, Silence};
 use crate::run::run_dir;
 use crate::scheduling::SchedulingClass;
 use crate::service_manager::{self, ServiceManager};
@@ -146,19 +146,17 @@ impl WorkerExitTimes {
 /// How a worker has ended.
 struct WorkerExit {
     status: ExitStatus,
-    /// Whether the supervisor has killed the worker because it did not answer.
-    hung: bool,
+    /// The silence for which the supervisor has killed the worker, if it did.
+    hung: Option<Silence>,
 }
 
 impl WorkerExit {
     /// Describes the end for messages.
     fn describe(&self) -> String {
-        match self.status.signal() {
-            Some(_) if self.hung => {
-                format!("killed after {:?} without an answer", Heartbeat::timeout())
-            }
-            Some(signal) => format!("signal {signal}"),
-            None => format!("status {}", self.status.code().unwrap_or_default()),
+        match (self.status.signal(), self.hung) {
+            (Some(_), Some(silence)) => format!("killed after {silence}"),
+            (Some(signal), None) => format!("signal {signal}"),
+            (None, _) => format!("status {}", self.status.code().unwrap_or_default()),
         }
     }
 }
@@ -232,7 +230,7 @@ impl Supervisor {
     ) -> Result<WorkerExit, Failure> {
         let pid = Pid::from_child(worker);
         let process = pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from)?;
-        let (mut told_to_stop, mut hung, mut period) = (false, false, Instant::now());
+        let (mut told_to_stop, mut hung, mut period) = (false, None, Instant::now());
         loop {
             let fds = [socket.socket.as_fd(), signals.wake_fd(), process.as_fd(), heartbeat.fd()];
             let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
@@ -240,6 +238,7 @@ impl Supervisor {
             let _ = poll(&mut fds, Some(&WAIT_PERIOD));
             let has_ended = !fds[2].revents().is_empty();
             signals.acknowledge();
+            let was_ready = self.is_ready;
             // Messages that the worker sent before its end are still handled.
             while let Some((text, fd)) = socket.recv() {
                 self.handle_message(&text, fd);
@@ -249,11 +248,17 @@ impl Supervisor {
             }
             if heartbeat.take_beats() {
                 self.notify_manager();
+                heartbeat.record_life(pid);
+                period = Instant::now();
+            } else if self.is_ready != was_ready {
+                // The silence of the start, which may be long, does not count any more.
+                heartbeat.record_life(pid);
                 period = Instant::now();
             } else if period.elapsed() >= heartbeat::HEARTBEAT_PERIOD {
                 period = Instant::now();
-                let hangs = heartbeat.record_miss(pid, self.is_ready) && !self.is_stopping;
-                hung |= hangs && kill_process(pid, Signal::KILL).is_ok();
+                let silence = heartbeat.record_miss(pid, self.is_ready);
+                let silence = silence.filter(|_| hung.is_none() && !self.is_stopping);
+                hung = hung.or(silence.filter(|_| kill_process(pid, Signal::KILL).is_ok()));
             }
             // If the worker ends at this moment, it needs no signal, so an error is ignored.
             if signals.stopping() && !told_to_stop {
