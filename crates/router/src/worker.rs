@@ -359,6 +359,7 @@ impl FrameProcessor for RouteWorker {
         // The programs may have accepted these frames by tables that came after `run_tasks`. Then the
         // frames wait for the next iteration.
         if self.shared.tasks.is_signalled() {
+            self.admits_frames = false;
             return 0;
         }
         let now_ns = clock.now();
