@@ -6,15 +6,18 @@
 //!   once per HEARTBEAT_PERIOD, if healthy  ->  an eventfd: the worker is alive
 //!                                              a period without that: silence, less the time
 //!                                              that a thread waited for a processor or a disk
-//!                                              MAX_MISSED_PERIODS of silence: the worker hangs
+//!                                              max_missed of such silence, or max_silent periods
+//!                                              of any: the worker hangs
 //! ```
 //!
 //! A wait of the supervisor counts as at most one period. So if the supervisor got no processor
 //! time or was stopped, this counts as one period. Of the worker's threads, the one with the least
 //! opportunity to act counts, because another thread may wait for it (`thread_states`). So on a
-//! busy machine, on which the worker gets one nth of the processor time that it wants, a worker
-//! that hangs is found after about n times as long. A worker signals with an eventfd. In contrast
-//! to a datagram, it never blocks the worker while the supervisor is stopped.
+//! busy machine, it takes longer until a worker that hangs is found. A thread that waits for ever
+//! in the kernel hides that its worker hangs. Hence the limit for any silence.
+//!
+//! A worker signals with an eventfd. In contrast to a datagram, it never blocks the worker while
+//! the supervisor is stopped.
 
 use std::fmt;
 use std::io;
@@ -28,11 +31,10 @@ use crate::thread_states::ThreadStates;
 
 /// Time between two signals of a worker that it is alive.
 pub(crate) const HEARTBEAT_PERIOD: Duration = Duration::from_millis(200);
-/// A serving worker counts as hung after a silence of this many periods.
-const MAX_MISSED_PERIODS: u32 = 4;
-/// Like [`MAX_MISSED_PERIODS`], but for a worker that does not serve yet. Such a worker opens
-/// interfaces again, which may take long.
-const MAX_MISSED_PERIODS_AT_START: u32 = 300;
+/// The limits for a serving worker.
+const SERVING: SilenceLimits = SilenceLimits { max_missed: 4, max_silent: 300 };
+/// The limits for a worker that does not serve yet. It opens interfaces again, which may take long.
+const STARTING: SilenceLimits = SilenceLimits { max_missed: 300, max_silent: 1500 };
 /// The name of the eventfd among the descriptors that are passed to a worker.
 pub(crate) const HEARTBEAT_FD_NAME: &str = "heartbeat";
 
@@ -41,9 +43,20 @@ pub(crate) const HEARTBEAT_FD_NAME: &str = "heartbeat";
 pub(crate) struct Heartbeat {
     beats: OwnedFd,
     heard_at: Instant,
+    /// Number of periods without a sign of life.
+    missed: u32,
     /// The part of the silence in which all threads of the worker could act.
     opportunity: Duration,
     last_states: ThreadStates,
+}
+
+/// How many periods of silence make a worker count as hung.
+#[derive(Debug)]
+struct SilenceLimits {
+    /// Of periods in which all threads could act.
+    max_missed: u32,
+    /// Of any periods.
+    max_silent: u32,
 }
 
 /// A silence after which a worker counts as hung.
@@ -69,6 +82,7 @@ impl Heartbeat {
         Ok(Self {
             beats: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             heard_at: Instant::now(),
+            missed: 0,
             opportunity: Duration::ZERO,
             last_states: ThreadStates::default(),
         })
@@ -95,16 +109,19 @@ impl Heartbeat {
     }
 
     fn restart(&mut self, states: ThreadStates, now: Instant) {
-        (self.heard_at, self.opportunity, self.last_states) = (now, Duration::ZERO, states);
+        (self.heard_at, self.missed) = (now, 0);
+        (self.opportunity, self.last_states) = (Duration::ZERO, states);
     }
 
     fn miss(&mut self, states: ThreadStates, now: Instant, serves: bool) -> Option<Silence> {
         self.opportunity += states.opportunity_since(&self.last_states, HEARTBEAT_PERIOD);
         self.last_states = states;
-        let periods = if serves { MAX_MISSED_PERIODS } else { MAX_MISSED_PERIODS_AT_START };
+        self.missed += 1;
+        let limits = if serves { SERVING } else { STARTING };
         // Even an idle processor makes a thread wait for a few microseconds. Half a period less
         // makes up for them.
-        let is_hung = self.opportunity >= HEARTBEAT_PERIOD * periods - HEARTBEAT_PERIOD / 2;
+        let max_missed = HEARTBEAT_PERIOD * limits.max_missed - HEARTBEAT_PERIOD / 2;
+        let is_hung = self.opportunity >= max_missed || self.missed >= limits.max_silent;
         let length = now.saturating_duration_since(self.heard_at);
         is_hung.then_some(Silence { length, opportunity: self.opportunity })
     }
@@ -121,13 +138,16 @@ mod tests {
     use super::*;
     use crate::thread_states::tests::{Thread, thread_states};
 
+    /// When a worker counts as hung whose silence does not count.
+    const ANY_SILENCE: Option<u64> = Some(300);
+
     /// Returns after how many silent periods the worker counts as hung. `threads` returns the
     /// states of its threads in each period. Period 0 ends with a sign of life.
     fn silences(serves: bool, threads: impl Fn(u64) -> Vec<Thread>) -> Option<u64> {
         let mut heartbeat = Heartbeat::new().unwrap();
         let now = heartbeat.heard_at;
         heartbeat.restart(thread_states(&threads(0)), now);
-        (1..1000)
+        (1..2000)
             .find(|&period| heartbeat.miss(thread_states(&threads(period)), now, serves).is_some())
     }
 
@@ -143,14 +163,15 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_waits_for_a_processor_or_a_disk_does_not_hang() {
-        assert_eq!(silences(true, |_| vec![(7, 'R', 3, 0), (8, 'S', 3, 0)]), None);
-        assert_eq!(silences(true, |_| vec![(7, 'S', 3, 0), (8, 'D', 3, 0)]), None);
+    fn a_worker_that_waits_for_a_processor_or_a_disk_does_not_hang_for_a_minute() {
+        assert_eq!(silences(true, |_| vec![(7, 'R', 3, 0), (8, 'S', 3, 0)]), ANY_SILENCE);
+        assert_eq!(silences(true, |_| vec![(7, 'S', 3, 0), (8, 'D', 3, 0)]), ANY_SILENCE);
+        assert_eq!(silences(false, |_| vec![(7, 'D', 3, 0)]), Some(1500));
     }
 
     #[test]
     fn a_worker_that_is_ending_does_not_hang() {
-        assert_eq!(silences(true, |_| vec![(7, 'Z', 3, 0)]), None);
+        assert_eq!(silences(true, |_| vec![(7, 'Z', 3, 0)]), ANY_SILENCE);
     }
 
     #[test]
@@ -160,7 +181,7 @@ mod tests {
         let sleeps_when_seen = |period| vec![(7, 'S', 10 * period, 190 * period)];
         assert_eq!(silences(true, sleeps_when_seen), Some(70), "the first period, too");
         let waits_more_than_a_period = |period| vec![(7, 'S', 0, 1000 * period)];
-        assert_eq!(silences(true, waits_more_than_a_period), None);
+        assert_eq!(silences(true, waits_more_than_a_period), ANY_SILENCE);
         let has_half = |period| vec![(7, 'R', 100 * period, 100 * period)];
         assert_eq!(silences(true, has_half), Some(7));
     }
@@ -169,12 +190,12 @@ mod tests {
     fn a_thread_that_waits_for_another_one_has_no_more_opportunity_than_that() {
         // The thread that signals waits for a lock. Another one has it, and waits for a processor.
         let starves = |period| vec![(7, 'S', 3, 0), (8, 'S', 3, 200 * period)];
-        assert_eq!(silences(true, starves), None);
+        assert_eq!(silences(true, starves), ANY_SILENCE);
         let get_on_by_turns = |period| {
             let waited = |first| (period + first) / 2 * 200;
             vec![(7, 'S', 3, 0), (8, 'S', 3, waited(0)), (9, 'S', 3, waited(1))]
         };
-        assert_eq!(silences(true, get_on_by_turns), None);
+        assert_eq!(silences(true, get_on_by_turns), ANY_SILENCE);
         // Each period, one thread ends and the next one starts. None gets a processor at once.
         let one_after_the_other = |period| vec![(7, 'S', 3, 0), (100 + period as u32, 'S', 1, 190)];
         assert_eq!(silences(true, one_after_the_other), Some(70));
@@ -187,7 +208,7 @@ mod tests {
         let mut heartbeat = Heartbeat::new().unwrap();
         let now = heartbeat.heard_at;
         for _ in 0..10 {
-            (0..MAX_MISSED_PERIODS - 1)
+            (0..SERVING.max_missed - 1)
                 .for_each(|_| assert_eq!(heartbeat.miss(asleep(), now, true), None));
             assert!(!heartbeat.take_beats());
             send_heartbeat(heartbeat.fd());

@@ -368,11 +368,8 @@ impl Routing {
     fn apply(&mut self, time: Nanos) {
         self.note_links();
         let Some(tables) = &self.current else { return };
-        let local = self.mirror.local_addresses();
-        // Workers get the tables first. While the programs get theirs, packets of changed routes
-        // are left to the kernel, which already uses the new routes. Later packets must not use the
-        // old ones.
-        self.distribute(tables, &local);
+        // Before the programs: see the third invariant of workers.
+        self.distribute(tables);
         self.is_applied = self.engine.apply(tables).is_ok();
         if self.is_applied {
             self.counters.published += 1;
@@ -385,7 +382,7 @@ impl Routing {
         if self.counters.published == 1 || !self.unprobed.is_empty() {
             self.ready.ring();
         }
-        self.engine.set_local(&local);
+        self.engine.set_local(&self.mirror.local_addresses());
         for request in self.mirror.solicit(MAX_SOLICITS) {
             self.neighbours.want(request);
         }
@@ -435,8 +432,8 @@ impl Routing {
 
     /// Gives a snapshot and the addresses of this machine to the threads that forward in user
     /// space.
-    fn distribute(&self, tables: &Arc<ForwardingTables>, local: &[(IpAddr, u8)]) {
-        let own = host_addresses(local);
+    fn distribute(&self, tables: &Arc<ForwardingTables>) {
+        let own = self.own_addresses();
         for worker in &self.workers {
             let (tables, own) = (Arc::clone(tables), own.clone());
             worker.tell(move |worker| {

@@ -84,7 +84,8 @@ fn a_worker_that_does_not_answer_is_replaced_and_programs_go_on() {
     let stopped = daemon.supervisor.stop(Signal::TERM).well();
     let silences: Vec<_> = stopped.stderr.lines().filter_map(silence).collect();
     assert_eq!(silences.len(), 2, "{stopped:?}");
-    assert!(silences.iter().all(|(length, counted)| counted <= length), "{stopped:?}");
+    let is_long = |(length, counted): &(u64, u64)| (700..=*length).contains(counted);
+    assert!(silences.iter().all(is_long), "{stopped:?}");
     site.is_clean();
 }
 

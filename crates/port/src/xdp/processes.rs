@@ -2,7 +2,7 @@
 //! programs and AF_XDP sockets.
 //!
 //! A process of another user, or of another user namespace, keeps these hidden. With
-//! `CAP_SYS_PTRACE`, only those of other user namespaces are.
+//! `CAP_SYS_PTRACE`, only processes of user namespaces that are not below this one do.
 
 use std::fs;
 use std::path::PathBuf;

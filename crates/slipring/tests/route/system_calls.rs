@@ -70,6 +70,7 @@ fn calls(rig: &Rig, program: &Program, frames: &[Frame]) -> Calls {
         let strace = Program::start_with(&rig.router, "strace", &words);
         strace.wait_for_text("attached");
         program.signal(Signal::STOP);
+        rig.until(|| is_stopped(&pid).then_some(()));
         frames.iter().for_each(|frame| rig.a.send_frame(frame));
         program.signal(Signal::CONT);
         // One frame may be dropped. The fence shows that all others have arrived.
@@ -78,6 +79,16 @@ fn calls(rig: &Rig, program: &Program, frames: &[Frame]) -> Calls {
         // While the router was stopped for too long, the kernel has forwarded.
         (left_for_lateness(rig) == before).then(|| calls_of_sender(&trace))
     })
+}
+
+/// Returns whether all threads of a process are stopped.
+fn is_stopped(pid: &str) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut states = tasks.map(|task| {
+        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with(['t', 'T'])
+    });
+    states.all(|is_stopped| is_stopped)
 }
 
 /// Returns the system calls of the thread that sends frames, by name. `trace` has lines such as
