@@ -368,8 +368,9 @@ impl Routing {
     fn apply(&mut self, time: Nanos) {
         self.note_links();
         let Some(tables) = &self.current else { return };
+        let local = self.mirror.local_addresses();
         // Before the programs: see the third invariant of workers.
-        self.distribute(tables);
+        self.distribute(tables, &local);
         self.is_applied = self.engine.apply(tables).is_ok();
         if self.is_applied {
             self.counters.published += 1;
@@ -382,7 +383,7 @@ impl Routing {
         if self.counters.published == 1 || !self.unprobed.is_empty() {
             self.ready.ring();
         }
-        self.engine.set_local(&self.mirror.local_addresses());
+        self.engine.set_local(&local);
         for request in self.mirror.solicit(MAX_SOLICITS) {
             self.neighbours.want(request);
         }
@@ -430,10 +431,9 @@ impl Routing {
         host_addresses(&self.mirror.local_addresses())
     }
 
-    /// Gives a snapshot and the addresses of this machine to the threads that forward in user
-    /// space.
-    fn distribute(&self, tables: &Arc<ForwardingTables>) {
-        let own = self.own_addresses();
+    /// Gives a snapshot and this machine's addresses to the threads that forward in user space.
+    fn distribute(&self, tables: &Arc<ForwardingTables>, local: &[(IpAddr, u8)]) {
+        let own = host_addresses(local);
         for worker in &self.workers {
             let (tables, own) = (Arc::clone(tables), own.clone());
             worker.tell(move |worker| {

@@ -63,7 +63,8 @@ fn owner_among(
 /// of sockets.
 fn probable_owner(table: &ProcessTable, ifindex: u32) -> QueueOwner {
     // An XDP program of this process is the one that the attempt to bind needs. So it does not tell
-    // who has the queue. A child process that is just being started has a copy of its link.
+    // who has the queue. Neither does a child process that is just being started, which has a copy
+    // of the link.
     let has_own = holds_link_to(&table.own(), ifindex);
     let other = if has_own { None } else { other_program_owner(table, ifindex) };
     other.map_or_else(|| suspects(table), QueueOwner::Process)

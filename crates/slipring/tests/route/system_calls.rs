@@ -37,7 +37,7 @@ fn a_bad_packet_in_a_batch_costs_no_system_call(setup: Setup) {
     let rig = setup.start();
     let program = rig.take_program();
     let good = rig.a.frame(&Packet::udp(v4().a, v4().b, b"good"));
-    let all_good = vec![good.clone(); BATCH];
+    let all_good = vec![good; BATCH];
     let trials = (0..TRIALS).map(|_| calls(&rig, &program, &all_good));
     let expected = trials.reduce(smallest).unwrap();
     assert!(expected.contains_key("sendto"), "{expected:?}");
