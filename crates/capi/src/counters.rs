@@ -6,8 +6,8 @@ use crate::error::CallError;
 use crate::port::PortHandle;
 use crate::structs::SlipringStats;
 
-/// Returns the counters of one queue, or of all queues of a port. They include what the kernel has
-/// counted.
+/// Returns the counters of one queue, or their sums over all queues of a port. They include the
+/// drops that the kernel has counted.
 fn snapshot(port: &PortHandle, queue: u32) -> Result<QueueSnapshot, CallError> {
     let mut sum = QueueSnapshot::default();
     for queue in port.some(queue)? {

@@ -1,4 +1,4 @@
-//! The wrapper of every exported function. It prevents panics from reaching C.
+//! The wrapper of the exported functions. It prevents panics from reaching C.
 
 use std::any::Any;
 use std::ffi::c_int;
@@ -19,7 +19,7 @@ pub(crate) fn value<T>(otherwise: T, call: impl FnOnce() -> Result<T, CallError>
 
 fn run<T>(call: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallError> {
     // This is unwind safe: state that a panic leaves inconsistent is in a mutex, which is poisoned
-    // by the panic.
+    // by the panic, or in rings that are marked as being synced (`netmap::rings`).
     let result = catch_unwind(AssertUnwindSafe(call));
     let result = result.unwrap_or_else(|panic| Err(defect(panic.as_ref())));
     result.inspect_err(|error| {

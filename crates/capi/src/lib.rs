@@ -1,4 +1,5 @@
-//! The C library `libslipring`. `include/slipring.h` declares its functions.
+//! The C library `libslipring`. `include/slipring.h` declares its functions;
+//! `include/net/netmap_sync.h`, those for programs that use netmap's own headers.
 //!
 //! ```text
 //!   C or C++ program
@@ -9,15 +10,15 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Every exported function runs inside [`entry::status`] or [`entry::value`]. A panic ends there
-//!    and is returned as `SLIPRING_ERR_DEFECT`.
-//! 2. Handles are only used by shared reference, and each queue, switch and network is in a mutex. So
-//!    several threads may make calls, but those on the same one are made one after
-//!    another.
+//! 1. Every exported function that may panic runs inside [`entry::status`] or [`entry::value`]. A
+//!    panic ends there: the function returns `SLIPRING_ERR_DEFECT`, or its value for errors.
+//! 2. Until they are freed, handles are only used by shared reference, and each queue, switch and
+//!    network is in a mutex. So several threads may make calls, but calls on the same queue, switch
+//!    or network wait for each other.
 //! 3. Arguments from C are checked before use: null pointers, sizes, numbers of queues. Other
 //!    invalid pointers cannot be detected.
-//! 4. A structure begins with its size, in the version with which the caller was compiled. Fields
-//!    that one side does not know are zero.
+//! 4. A structure with a `size` begins with it: the size in the version with which the caller was
+//!    compiled. Fields that one side does not know must be zero.
 //!
 //! Not for Rust programs, which use the Rust crates directly.
 #![deny(unsafe_code)]

@@ -41,7 +41,8 @@ pub(crate) enum SyncedDirection {
 /// The result of syncing the rings of one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SyncOutcome {
-    /// Whether the library has done the sync. If not, the device must do it.
+    /// Whether the library has done the sync, or nothing is to be done. If not, the device must do
+    /// it.
     pub(crate) done: bool,
     /// Whether a ring has slots after `cur`.
     pub(crate) ready: bool,
@@ -92,8 +93,8 @@ pub(crate) fn sync_tx_in_poll(fd: c_int) -> SyncOutcome {
 
 #[inline(always)]
 fn sync_slot(slot: &PortSlot, fd: c_int, direction: SyncedDirection, polls: bool) -> SyncOutcome {
-    // Another thread syncs at this moment, and will move all pending slots. It is not known whether
-    // a slot is ready, so none is reported.
+    // If another thread syncs at this moment, this call does nothing. It is not known whether a
+    // slot is ready, so none is reported.
     let Some(mut rings) = slot.rings(direction).try_lock() else {
         return SyncOutcome { done: true, ready: false };
     };

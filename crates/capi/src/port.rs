@@ -23,7 +23,7 @@ pub struct PortHandle {
     pub(crate) mode: CString,
     queues: Vec<LockedQueue>,
     waiter: Mutex<Waiter>,
-    /// The waiter's descriptor. It can be used without the waiter's lock.
+    /// A duplicate of the waiter's descriptor, which can be used without the waiter's lock.
     wait_fd: std::os::fd::OwnedFd,
 }
 
@@ -48,7 +48,7 @@ impl PortHandle {
         })
     }
 
-    /// Opens ports that share one memory region.
+    /// Opens ports, which share one memory region if their kinds allow that.
     pub(crate) fn open_all(names: &[&str], options: &OpenOptions) -> Result<Vec<Self>, CallError> {
         let parse = |name: &&str| slipring_core::parse(name);
         let parsed: Vec<PortName> = names.iter().map(parse).collect::<Result<_, _>>()?;
@@ -96,7 +96,7 @@ impl PortHandle {
         self.one(queue).map(std::slice::from_ref)
     }
 
-    /// Returns the error for a queue that was locked by a call that panicked.
+    /// Returns the error for a queue, or the waiter, that was locked by a call that panicked.
     fn poisoned(&self) -> CallError {
         let what = format!("{} met a defect of libslipring before: close it", self.info.name);
         CallError::new(SLIPRING_ERR_DEFECT, what)

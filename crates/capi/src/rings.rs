@@ -17,7 +17,7 @@ use crate::error::CallError;
 use crate::port::{LockedQueue, PortHandle};
 use crate::wait;
 
-/// Returns the address of a ring; null if the ring has no slots.
+/// Returns the address of a ring; null if the ring has fewer than two slots, so can hold no frame.
 fn address<D>(ring: &AppRing<D>) -> *mut NetmapRing {
     if ring.num_slots() < 2 {
         return null_mut();

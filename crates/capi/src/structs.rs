@@ -52,7 +52,8 @@ pub const SLIPRING_XDP_GENERIC: u32 = 3;
 pub const SLIPRING_WAIT_RX: u32 = 1;
 /// Event: there is space for frames to send.
 pub const SLIPRING_WAIT_TX: u32 = 2;
-/// Event: no frame will ever be received again. It is reported even if it was not requested.
+/// Event: no frame will ever be received again. It cannot be requested; it is reported if
+/// [`SLIPRING_WAIT_RX`] is requested.
 pub const SLIPRING_WAIT_END: u32 = 4;
 
 /// Stands for the points at which frames enter a network.
@@ -137,7 +138,8 @@ pub struct SlipringSwitchOptions {
     pub ageing_ns: u64,
 }
 
-/// The counters of a switch's port. Summed over all ports, rx + copied = tx + dropped.
+/// The counters of a switch's port. Summed over all ports that the switch has ever had,
+/// rx + copied = tx + dropped.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlipringSwitchStats {

@@ -1,5 +1,5 @@
-//! Counters of a running program, in a memory-backed file: the program writes them, and any process
-//! that may read the file reads them.
+//! Counters of a running program, in a memory-mapped file: the program writes them, and any process
+//! that may read the file can read them.
 //!
 //! ```text
 //!   RUN_DIR/PID.stats   | header | text | word 0 | ...   words of 8 bytes in native byte order

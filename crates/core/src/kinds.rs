@@ -39,8 +39,9 @@ pub trait PortDriver: Sync {
     fn facts(&self) -> &'static PortKindInfo;
 
     /// Returns the memory that the port takes from a region, without host rings. Also makes all
-    /// checks that need only the name, the options and the state of this machine; opening and
-    /// `slipring doctor` both begin with these checks. Changes nothing.
+    /// checks that need only the name, the options and the state of this machine.
+    /// [`Host::open_all`] begins with these checks; `slipring doctor` makes them if
+    /// [`Self::examine`] finds no failure. Changes nothing.
     ///
     /// # Errors
     /// [`OpenError`] for a name that cannot be opened anywhere, or not on this machine.
@@ -52,8 +53,8 @@ pub trait PortDriver: Sync {
     /// [`OpenError`], with what to try next.
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError>;
 
-    /// Checks for `slipring doctor` whether a port can be opened, and what prevents it. Opens,
-    /// creates and changes nothing.
+    /// Checks for `slipring doctor` whether a port can be opened, and what prevents it. Opens no
+    /// port, and creates and changes nothing.
     fn examine(&self, port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding>;
 }
 
@@ -99,8 +100,7 @@ fn info_of(word: &str) -> Option<&'static PortKindInfo> {
     all().find(|(kind, _)| kind.grammar().word == word).map(|(_, driver)| driver.facts())
 }
 
-/// Returns the findings of `slipring doctor` about a port, in the order in which opening it would
-/// fail.
+/// Returns the findings of `slipring doctor` about a port.
 #[must_use]
 pub fn examine(port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
     let options = crate::with_conf(port, &OpenOptions::default());
@@ -173,7 +173,7 @@ pub(crate) fn needs(
         return driver.needs(&request);
     }
     if name.pipe.is_some() {
-        // A pipe of the daemon is in the daemon's memory and needs no memory here.
+        // A closed end has its memory already. A pipe of the daemon is in the daemon's memory.
         return Ok(if host.pipes.is_closed_end(name) || daemon_of(host, name, options).is_some() {
             RegionNeeds::default()
         } else {
@@ -243,7 +243,7 @@ pub(crate) fn open(
     Ok(port)
 }
 
-/// The daemon that a pipe belongs to; `None` for a pipe of this process.
+/// The native socket of the daemon that a pipe belongs to; `None` for a pipe of this process.
 fn daemon_of<'o>(host: &Host, name: &PortName, options: &'o OpenOptions) -> Option<&'o Path> {
     let socket = options.daemon.as_deref().filter(|_| !host.pipes.has_closed_end(name))?;
     native::is_served(socket).then_some(socket)

@@ -8,9 +8,10 @@
 //! ```
 //!
 //! Ports opened by one [`Host::open_all`] share one region, so frames pass between them by
-//! exchanging buffers. The crate also has [`listen`] (listens on an interface without taking frames
-//! from it), [`netns`] (network namespaces that leave nothing behind), [`counters`] (which a
-//! running program publishes) and [`kinds`] (the table of all kinds of ports).
+//! exchanging buffers. Exceptions are ports of a netmap device or of a daemon, and pipes that exist
+//! already. The crate also has [`listen`] (listens on an interface without taking frames from it),
+//! [`netns`] (network namespaces that leave nothing behind), [`counters`] (which a running program
+//! publishes) and [`kinds`] (the table of all kinds of ports).
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -34,7 +35,8 @@ use slipring_ring::{BUF_SIZE, BUF_SIZE_FOR_DEVICES, Geometry, Region};
 
 use crate::pipes::PipeRegistry;
 
-/// Opens one port, in its own region unless it is the second end of a pipe.
+/// Opens one port, in its own region unless it is the end of an existing pipe or on a netmap
+/// device.
 ///
 /// # Errors
 /// [`OpenError`], with what to try next.
@@ -153,7 +155,7 @@ fn options_among(name: &PortName, all: &[PortName], options: &OpenOptions) -> Op
     OpenOptions { daemon, ..options.clone() }
 }
 
-/// Merges the settings of the name's `@conf:` into the options.
+/// Merges the numbers of slots and of host rings that the name requests into the options.
 fn with_conf(name: &PortName, options: &OpenOptions) -> OpenOptions {
     // Both rings of a pair have the same length: the larger of the two values.
     let wish = name.conf.tx_slots.max(name.conf.rx_slots);
@@ -164,7 +166,8 @@ fn with_conf(name: &PortName, options: &OpenOptions) -> OpenOptions {
     }
 }
 
-/// Number of host rings that a name requests.
+/// Numbers of host rings, `[to the host, from the host]`, that a name requests; by default those
+/// given.
 fn host_rings(name: &PortName, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
     if matches!(name.rings, RingSelection::OneHost(_)) {
         return [1; 2];
@@ -183,7 +186,7 @@ fn buf_size(names: &[PortName]) -> u32 {
     if names.iter().any(device) { BUF_SIZE_FOR_DEVICES } else { BUF_SIZE }
 }
 
-/// Creates a region of the size that the ports need, plus a few pages.
+/// Creates a region of the size that the ports need, plus 4096 bytes of rings and two buffers.
 fn make_region(
     names: &[PortName],
     needs: RegionNeeds,

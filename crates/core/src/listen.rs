@@ -17,8 +17,8 @@ use slipring_port::{OpenCause, OpenError};
 
 use crate::sys::packet::{self, FrameInfo};
 
-/// Maximum captured length in bytes: the longest frame that the stack may send, before
-/// segmentation.
+/// Maximum captured length in bytes, as in tcpdump. Before segmentation, the stack has longer
+/// frames only if `gso_max_size` was set above this.
 const MAX_FRAME_LEN: usize = 256 << 10;
 /// Bytes of a VLAN tag.
 const VLAN_TAG_LEN: usize = 4;
@@ -43,7 +43,7 @@ pub struct InterfaceListener {
 pub struct CapturedFrame<'l> {
     /// The kernel's timestamp, in nanoseconds since 1970.
     pub ts_ns: u64,
-    /// Whether this machine sent the frame.
+    /// Whether this machine sent the frame; always false on loopback.
     pub outgoing: bool,
     /// The frame's length in bytes, without CRC.
     pub wire_len: u32,

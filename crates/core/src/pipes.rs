@@ -1,5 +1,5 @@
-//! The pipes of this process: opening one end creates both. The pipe lives as long as one of its ends
-//! is open, and an end that was closed meanwhile can be opened again.
+//! The pipes of this process: opening one end creates both. The pipe lives as long as one of its
+//! ends is open, and an end that was closed meanwhile can be opened again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

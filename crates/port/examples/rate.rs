@@ -169,7 +169,8 @@ impl Run {
     }
 }
 
-/// Runs `work`, which returns how many frames it moved.
+/// Calls `work` repeatedly, for [`RUNS`] runs of [`RUN_NANOS`] each, after one that does not count.
+/// `work` returns how many frames it moved.
 fn measure(port: &mut Port, mut work: impl FnMut(&mut Port) -> u32) -> Vec<Run> {
     let mut run = || {
         let start = now();

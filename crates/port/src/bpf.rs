@@ -1,4 +1,4 @@
-//! BPF programs that ports attach to interfaces.
+//! BPF programs between interfaces and the host's stack, and the errors of bpf(2).
 
 pub mod host;
 mod sys;

@@ -1,4 +1,4 @@
-//! Capture files on disk: [`slipring_pcap`] on top of a file.
+//! Capture files: [`slipring_pcap`] on top of a file, a pipe or a device.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -13,15 +13,17 @@ use slipring_pcap::{
 
 use crate::error::{OpenCause, RunCause};
 
-/// Bytes read or written at a time.
+/// Each read asks for at least this many bytes. The buffer is written to the file when it has at
+/// least this many.
 const CHUNK_BYTES: usize = 1 << 18;
 
 /// One packet of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct FilePacket<'f> {
-    /// Time in nanoseconds since 1970.
+    /// Time in nanoseconds since 1970; 0 if the file does not record it.
     pub ts_ns: u64,
-    /// Length on the wire, in bytes without CRC.
+    /// Length on the wire, in bytes. Like `data`, it includes the CRC only if the frames in the
+    /// file do.
     pub orig_len: u32,
     /// The bytes captured.
     pub data: &'f [u8],
@@ -237,7 +239,8 @@ impl FileWriter {
         &self.path
     }
 
-    /// Number of packets that were written to the file so far. Later packets wait in the buffer.
+    /// Number of packets that were written to the file so far. Packets that wait in the buffer do
+    /// not count.
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.completed
@@ -254,7 +257,8 @@ impl FileWriter {
     ///
     /// # Errors
     /// The system's error if the buffer had to be written and could not, for example because the
-    /// disk is full.
+    /// disk is full. Also an error if the format cannot represent the packet, which then does not
+    /// count as lost.
     pub fn packet(
         &mut self,
         interface: usize,
@@ -306,7 +310,7 @@ impl FileWriter {
     }
 
     fn truncate_to(&mut self, len: u64) {
-        // Pipes and devices cannot be truncated. A failure here loses no further packets.
+        // Pipes and devices cannot be truncated, so an error is ignored.
         let cut = self.file.set_len(len).and_then(|()| self.file.seek(SeekFrom::Start(len)));
         self.written = cut.unwrap_or(self.written);
     }

@@ -18,9 +18,9 @@ pub fn now() -> Nanos {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Sleeps until shortly before `when`, then spins until `when`. It returns tens of nanoseconds
-/// after `when`; a plain sleep would return tens of microseconds late. Returns the time at the end,
-/// which is earlier than `when` if a signal has arrived.
+/// Sleeps until shortly before `when`, then spins until `when`. It usually returns tens of
+/// nanoseconds after `when`; a plain sleep would return tens of microseconds late. Returns the time
+/// at the end, which is earlier than `when` if a signal ended the sleep.
 pub fn sleep_until(when: Nanos) -> Nanos {
     let before = when.saturating_sub(WAKE_MARGIN_NS);
     if now() < before {

@@ -1,4 +1,4 @@
-//! Errors of opening and running a port, each with what to try next.
+//! Errors of opening and running a port, most of them with what to try next.
 
 use std::fmt;
 use std::io;
@@ -14,12 +14,13 @@ const HUGE_PAGE_BYTES: u64 = 2 << 20;
 /// The class of a failure; programs turn it into their exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The command is wrong: a name, value or file.
+    /// The command is wrong: a name or value, a missing option, or a file that cannot be used.
     Usage,
     /// The machine lacks a privilege, a kernel feature, an interface, or something else that the
     /// port needs.
     Machine,
-    /// The interface, device or program behind the port was lost while the port was in use.
+    /// The port failed while it was in use, usually because the interface, device or program behind
+    /// it was lost.
     Peer,
 }
 
@@ -30,17 +31,18 @@ pub const CODES: &[&str] = &[
     "SR0401", "SR0402", "SR0499",
 ];
 
-/// The commands that grant, once, the capabilities that ports need. They grant them to a copy of
-/// the program, which only the members of a group may execute, since these users can read and
-/// change all traffic. The commands list every capability, since setcap removes those that it does
-/// not list.
+/// The commands, to be run once, that grant the capabilities that ports need. They grant them to a
+/// copy of the program, which only the members of a group may execute, since these users can read
+/// and change all traffic. The commands list every capability, since setcap removes those that it
+/// does not list.
 pub const GRANT_COMMANDS: &str = "sudo groupadd -f slipring && \
      sudo install -g slipring -m 750 \"$(command -v slipring)\" /usr/local/bin/slipring-net && \
      sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep /usr/local/bin/slipring-net && \
      sudo usermod -aG slipring \"$USER\"";
 
-/// Returns whether this process is in a user namespace other than the initial one. There the kernel
-/// loads no BPF programs, whatever capabilities the process has.
+/// Returns whether this process is in a user namespace other than the initial one, as far as its
+/// UID map shows. In such a namespace the kernel loads no BPF programs for ports, whatever
+/// capabilities the process has.
 #[must_use]
 pub fn in_user_namespace() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
@@ -115,12 +117,13 @@ pub enum OpenCause {
 pub enum QueueOwner {
     /// A process, or several, as text.
     Process(String),
-    /// Processes with AF_XDP sockets, as text. One of them may use the queue: the kernel does not
-    /// list sockets.
+    /// Processes with AF_XDP sockets, as text. One of them may use the queue: this kernel does not
+    /// list AF_XDP sockets.
     Suspects(String),
-    /// No process that this one can see: the device still has frames of a socket that was closed.
+    /// No process that this one can see: probably the device still has frames of a socket that was
+    /// closed.
     Nobody,
-    /// It cannot be found, because privileges are missing (`CAP_SYS_PTRACE`).
+    /// The owner cannot be found, because privileges are missing (`CAP_SYS_PTRACE`).
     Unknown,
 }
 
@@ -181,8 +184,8 @@ impl OpenError {
                 "take packet:IF with --shared, which needs no BPF, or run it outside of the container".into()
             }
             OpenCause::Privilege { .. } => format!("run as root, or once: {GRANT_COMMANDS}; then log in again, and run slipring-net"),
-            // Access to the device node is denied, by its permissions or by the device rules of the
-            // process's control group.
+            // Access to the device node is denied: with EACCES by its permissions, with EPERM by
+            // the device rules of the process's control group.
             OpenCause::ClosedNode { path, source } if source.raw_os_error() == Some(libc::EACCES) => {
                 format!("open it to everybody, as udev does: sudo chmod 0666 {path}")
             }

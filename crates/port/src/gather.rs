@@ -58,15 +58,17 @@ struct GatherFrame {
 /// 1. Every part is within a buffer of `region`, which lives as long as this value. So the kernel
 ///    may read parts at any time. A program that breaks the ring protocol can only make the kernel
 ///    read other bytes of the region.
-/// 2. Parts of one frame follow each other in `parts`.
+/// 2. Parts of one frame follow each other in `iovecs`.
 #[derive(Debug)]
 pub(crate) struct GatherList {
     region: Arc<Region>,
     iovecs: Vec<IoVec>,
     frames: Vec<GatherFrame>,
-    /// The slot after the last slot of the run.
+    /// The slot after the run; if `refused` is set, the slot after the refused frame, which follows
+    /// the run.
     end: SlotIdx,
-    /// Why the last frame before `end` cannot be sent; `None` if that frame belongs to the run.
+    /// Why the last frame before `end` cannot be sent; `None` if all frames before `end` belong to
+    /// the run.
     refused: Option<DropCause>,
 }
 

@@ -12,16 +12,17 @@
 //! redirects frames that arrive on K to the host, as if IF had received them. BPF links keep the
 //! programs attached, and the port owns the pair, so dropping the port restores the interface.
 //!
-//! U is in a network namespace that only the port's sockets keep alive. When the process ends for
-//! any reason, the kernel removes the namespace, and so U and its peer K. The kernel does that in
-//! the background, so it takes a moment. Creating a namespace requires CAP_SYS_ADMIN. Without it, U
-//! is in the same namespace as K. Then the pair of a killed process remains until the next port of
-//! an interface is opened ([`remove_stale`]).
+//! U is in a network namespace that only descriptors of the port keep alive, such as its sockets.
+//! When the process ends for any reason, and no other process has borrowed a queue, the kernel
+//! removes the namespace, and so U and its peer K. The kernel does that in the background, so it
+//! takes a moment. Creating a namespace requires CAP_SYS_ADMIN. Without it, U is in the same
+//! namespace as K. Then the pair of a killed process remains until the next port of an interface is
+//! opened ([`remove_stale`]).
 //!
 //! The pair has a queue for each host ring; all frames of a flow use the same queue.
 //!
-//! The NIC's driver must support AF_XDP: generic XDP runs in the stack, and would see the frames
-//! that this port sends to the host a second time.
+//! If AF_XDP sockets of IF itself are open at the same time, they must use native XDP: generic XDP
+//! runs in the stack, and would also see the frames that this port sends to the host.
 
 mod pair;
 
@@ -68,7 +69,7 @@ fn pairs([to_host, from_host]: [u32; 2]) -> u32 {
 }
 
 /// Returns the number of host rings of an interface, given the requested `[to_host, from_host]`.
-/// Each is at least 1, and at most the number of the interface's queues.
+/// Each is at least 1, and at most the greater of the interface's numbers of rx and tx queues.
 #[must_use]
 pub fn rings(iface: &Iface, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
     let most = iface.rx_queues.max(iface.tx_queues).max(1);
@@ -117,8 +118,8 @@ pub fn open(
     Ok(port)
 }
 
-/// Restores the interface when it is dropped. The programs are detached before the pair is removed,
-/// so that no frame of the host is redirected to a pair that no longer exists.
+/// Restores the interface when this value is dropped. The programs are detached before the pair is
+/// removed, so that no frame of the host is redirected to a pair that no longer exists.
 #[derive(Debug)]
 struct HostRingsGuard {
     redirected: OnceLock<HostRedirected>,

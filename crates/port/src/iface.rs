@@ -1,7 +1,7 @@
 //! Network interfaces: their properties, and settings that are restored.
 //!
-//! All queries use sockets, which belong to this thread's network namespace. sysfs would show the
-//! namespace in which it was mounted.
+//! All queries use sockets or `/proc/thread-self/net`, which belong to this thread's network
+//! namespace. sysfs would show the namespace in which it was mounted.
 
 mod features;
 mod route;
@@ -34,9 +34,9 @@ pub struct Iface {
     pub mac: [u8; 6],
     /// Whether the interface has Ethernet frames.
     pub ethernet: bool,
-    /// Whether the interface is up.
+    /// Whether the interface is set up (`IFF_UP`).
     pub up: bool,
-    /// Whether the link has a carrier, so that frames can leave.
+    /// Whether the interface is up and has a carrier, so that frames can leave (`IFF_RUNNING`).
     pub carrier: bool,
     /// Whether the interface is a loopback interface.
     pub loopback: bool,
@@ -53,7 +53,8 @@ pub struct Iface {
 pub struct Coalescing {
     /// Maximum delay, in microseconds.
     pub rx_usecs: u32,
-    /// Maximum number of delayed frames; 0 or 1 for no delay.
+    /// Number of received frames after which the interrupt is not delayed any more: 1 for no delay,
+    /// 0 if only the time counts.
     pub rx_frames: u32,
     /// Whether the hardware or its driver adapts the delay to the load.
     pub adaptive_rx: bool,
@@ -129,16 +130,17 @@ impl Iface {
         if self.up { Ok(()) } else { Err(OpenCause::Down { ifname: self.name.clone() }) }
     }
 
-    /// Returns whether a default route of this network namespace uses the interface. A port that
-    /// takes such an interface from the host may cut off the machine.
+    /// Returns whether a default route of this network namespace uses the interface: an IPv4 route
+    /// of the main table, or an IPv6 route of any table. A port that takes such an interface from
+    /// the host may cut off the machine.
     #[must_use]
     pub fn default_route(&self) -> bool {
         route::has_default(&self.name)
     }
 
-    /// Returns whether the kernel itself, and not hardware, is behind the interface. Then checksums
-    /// and segmentation of packets may be left undone, since nothing can damage such packets on the
-    /// way.
+    /// Returns whether received frames may come from a kernel, this one or another one of the same
+    /// host (virtio), without having passed hardware. Then checksums and segmentation of packets
+    /// may be left undone, since nothing can damage such packets on the way.
     #[must_use]
     pub fn is_software(&self) -> bool {
         const SOFTWARE: [&str; 12] = [

@@ -7,9 +7,9 @@ use std::fmt;
 pub struct PortInfo {
     /// The name by which the port was opened.
     pub name: String,
-    /// The port's kind, as its name shows it: `xdp`, `packet`, `pipe`, `host`, …
+    /// The port's kind: `xdp`, `packet`, `pipe`, `host`, …
     pub kind: &'static str,
-    /// The mode in use. The first line of every program's output shows it.
+    /// The mode in use. Programs report it when they start.
     pub mode: PortMode,
     /// What the port can do.
     pub caps: PortCaps,

@@ -41,8 +41,9 @@ pub use sys::control;
 
 pub use crate::error::DEVICE_PATH;
 
-/// Returns the default device. That is the device of the daemon that uses `run_dir`, if the daemon
-/// is running, because its pipes and switches are found there too; otherwise [`DEVICE_PATH`].
+/// Returns the default device. That is the device in `run_dir`, if it exists and the directory can
+/// be trusted, because the pipes and switches of the daemon that uses `run_dir` are found there
+/// too; otherwise [`DEVICE_PATH`].
 #[must_use]
 pub fn default_device(run_dir: &Path) -> PathBuf {
     let daemons = run_dir.join("netmap");
@@ -119,7 +120,7 @@ fn layouts(bounds: &[KernelBinding]) -> Result<Vec<BoundMemory>, OpenCause> {
     Ok(pairs.into_iter().map(|pair| (pair, region.clone())).collect())
 }
 
-/// Binds each ring pair separately. The first bind only finds out how many ring pairs there are.
+/// Binds each ring pair separately. If there are several, the first bind only finds out how many.
 fn bind_all(name: &PortName, device: &Path) -> Result<Vec<KernelBinding>, OpenCause> {
     let first = KernelBinding::new(name, device)?;
     let singles = first.ring_pairs(name.rings);

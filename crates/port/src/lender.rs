@@ -14,8 +14,8 @@ pub struct DelegatedQueue {
     pub cells: u32,
     /// Length of the longest frame that can be sent, in bytes.
     pub max_slot_len: u32,
-    /// Whether frames come from the kernel itself, not from hardware. Then checksums may be
-    /// unfinished.
+    /// Whether received frames may come from a kernel and not from hardware
+    /// ([`crate::iface::Iface::is_software`]). Then checksums may be unfinished.
     pub software: bool,
     /// Whether the queue is in zero-copy mode.
     pub zero_copy: bool,
@@ -24,12 +24,12 @@ pub struct DelegatedQueue {
 /// A queue that can be lent. The borrower and this process take turns sync by sync. While one of
 /// them syncs a direction, the other skips its sync of that direction.
 pub trait QueueLender {
-    /// Lends both directions to the program with number `client_id`; `None` if programs cannot sync
-    /// this queue.
+    /// Lends both directions to the program with number `client_id`; `None` if this queue cannot be
+    /// lent.
     fn lend(&mut self, client_id: u32) -> Option<DelegatedQueue>;
 
     /// Ends the loan to the program `client_id`, even in the middle of a sync. The program may keep
-    /// the descriptor and the mappings, so this process no longer trusts the ownership words.
+    /// the descriptor and the mappings, and so may still write to the ownership words.
     fn revoke(&mut self, client_id: u32);
 
     /// Sets whether only this process may sync; `keep` is true if so. Returns false if a program is

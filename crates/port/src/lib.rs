@@ -1,14 +1,16 @@
 //! Ports of every kind behind netmap rings.
 //!
 //! A name opens a [`Port`]: one or more [`Queue`]s, each a tx and an rx ring with the driver that
-//! moves frames between them and the outside. A program fills and reads rings; nothing happens
-//! until it calls [`Queue::tx_sync`] or [`Queue::rx_sync`], once per batch.
+//! moves frames between them and the outside. A program fills and reads rings; no slot passes
+//! between it and the driver until it calls [`Queue::tx_sync`] or [`Queue::rx_sync`], once per
+//! batch.
 //!
 //! | module | port |
 //! |---|---|
 //! | [`xdp`] | AF_XDP socket of an interface queue |
 //! | [`packet`] | AF_PACKET ring, works on every interface |
 //! | [`tap`] | TAP device |
+//! | [`host`] | host rings of an interface |
 //! | [`pipe`] | one end of a pipe |
 //! | [`pcap`] | capture file |
 //! | [`kernel`] | port of a netmap device |

@@ -1,9 +1,10 @@
 //! Watches whether a port's interface is up.
 //!
-//! A port survives its interface being set down, as a netmap port does: until the interface is up
-//! again, nothing arrives, and frames to send wait in the ring. A sync learns from the kernel that
-//! the interface is down. The kernel announces that the interface is up again only to listeners of
-//! rtnetlink. So each port listens there, and nothing has to poll.
+//! A port survives its interface being set down, as a netmap port does, unless it was opened with
+//! `exit_on_link_down`: until the interface is up again, nothing arrives, and frames to send wait
+//! in the ring. A sync learns from the kernel that the interface is down. The kernel announces that
+//! the interface is up again only to listeners of rtnetlink. So each port listens there, and
+//! nothing has to poll.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,7 +29,7 @@ pub(crate) struct LinkWatch {
     /// up.
     ends_when_down: bool,
     /// Whether this interface or another one has changed since the last call of
-    /// [`Self::take_changed`].
+    /// [`Self::take_changed`]; true before the first call.
     changed: bool,
 }
 
@@ -47,8 +48,8 @@ impl LinkWatch {
             what: "listen for changes of the interface",
             source,
         })?;
-        // The state is queried again after the subscription, because a change before it caused no
-        // event.
+        // `changed` is true, so that the state is queried once more: a change before the
+        // subscription caused no event.
         Ok(Self {
             events,
             index: iface.index,
@@ -89,7 +90,7 @@ impl LinkWatch {
         any
     }
 
-    /// Returns whether anything has changed since the last call.
+    /// Returns whether anything has changed since the last call; true at the first call.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   connect --> REGISTER --> memory, mapped --> lent rings, words, doorbells
-//!                                                 tx_sync, rx_sync: no system call,
-//!                                                 unless a party sleeps
+//!                                                 tx_sync, rx_sync: no system call
+//!                                                 while frames move and no party sleeps
 //! ```
 //! A pipe with several rings has one connection per ring pair, so that each queue can have a
 //! separate thread. Dropping a connection returns its rings to the daemon.
@@ -41,7 +41,8 @@ pub fn socket_path(run_dir: &Path) -> PathBuf {
     run_dir.join(SOCKET_NAME)
 }
 
-/// Returns whether a daemon listens at `socket`. It may still refuse the pipe.
+/// Returns whether a daemon listens at `socket`, also if this process may not connect to it. The
+/// daemon may still refuse the pipe.
 #[must_use]
 pub fn is_served(socket: &Path) -> bool {
     match NativeClient::connect(socket) {
@@ -103,7 +104,7 @@ pub fn open(shown: &str, name: &PortName, socket: &Path) -> Result<Port, OpenCau
     Ok(Port { info, queues: ends.into_iter().map(queue).collect() })
 }
 
-/// Binds the ends of a pipe's ring pairs.
+/// Binds an end of a pipe, each of its ring pairs separately.
 ///
 /// # Errors
 /// Same as for [`open`].
@@ -114,8 +115,7 @@ pub fn bind_ends(name: &PortName, socket: &Path) -> Result<Vec<NativeEnd>, OpenC
         return Ok(vec![first.into_end()?]);
     }
     // The first bind is dropped, because an exclusive bind of all rings would conflict with one
-    // bind per ring. Objects that the first bind has created stay until one of their rings is
-    // bound.
+    // bind per ring. If no other program has the pipe open, the next bind creates the pipe again.
     let mut single = name.clone();
     let mut bind = |rings| {
         single.rings = rings;
@@ -202,7 +202,7 @@ struct NativeQueue {
     counters: Arc<QueueCounters>,
 }
 
-/// Adds the packet and the bytes of a slot to the counts.
+/// Adds the bytes of a slot, and the packet if it ends there, to the counts.
 #[inline(always)]
 fn count(sum: &mut TrafficCounts, slot: slipring_ring::Slot) {
     sum.bytes += u64::from(slot.len);

@@ -1,5 +1,6 @@
-//! Links and addresses by rtnetlink, for the hidden veth pair of host rings and for the demo. Each
-//! call is one request and its acknowledgement, in the network namespace of the calling thread.
+//! Links, addresses, routes and neighbours by rtnetlink. A connection belongs to the network
+//! namespace of the thread that opens it. Each request is answered by an acknowledgement or a list
+//! before the next one is sent.
 
 pub mod request;
 mod snapshot;
@@ -42,19 +43,20 @@ pub struct NetlinkLink {
     pub index: u32,
     /// The name of the interface, at most 15 bytes.
     pub name: String,
-    /// Whether the link is set up.
+    /// Whether the link is set up (`IFF_UP`).
     pub up: bool,
     /// MTU in bytes.
     pub mtu: u32,
-    /// Kind of the link, such as `veth` or `tun`; empty for hardware.
+    /// Kind of the link, such as `veth` or `tun`; empty for hardware and loopback.
     pub kind: String,
-    /// Whether the link has a carrier, so that frames can leave.
+    /// Whether the link is up and has a carrier, so that frames can leave (`IFF_RUNNING`).
     pub running: bool,
     /// Hardware address; empty if the link has none.
     pub mac: Vec<u8>,
     /// Index of the bridge, bond or team that the link is a member of.
     pub master: Option<u32>,
-    /// Index of the lower device of this link, such as the interface of a VLAN.
+    /// Index of the lower device of this link, such as the interface of a VLAN; for a veth, of its
+    /// peer.
     pub lower: Option<u32>,
     /// The alias that an administrator has set (`ip link set alias`); empty if there is none.
     pub alias: String,
@@ -103,8 +105,8 @@ impl Netlink {
             other.attributes.push(LinkAttribute::NetNsFd(netns.as_raw_fd()));
         }
         let mut link = link_message(name);
-        // Without this attribute, the kernel chooses the number of queues: one, or more if XDP may
-        // be used.
+        // Without these attributes, one queue per direction is in use, and the kernel has allocated
+        // more, which can be switched on later.
         if [tx, rx] != [1; 2] {
             link.attributes.extend(queues(tx, rx));
             other.attributes.extend(queues(rx, tx));
@@ -264,8 +266,8 @@ impl Netlink {
     }
 
     /// Adds an IPv4 route through this link to the main table, as a static one. Without a gateway,
-    /// the destinations are on the link itself. Fails with EEXIST if the prefix has a route of this
-    /// metric.
+    /// the destinations are on the link itself. The metric is 0. Fails with EEXIST if the prefix
+    /// already has a route of this metric.
     ///
     /// # Errors
     /// The kernel's error.

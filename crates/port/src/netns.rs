@@ -1,5 +1,5 @@
-//! Anonymous network namespaces: for the hidden link to the host, the demo, the doctor's trials and
-//! tests.
+//! Anonymous network namespaces: for the hidden pair of an interface, `slipring run`, the demo, the
+//! doctor's trials, benchmarks and tests.
 //!
 //! A namespace lives as long as a descriptor, a socket or a thread holds it. There is nothing on
 //! disk, so a killed process leaves nothing behind.

@@ -1,5 +1,5 @@
-//! `null:`: sent frames are discarded at once, and every rx slot always holds a frame. It measures
-//! a program without the cost of a port.
+//! `null:`: each tx sync discards the sent frames, and each rx sync puts frames into all free
+//! slots. This is for measuring a program without the cost of a port.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub fn needs(queues: u32, options: &OpenOptions) -> RegionNeeds {
     RegionNeeds::pairs(queues, options.slots)
 }
 
-/// Opens a null port of `queues` ring pairs.
+/// Opens a null port of `queues` ring pairs, but at least one.
 ///
 /// # Errors
 /// [`OpenError`] if the region does not have enough memory left.

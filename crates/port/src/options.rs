@@ -35,8 +35,8 @@ pub struct OpenOptions {
     /// Bytes per buffer, if a region is created for this port (`slipring_ring::is_buf_size`).
     /// `None`: a size that suits the ports is chosen.
     pub buf_size: Option<u32>,
-    /// Factor for the memory that each port reserves. It is greater than 1 if middleware will wrap
-    /// the port, because each wrapper has separate rings.
+    /// How many times the memory of each port is reserved in addition, for middleware that will
+    /// wrap the port: each wrapper has separate rings. 0 without middleware.
     pub reserve_factor: u32,
     /// Page size, if a region is created for this port.
     pub huge: HugePages,
@@ -63,8 +63,9 @@ pub struct OpenOptions {
     pub take_over: bool,
     /// Whether to receive frames for other hosts.
     pub promiscuous: bool,
-    /// Whether it is an error if the interface's link is down. If it is, the port does not open, or
-    /// fails when the link goes down. Otherwise the port waits for the link.
+    /// Whether an interface that is down (not IFF_UP) is an error: then the port does not open, and
+    /// an open port fails when the interface goes down. A `vfio:` port fails when its card loses
+    /// the carrier. If this is false, the port waits until the interface is up.
     pub exit_on_link_down: bool,
     /// For how many microseconds each system call busy-polls the device; 0 for not at all.
     pub busy_poll_us: u32,
@@ -75,19 +76,20 @@ pub struct OpenOptions {
     /// The MTU, in bytes, of a TAP device that the port creates; `None` for 1500.
     pub tap_mtu: Option<u32>,
     /// A `packet:` port receives only frames whose outermost VLAN tag has one of these identifiers,
-    /// at most [`MAX_VLAN_IDS`]. `None`: all frames.
+    /// at most [`MAX_VLAN_IDS`]. `None`: all frames. Ignored with [`Self::socket_filters`].
     pub vlan_ids: Option<Vec<u16>>,
     /// Path of the daemon's native socket, if `pipe:` ports are pipes of the daemon; `None` if they
     /// are pipes within this process.
     pub daemon: Option<PathBuf>,
-    /// Whether each frame is sent at once, without the kernel's queueing discipline.
+    /// Whether a `packet:` port sends past the interface's queueing discipline.
     pub qdisc_bypass: bool,
-    /// Whether a `packet:` port with all queues, and with [`Self::qdisc_bypass`], sends by AF_XDP sockets
-    /// if the kernel permits that, which costs less. No other AF_XDP socket can then use the queues.
+    /// Whether a `packet:` port with all queues, and with [`Self::qdisc_bypass`], sends by AF_XDP
+    /// sockets if the kernel permits that, which costs less. No other AF_XDP socket can then use
+    /// the queues.
     pub sends_by_xdp: bool,
-    /// Socket filters (`SO_ATTACH_BPF`), one for each receive queue of a `packet:` port, which decide
-    /// which frames the port receives. The port must be [`Self::shared`] and have all queues. If the
-    /// list is empty, the port receives all frames from the wire.
+    /// Socket filters (`SO_ATTACH_BPF`), one for each receive queue of a `packet:` port, which
+    /// decide which frames the port receives. The port must be [`Self::shared`] and have all
+    /// queues. If the list is empty, the port receives all frames from the wire.
     pub socket_filters: Vec<Arc<OwnedFd>>,
     /// Rings of a previous process that the port resumes: tx and rx of each pair, with
     /// [`Self::slots`] slots each. If the list is empty, the port creates new rings.

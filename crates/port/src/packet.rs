@@ -85,9 +85,9 @@ fn check_queue(iface: &Iface, queue: Option<u32>) -> Result<(), OpenCause> {
 /// queue.
 ///
 /// # Errors
-/// [`OpenError`] if the interface or the queue does not exist, the interface is down or not
-/// Ethernet, CAP_NET_RAW is missing (without `options.shared` also CAP_BPF and CAP_NET_ADMIN), or
-/// the region is too small.
+/// [`OpenError`] if the interface or the queue does not exist, the interface is not Ethernet or,
+/// with `options.exit_on_link_down`, down, CAP_NET_RAW is missing (without `options.shared` also
+/// CAP_BPF and CAP_NET_ADMIN), or the region is too small.
 pub fn open(
     name: &str,
     ifname: &str,
@@ -234,8 +234,8 @@ fn receivers(
     filters: &[SocketFilter],
     options: &OpenOptions,
 ) -> io::Result<Vec<RxSocket>> {
-    // The socket's ring has twice as many slots as the port's. They hold the 64-byte frames of half
-    // a millisecond, for programs that are not scheduled in time.
+    // The socket's ring has space for at least twice as many frames as the port's ring has slots,
+    // for programs that are not scheduled in time.
     let shape = PacketRingGeometry::new(2 * options.slots, iface.mtu + TAGGED_HEADER_LEN);
     let rings = filters.iter().map(|_| receiver(iface, shape, options));
     let rings = rings.collect::<io::Result<Vec<_>>>()?;

@@ -32,7 +32,9 @@ pub fn needs(options: &OpenOptions) -> RegionNeeds {
 /// file, the capture is read if the file exists.
 ///
 /// # Errors
-/// [`OpenError`] if the file is missing, unreadable, cut short, or not an Ethernet capture.
+/// [`OpenError`] if the file to be read is missing, unreadable, cut short, or not an Ethernet
+/// capture, if the file to be written cannot be created, or if the region does not have enough
+/// memory left.
 pub fn open(
     shown: &str,
     path: &str,
@@ -207,7 +209,7 @@ impl PcapQueue {
     }
 
     /// Puts the waiting packet into the rx ring, in several slots if necessary. Returns false if it
-    /// does not fit.
+    /// has to wait for free slots. A packet that is too long for the ring is dropped.
     fn deliver(&mut self) -> bool {
         let ring = &mut self.rx_kern;
         let size = ring.region().buf_size() as usize;

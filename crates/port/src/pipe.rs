@@ -31,8 +31,9 @@ pub fn needs(queues: u32, slots: u32) -> RegionNeeds {
     needs
 }
 
-/// A pipe whose ends are opened and closed one by one. The pipe is freed when both ends are closed;
-/// until then, a closed end can be opened again, and finds the frames that were sent to it.
+/// A pipe whose ends are opened and closed one by one. The pipe is freed when both ends are closed
+/// and no other reference to it exists; until then, a closed end can be opened again, and finds the
+/// frames that were sent to it.
 #[derive(Debug)]
 pub struct ProcessPipe {
     infos: [PortInfo; 2],
@@ -151,7 +152,7 @@ pub fn info(name: &str, queues: u32, region: &Region, slots: u32) -> PortInfo {
 #[derive(Debug)]
 pub struct PipeQueue {
     name: String,
-    /// `None` only while the queue is dropped.
+    /// `None` only while the queue is being dropped.
     end: Option<PipeEnd>,
     counters: Arc<QueueCounters>,
     /// `None` if the end cannot be opened again.

@@ -14,9 +14,9 @@ use crate::succession::SocketRing;
 /// The program's halves of a queue's rings.
 #[derive(Debug)]
 pub struct QueueRings<'q> {
-    /// The tx ring; a ring without slots if the port cannot send.
+    /// The tx ring; if the port cannot send, a ring that never has a free slot.
     pub tx: &'q mut TxRing,
-    /// The rx ring; a ring without slots if the port cannot receive.
+    /// The rx ring; if the port cannot receive, a ring that is always empty.
     pub rx: &'q mut RxRing,
 }
 
@@ -66,10 +66,12 @@ pub enum TxWait<'q> {
 /// One ring pair of a port and its driver.
 ///
 /// # Contract
-/// - Both syncs never block and do a bounded amount of work, at most one ring's worth.
-/// - After `tx_sync`, all slots that the program released are submitted or counted as dropped, and
-///   completed slots are free again. After `rx_sync`, slots that the program released can receive
-///   again, and arrived frames are readable. Only whole packets are published.
+/// - The syncs do not block, except on the file of a `pcap:` port. They do a bounded amount of
+///   work, at most one ring's worth.
+/// - After `tx_sync`, each frame that the program released is submitted, counted as dropped, or
+///   waits for a later sync because the kernel or device takes no more now; completed slots are
+///   free again. After `rx_sync`, slots that the program released can receive again, and arrived
+///   frames are readable, as many as fit the ring. Only whole packets are published.
 /// - Counters are up to date after each sync; [`Self::update_stats`] fetches the counts that only
 ///   the kernel has.
 pub trait Queue: Send {
@@ -79,7 +81,8 @@ pub trait Queue: Send {
     /// Sends queued frames; frees the slots of sent ones.
     ///
     /// # Errors
-    /// [`RunError`] if the port no longer exists, or its rings are corrupt.
+    /// [`RunError`] if the port has failed, for example because its interface no longer exists, or
+    /// if the program's ring indices are impossible.
     fn tx_sync(&mut self) -> Result<(), RunError>;
 
     /// Gives the slots that were read back to the driver; takes over frames that have arrived.
@@ -103,9 +106,9 @@ pub trait Queue: Send {
         false
     }
 
-    /// Returns whether the interface was down at the last sync. Until [`WaitFds::link`] signals a
-    /// change, nothing arrives, frames to send wait in the ring, and [`WaitFds::tx`] has no
-    /// meaning.
+    /// Returns whether the interface was down (a card: without a carrier) when the queue last
+    /// checked it. If so, until [`WaitFds::link`] signals a change, nothing arrives, frames to send
+    /// wait in the ring, and [`WaitFds::tx`] has no meaning.
     fn is_link_down(&self) -> bool {
         false
     }

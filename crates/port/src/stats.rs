@@ -8,27 +8,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum DropCause {
     /// The rx ring was full when the frame arrived.
     RxRingFull,
-    /// The kernel had no buffer of the port to receive the frame into.
+    /// There was no buffer for the received frame.
     RxNoBuffer,
-    /// The frame was longer than buffers and chains can carry.
+    /// The frame was longer than buffers and chains can carry, or a super-frame that could not be
+    /// segmented.
     RxTooLong,
     /// The kernel dropped the frame before our socket received it.
     RxKernel,
     /// The received bytes were no frame, because a record was malformed or the frame was too short.
     RxMalformed,
-    /// A tx slot named no usable buffer, or had length 0.
+    /// A tx slot named no usable buffer or one that is already being sent, had length 0, or ended
+    /// beyond its buffer.
     TxBadSlot,
     /// The frame was longer than the port can send.
     TxTooLong,
     /// The kernel or device refused the frame.
     TxRefused,
-    /// The last slot of a packet was missing: all released slots had `NS_MOREFRAG`.
+    /// The last slot of a packet was missing: the last released slot had `NS_MOREFRAG`.
     TxIncomplete,
     /// The port cannot send at all.
     TxUnsupported,
     /// The other end does not exist: no guest is connected.
     TxNoPeer,
-    /// The program has ended before the kernel or the device has taken the frame.
+    /// The program has ended, or the interface was removed, before the kernel or the device has
+    /// taken the frame.
     TxUnsent,
     /// Fault injection dropped the frame on purpose.
     Fault,
@@ -38,7 +41,7 @@ pub enum DropCause {
     RouteOtherHost,
     /// Route mode: the frame is a broadcast or multicast frame.
     RouteBroadcast,
-    /// Route mode: the packet is addressed to the router itself.
+    /// Route mode: the packet is addressed to the router itself, which answers only pings.
     RouteOwn,
     /// Route mode: the destination is in the subnet from which the frame came.
     RouteSameSubnet,
@@ -50,7 +53,8 @@ pub enum DropCause {
     RouteNoWay,
     /// Route mode: the packet's TTL or hop limit has expired.
     RouteExpired,
-    /// Route mode: the next hop does not answer ARP or neighbour discovery.
+    /// Route mode: the next hop does not answer ARP or neighbour discovery, or too many frames
+    /// already wait for next hops.
     RouteUnresolved,
 }
 
@@ -148,7 +152,7 @@ impl QueueCounters {
         add(&self.rx[1], traffic.bytes);
     }
 
-    /// Counts packets that the device or kernel has completely sent.
+    /// Counts packets that were sent completely: the kernel, device or other end has taken them.
     #[inline(always)]
     pub fn sent(&self, traffic: TrafficCounts) {
         add(&self.tx[0], traffic.packets);
@@ -166,14 +170,14 @@ impl QueueCounters {
         self.drops[cause as usize].store(packets, Ordering::Relaxed);
     }
 
-    /// Sets the number of packets that were submitted and are not completed.
+    /// Sets the number of packets that wait until the kernel or the device has sent them.
     #[inline(always)]
     pub fn set_in_flight(&self, packets: u64) {
         self.in_flight.store(packets, Ordering::Relaxed);
     }
 
-    /// Counts completions of buffers that were not in flight: late or repeated completions, or
-    /// buffers that do not belong to the port.
+    /// Counts one completion of a buffer that was not in flight: a late or repeated completion, or
+    /// a buffer that does not belong to the port.
     #[cold]
     pub fn count_stray(&self) {
         add(&self.strays, 1);
@@ -207,18 +211,20 @@ fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }
 
-/// The values of [`QueueCounters`] at one moment.
+/// Values of [`QueueCounters`]. Each was read once; the other thread may have counted in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueSnapshot {
     /// Packets that the program could read.
     pub rx: TrafficCounts,
     /// Packets that were sent.
     pub tx: TrafficCounts,
-    /// Packets that were submitted and are not completed.
+    /// Packets that wait until the kernel or the device has sent them.
     pub in_flight: u64,
-    /// Completions of buffers that were not in flight. If this is not 0, the kernel misbehaved.
+    /// Completions of buffers that were not in flight. If this is not 0, the kernel, the device or
+    /// a program that borrowed the queue misbehaved.
     pub strays: u64,
-    /// Packets that passed but are not in the requested capture, because its disk was full.
+    /// Packets that passed but could not be written to the requested capture, for example because
+    /// its disk was full.
     pub uncaptured: u64,
     drops: [u64; DropCause::ALL.len()],
 }

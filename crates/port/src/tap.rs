@@ -6,11 +6,12 @@
 //! ```
 //!
 //! If no device has that name, it is created, and removed with the port. An existing device is
-//! used, and stays. The queues of the device are the port's queues.
+//! used, and stays. Each queue of the port is a queue of the device.
 //!
 //! By default frames are plain: the kernel completes checksums and segmentation before this port
 //! reads them. With `options.vnet_hdr`, each frame begins with a virtio-net header of that many
-//! bytes. Such a frame may be incomplete and up to 64 KiB long, and takes several slots then.
+//! bytes. Such a frame may lack its checksum, and may be a super-frame of up to 64 KiB, which takes
+//! several slots.
 //!
 //! Reading costs a system call per frame: the driver has no other way, and io_uring is no faster.
 //! Writing is batched by io_uring where the kernel permits.
@@ -44,9 +45,9 @@ use sys::TapAttach;
 const MAX_NAME_LEN: usize = 15;
 /// Maximum length of a frame in bytes, without a virtio-net header.
 const MAX_FRAME_LEN: u32 = 65_535;
-/// Maximum number of checks whether the device of a killed program has disappeared, with a pause of
-/// a millisecond after each check. This is a number of checks and not a time, because a single
-/// check may wait long for the kernel while other processes change links.
+/// Maximum number of retries while the device of a killed program still exists, with a pause of a
+/// millisecond before each retry. This is a number of retries and not a time, because a single
+/// retry may wait long for the kernel while other processes change links.
 const REATTACH_RETRIES: u32 = 500;
 /// Advice for when another interface already has the name.
 const FREE_NAME_HELP: &str = "take a name that is not in use: slipring ports lists them";
@@ -114,7 +115,7 @@ pub fn create_persistent(ifname: &str) -> Result<u32, OpenError> {
     create().map_err(|cause| OpenError::new(format!("tap:{ifname}"), cause))
 }
 
-/// Opens a port of `queues` ring pairs on the TAP device `ifname`. If the name is empty, the kernel
+/// Opens a port of `queues` ring pairs on the TAP device `ifname`. If `ifname` is empty, the kernel
 /// chooses a name, which the mode line shows.
 ///
 /// # Errors
@@ -146,8 +147,8 @@ fn open_device(
     let mut iface = Iface::find(&ifname)?;
     if !exists {
         set_tx_queue_len(iface.index, options.slots);
-        // Done before the device is up, because the kernel then derives its link-local address from
-        // the MAC address.
+        // Done before the device is up, because the kernel derives the device's link-local address
+        // from the MAC address when the device comes up.
         shape(iface.index, options).map_err(|error| refused("set up the TAP device", error))?;
         sys::bring_up(&ifname).map_err(|error| refused("set the TAP device up", error))?;
         iface = Iface::find(&ifname)?;
@@ -276,7 +277,8 @@ fn prepare(tun: &OwnedFd, vnet_hdr: u32) -> io::Result<()> {
     }
     sys::set_vnet_len(tun, vnet_hdr)?;
     let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-    // Kernels before Linux 6.2 cannot segment UDP and refuse its flags. Then only TCP is segmented.
+    // Kernels before Linux 6.2 refuse the flags for UDP (USO). Then only TCP super-frames arrive
+    // unsegmented.
     sys::set_offload(tun, tcp | libc::TUN_F_USO4 | libc::TUN_F_USO6)
         .or_else(|_| sys::set_offload(tun, tcp))
 }
@@ -295,7 +297,7 @@ fn open_node() -> Result<OwnedFd, OpenCause> {
 }
 
 /// Checks whether a TAP device could be created here, without creating one: only whether the
-/// driver's node exists. Creating a device also requires CAP_NET_ADMIN.
+/// driver's node can be opened. Creating a device also requires CAP_NET_ADMIN.
 ///
 /// # Errors
 /// Same as for [`open`].

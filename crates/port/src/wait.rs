@@ -1,6 +1,7 @@
 //! Waiting on many queues: spin a little, then sleep.
 //!
-//! Waiting includes syncing, as netmap's `poll` does: on return the rings are up to date.
+//! Waiting includes syncing, as netmap's `poll` does: a ring that the caller waits for is synced if
+//! nothing is available in it.
 
 mod arm;
 
@@ -23,10 +24,10 @@ pub use arm::ArmResult;
 pub enum WaitStrategy {
     /// Never sleep: the lowest latency, at the cost of a whole CPU core.
     Spin,
-    /// Sleep at once.
+    /// Check the queues, then sleep without spinning.
     Sleep,
     /// Spin for at most this many nanoseconds, then sleep. If recent waits took longer than that on
-    /// average, sleep at once.
+    /// average, do not spin.
     Adaptive(Nanos),
 }
 
@@ -39,7 +40,7 @@ impl Default for WaitStrategy {
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitOutcome {
-    /// At least one queue has a frame or slot that the caller waited for.
+    /// At least one queue has a frame or slot that the caller waited for, or has just ended.
     Ready,
     /// The time limit of the wait has passed.
     Timeout,
@@ -53,11 +54,12 @@ pub struct Waiter {
     epoll: OwnedFd,
     strategy: WaitStrategy,
     /// The interests that were last registered with epoll. If an interest is unchanged, it costs no
-    /// system call. `None` for a queue that has ended.
+    /// system call. `None` for a queue that is no longer watched, because it has ended.
     registered: Vec<Option<Interest>>,
     /// For each queue, whether it has no descriptor on which the waiter could sleep.
     always: Vec<bool>,
-    /// Moving average of the durations of recent waits, in ns.
+    /// Moving average of the durations of recent waits that ended with [`WaitOutcome::Ready`], in
+    /// ns.
     usual_wait: Nanos,
 }
 
@@ -134,7 +136,7 @@ impl Waiter {
     /// Waits until a queue satisfies its interest. `queues` are those of [`Self::new`].
     ///
     /// # Errors
-    /// The [`RunError`] of a queue's sync.
+    /// The [`RunError`] of a queue's sync or of epoll.
     pub fn wait(
         &mut self,
         queues: &mut (impl WaitSet + ?Sized),
@@ -262,7 +264,7 @@ impl Waiter {
         let mut until = deadline;
         let mut i = 0;
         let visited = queues.each(&mut |queue, interest| {
-            // No descriptor signals that this queue is ready, so the sleep is short, and the queue
+            // If no descriptor signals that this queue is ready, the sleep is short, and the queue
             // is checked after it.
             let blind = interest != Interest::NONE && self.always.get(i) == Some(&true);
             let own = [queue.deadline(), blind.then_some(time + BLIND_WAIT_NS), until];

@@ -11,15 +11,16 @@
 //! slot, and is sent from the buffer in which a program, or the rx ring of another port, left it.
 //!
 //! # Modes
-//! Modes are tried in this order: zero-copy, native with a copy, generic (in the stack). A strict
-//! option refuses the port instead of trying the next mode. All queues of a port are in one mode,
-//! which [`PortInfo`] names.
+//! Modes are tried in this order: zero-copy, native with a copy, generic (in the stack). With an
+//! option other than [`XdpMode::Best`](crate::XdpMode), only some of them are tried. All queues of
+//! a port are in one mode, which [`PortInfo`] names.
 //!
 //! # What may be lost on receive
-//! The mode line says `vlan=inband-only` if a tag that the device keeps outside the frame cannot be
-//! put back: software devices in generic mode, and devices that will not stop stripping tags. In
-//! generic mode on a software device, a UDP super-frame (USO) does not say how long its datagrams
-//! are: it is dropped and counted, or passed on as one datagram if it fits the MTU.
+//! The mode line says `vlan=inband-only` if a tag that the device keeps outside the frame would be
+//! lost: the device is a software device or will not stop stripping tags, and the XDP program does
+//! not put tags back, as in generic mode. In generic mode on a software device, a UDP super-frame
+//! (USO) does not say how long its datagrams are: it is dropped and counted, or passed on as one
+//! datagram if it fits the MTU.
 //!
 //! # Lifetime
 //! The XDP program, promiscuous mode and the host's detachment are bound to descriptors, so the
@@ -70,7 +71,7 @@ use setup::BoundSockets;
 
 /// How many bytes longer than the MTU a frame may be: Ethernet header and two VLAN tags.
 pub(crate) const MAX_LINK_HEADER_LEN: u32 = 22;
-/// Number of buffers that a queue keeps in reserve, for the segments of super-frames.
+/// Maximum number of buffers that a queue keeps in reserve, for the segments of super-frames.
 const RESERVE_BUFS: u32 = 64;
 
 /// The memory that the port needs from a region.
@@ -89,8 +90,8 @@ pub fn needs(
     Ok(RegionNeeds::pairs(queues, options.slots))
 }
 
-/// Refuses an interface that cannot be opened in any mode, in a region with buffers of `buf_size`
-/// bytes. [`open`] begins with this check.
+/// Refuses an interface whose MTU is too large in every mode, in a region with buffers of
+/// `buf_size` bytes. [`open`] makes this check, too.
 ///
 /// # Errors
 /// [`OpenError`] when there is no such interface, or when a frame of its MTU does not fit into the
@@ -100,7 +101,7 @@ pub fn check(name: &str, ifname: &str, buf_size: u32) -> Result<(), OpenError> {
     checked.map_err(|cause| OpenError::new(name, cause))
 }
 
-/// Opens receive queue `queue` of an interface, or all its queues if `queue` is `None`.
+/// Opens queue `queue` of an interface, or all its queues if `queue` is `None`.
 ///
 /// # Errors
 /// [`OpenError`], whose help says what to try next.
@@ -131,8 +132,8 @@ pub struct XdpSocketMap {
 ///
 /// # Errors
 /// [`OpenError`], as for [`open`]. A [`OpenCause::Busy`] by no process means that the kernel
-/// keeps the queue until the device has sent the frames of a socket that was closed. Another attempt
-/// may then use the same region.
+/// keeps the queue until the device has sent the frames of a socket that was closed. Another
+/// attempt may then use the same region.
 pub fn open_into(
     name: &str,
     ifname: &str,
@@ -276,7 +277,8 @@ pub(crate) fn check_mtu(iface: &Iface, chains: bool, buf_size: u32) -> Result<()
     Err(OpenCause::Mtu { ifname: iface.name.clone(), mtu: iface.mtu, limit, kind: "AF_XDP" })
 }
 
-/// Changes the interface's settings, such as promiscuous mode, before its queues are bound.
+/// Changes the interface's settings, such as promiscuous mode, after its queues are bound and
+/// before frames are redirected to them.
 fn configure_interface(
     iface: &Iface,
     opened: &BoundSockets,

@@ -41,7 +41,7 @@ pub unsafe extern "C" fn slipring_open(
     })
 }
 
-/// Opens ports that share buffers.
+/// Opens ports, which share buffers if their kinds allow that.
 ///
 /// # Safety
 /// The caller must follow the rules for pointers in `include/slipring.h`.
@@ -102,7 +102,7 @@ pub(super) unsafe fn open_options_at(
     open_options(&asked, run_dir)
 }
 
-/// Closes a port and frees its memory.
+/// Closes a port and frees its handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_close(port: Option<Box<PortHandle>>) {
     entry::value((), || {
@@ -245,7 +245,7 @@ fn timeout(ns: i64) -> Option<Duration> {
     u64::try_from(ns).ok().map(Duration::from_nanos)
 }
 
-/// Waits until all queued frames have been sent.
+/// Waits until all queued frames have been sent, or the timeout has expired.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_drain(port: Option<&PortHandle>, timeout_ns: i64) -> c_int {
     entry::status(|| rings::drain(non_null(port, PORT)?, timeout(timeout_ns)))
@@ -272,13 +272,13 @@ pub extern "C" fn slipring_arm(
     })
 }
 
-/// Ends the poll of the port's descriptor.
+/// Syncs the port after a poll of its descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_disarm(port: Option<&PortHandle>, events: u32) -> c_int {
     entry::status(|| wait::disarm(non_null(port, PORT)?, events).map(|ready| ready as c_int))
 }
 
-/// Waits until one of several ports is ready.
+/// Waits until a port is ready, the timeout has expired, or a signal arrives.
 ///
 /// # Safety
 /// The caller must follow the rules for pointers in `include/slipring.h`.

@@ -78,7 +78,7 @@ pub extern "C" fn slipring_switch_forward(vale: Option<&SwitchHandle>, now_ns: u
     entry::status(|| switches::forward(non_null(vale, SWITCH)?, now_ns))
 }
 
-/// Takes the next port that has something to do.
+/// Takes the next port for which [`slipring_switch_forward`] has recorded events.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_switch_take_ready(
     vale: Option<&SwitchHandle>,

@@ -1,4 +1,4 @@
-//! Calls of the device and of the system, through the program's own libc.
+//! Calls to the device and to the system, through the program's own libc.
 
 use std::ffi::{c_int, c_ulong};
 use std::io;

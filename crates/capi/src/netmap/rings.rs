@@ -96,7 +96,8 @@ fn after_pipe_sync(fd: c_int, synced: Result<SyncReport, HostedSyncError>) -> bo
             }
             true
         }
-        // Another process or thread syncs at this moment, and will move all pending slots.
+        // Another process or thread syncs at this moment. Slots that were added after it read
+        // `head` are left to the next sync.
         Err(HostedSyncError::Busy) => true,
         Err(_) => false,
     }
@@ -116,7 +117,7 @@ pub(super) struct SyncedRings {
 }
 
 impl SyncedRings {
-    /// Returns whether these rings are also synced in a poll that waits for the other direction.
+    /// For tx rings: returns whether a poll that only waits for frames to read syncs them, too.
     #[inline]
     pub(super) fn syncs_in_poll(&self) -> bool {
         self.syncs_in_poll
@@ -171,7 +172,7 @@ struct Loan {
 
 impl SyncedPort {
     /// Borrows the rings of the port to which `fd` is bound; `None` if the device does not lend
-    /// them.
+    /// them, or the library cannot use them.
     pub(super) fn borrow(fd: c_int, memory_bytes: u64, wishes: SyncPolicy) -> Option<Self> {
         let file = fs::read_link(proc_path(fd)).ok()?;
         // If the library cannot use the borrowed rings, they stay lent until the descriptor is

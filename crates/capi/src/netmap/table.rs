@@ -36,7 +36,7 @@ type TablePointer = AtomicPtr<Box<Table>>;
 
 static PAGE: AtomicPtr<TablePointer> = AtomicPtr::new(ptr::null_mut());
 
-/// Returns the slot of a descriptor; `None` if the descriptor has never had a port.
+/// Returns the slot of a descriptor; `None` if [`make_slot`] has not created it.
 #[inline]
 pub(super) fn slot(fd: c_int) -> Option<&'static PortSlot> {
     let slot = table()?.get(usize::try_from(fd).ok()?)?;
@@ -44,7 +44,8 @@ pub(super) fn slot(fd: c_int) -> Option<&'static PortSlot> {
 }
 
 /// Returns the slot of a descriptor, and creates it if necessary. Returns `None` if the descriptor
-/// is [`MAX_DESCRIPTORS`] or higher, or if the kernel cannot zero pages in children.
+/// is negative, or [`MAX_DESCRIPTORS`] or higher, or if the kernel cannot map a page that it zeroes
+/// in children.
 pub(super) fn make_slot(fd: c_int) -> Option<&'static PortSlot> {
     let table = table().or_else(make_table)?;
     let slot = table.get(usize::try_from(fd).ok()?)?;
@@ -122,13 +123,14 @@ pub(super) struct PortSlot {
     tx: RingsLock,
     rx: RingsLock,
     open: Mutex<Option<OpenPort>>,
-    /// The time, in whole seconds, at which the device last did a sync.
+    /// The second (since 1970) in which a sync was last left to the device, or in which the port
+    /// was opened.
     second: AtomicU32,
-    /// Whether the device has returned an error. If so, it does every sync.
+    /// Whether the device's last sync has failed. If so, it does every sync.
     failed: AtomicBool,
 }
 
-/// The state that is only used when a port is opened or closed.
+/// The state of a port that its syncs do not use.
 #[derive(Debug)]
 struct OpenPort {
     /// The path of the port's file, according to the kernel. If the descriptor has another path
@@ -160,7 +162,8 @@ impl PortSlot {
         *open = Some(OpenPort { file, sockets });
     }
 
-    /// Removes the port. The next program that opens it may then borrow its rings.
+    /// Removes the port: unmaps its rings and closes its sockets. When the descriptor is closed,
+    /// too, the rings can be lent again.
     pub(super) fn take(&self) {
         let mut open = self.lock_open();
         self.replace([None, None]);

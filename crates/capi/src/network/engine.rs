@@ -30,8 +30,8 @@ struct NetworkRun {
     store: LinkFrameStore,
     /// The latest time that was passed to this network. No frame may arrive before it.
     now_ns: u64,
-    /// The frame to which the last delivery points; `None` if there was no delivery. It is kept
-    /// until the next delivery, because the caller may still read it.
+    /// The frame that the last call of [`take`] has returned; `None` if it has returned none. The
+    /// frame is kept until the next call, because the caller may still read it.
     shown: Option<FrameHandle>,
 }
 

@@ -22,8 +22,9 @@ pub struct PublishedCounters {
     pub path: PathBuf,
 }
 
-/// Returns all files in `dir` whose program is running, by process id. A directory that cannot be
-/// read or trusted ([`trust::check_dir`]) counts as empty.
+/// Returns all files in `dir` whose program is running, and those that cannot be opened, in the
+/// order of process ids. A directory that cannot be read or trusted ([`trust::check_dir`]) counts
+/// as empty.
 #[must_use]
 pub fn running(dir: &Path) -> Vec<PublishedCounters> {
     if trust::check_dir(dir).is_err() {
@@ -57,7 +58,7 @@ pub(super) fn is_locked(file: &File) -> bool {
     lock::is_locked(file)
 }
 
-/// Whether the publisher of the file is running. True if the file cannot be examined.
+/// Whether the publisher of the file is running. True if the file exists, but cannot be opened.
 fn is_alive(path: &Path) -> bool {
     open(path).map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |file| is_locked(&file))
 }

@@ -8,7 +8,8 @@ pub(super) const VERSION: u64 = 1;
 pub(super) const HEADER_WORDS: usize = 9;
 /// Size of a word in bytes.
 pub(super) const WORD_BYTES: usize = 8;
-/// Maximum file size in bytes. This is space for the counters of some ten thousand objects.
+/// Maximum file size in bytes. This is space for the counters of far more than ten thousand
+/// objects.
 pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Index of each header word.

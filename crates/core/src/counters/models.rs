@@ -19,7 +19,7 @@ const NO_RELEASE_FENCE: u8 = 1;
 const WEAK_END: u8 = 2;
 /// The mistake: the reader has no fence before it reads the sequence number again.
 const NO_ACQUIRE_FENCE: u8 = 3;
-/// The mistake: the sequence number is first loaded without ordering.
+/// The mistake: the sequence number is loaded without ordering.
 const WEAK_START: u8 = 4;
 /// The mistake: the sequence number stays even while words are written.
 const NEVER_ODD: u8 = 5;

@@ -36,8 +36,9 @@ impl Publisher {
     /// created, for this user only.
     ///
     /// # Errors
-    /// An error if the directory or the file cannot be created or trusted, if this process already
-    /// publishes in the directory, or if the counters exceed the maximum file size.
+    /// An error if the directory or the file cannot be created or trusted, if this process, or one
+    /// with the same process id in another container, already publishes in the directory, or if the
+    /// counters exceed the maximum file size.
     pub fn open(dir: &Path, text: &str, words: usize) -> io::Result<Self> {
         trust::make_dir(dir, 0o700)?;
         directory::remove_dead(dir);
@@ -68,7 +69,7 @@ impl Publisher {
     /// Returns a descriptor that becomes readable when a reader opens or reads the file.
     ///
     /// # Errors
-    /// The kernel's error if the limit of inotify instances is reached
+    /// The kernel's error, usually because the limit of inotify instances is reached
     /// (`fs.inotify.max_user_instances`).
     pub fn readers(&self) -> io::Result<ReaderEvents> {
         ReaderEvents::watch(&self.path)
@@ -127,7 +128,7 @@ impl UnpublishedFile {
             .open(&path)?;
         let new = Self { path, file };
         lock::acquire(&new.file)?;
-        // The file becomes readable only now, because an earlier reader could have taken a lock
+        // Other users can read the file only now, because an earlier reader could have taken a lock
         // that conflicts with the publisher's.
         new.file.set_permissions(Permissions::from_mode(0o644))?;
         // The space is allocated now, so that a full file system causes an error here and not a

@@ -1,4 +1,4 @@
-//! Reads counters. The reader checks every value in the file before using it.
+//! Reads counters. The reader checks every size in the file before using it.
 
 use std::fs::File;
 use std::io;
@@ -11,8 +11,8 @@ use super::directory;
 use super::format::{CountersLayout, HEADER_WORDS, MAGIC, VERSION, WORD_BYTES, at, words_of};
 use super::seqlock::{SeqlockSource, seqlock_read};
 
-/// How often a reader retries if it meets an update, and the delay before each retry. An update
-/// takes microseconds.
+/// Maximum number of attempts of a reader that meets updates, and the delay after each attempt. An
+/// update takes microseconds.
 const MAX_READ_ATTEMPTS: u32 = 50;
 const RETRY_DELAY: Duration = Duration::from_millis(1);
 
@@ -35,7 +35,7 @@ pub enum CountersReadError {
     /// The file has been truncated.
     #[error("it was cut off")]
     Cut,
-    /// The writer ended, or was stopped, during an update.
+    /// The writer ended, or was stopped, during an update; or each attempt to read met an update.
     #[error("its writer does not finish writing")]
     Unfinished,
 }
@@ -125,7 +125,8 @@ impl CountersReader {
     /// Reads the values of all counters after one update.
     ///
     /// # Errors
-    /// An error if the file was truncated, or its writer stopped during an update.
+    /// An error if the file cannot be read, was truncated, or if each attempt to read met an
+    /// update, usually because the writer stopped during one.
     pub fn read(&mut self) -> Result<CountersSnapshot, CountersReadError> {
         for _ in 0..MAX_READ_ATTEMPTS {
             if let Some(snapshot) = self.try_read()? {

@@ -20,7 +20,7 @@ impl ReaderEvents {
         Ok(Self(watch))
     }
 
-    /// Whether the file was read since the last call.
+    /// Whether the file was opened or read since the last call.
     #[must_use]
     pub fn take_events(&self) -> bool {
         let mut bytes = [MaybeUninit::uninit(); 1024];

@@ -69,7 +69,7 @@ pub(super) trait SeqlockSource {
     fn acquire_fence();
 }
 
-/// Reads all words; returns the header data read after them, or `None` if words were written
+/// Reads all words; returns the header data read before them, or `None` if words were written
 /// meanwhile.
 pub(super) fn seqlock_read<S: SeqlockSource>(source: &mut S) -> Result<Option<S::Head>, S::Error> {
     let before = source.head()?;

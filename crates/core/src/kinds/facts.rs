@@ -40,7 +40,7 @@ pub struct NameRow {
     pub name: &'static str,
     /// What the name opens, in Markdown.
     pub what: &'static str,
-    /// The privilege required to open it, in Markdown.
+    /// What opening it requires, such as a privilege, in Markdown.
     pub needs: &'static str,
     /// What the name opens, in a few words of plain text.
     pub help: &'static str,

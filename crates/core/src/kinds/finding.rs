@@ -36,7 +36,7 @@ pub struct Finding {
     /// The code of the error that opening the port would return, for `slipring explain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// The command that fixes the problem; `None` if no command is known.
+    /// A command or advice that fixes the problem; `None` if none is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
 }
@@ -60,7 +60,7 @@ impl Finding {
         Self { state: FindingState::Fail, ..Self::ok(check, finding) }
     }
 
-    /// Adds the command that fixes the problem.
+    /// Adds a command or advice that fixes the problem.
     #[must_use]
     pub fn with_fix(mut self, command: impl Into<String>) -> Self {
         self.mend = Some(command.into());
@@ -79,8 +79,8 @@ impl Finding {
         Self::ok(PORT_CHECK, finding)
     }
 
-    /// Creates a finding about a port for which this process cannot determine whether it can be
-    /// opened.
+    /// Creates a warning about a port: for example, it has fewer rings than requested, or this
+    /// process cannot determine whether it can be opened.
     #[must_use]
     pub fn port_warn(finding: impl Into<String>) -> Self {
         Self::warn(PORT_CHECK, finding)

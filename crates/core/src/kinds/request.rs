@@ -7,7 +7,7 @@ use slipring_ring::BUF_SIZE_FOR_DEVICES;
 
 use super::InterfaceUse;
 
-/// Allowed numbers of slots per ring: the limits of AF_XDP's rings and the longest chain of slots.
+/// Allowed numbers of slots per ring, as for the flag `--slots`.
 const SLOTS_RANGE: std::ops::RangeInclusive<u32> = 64..=65_536;
 /// Maximum number of ring pairs that a name's `@conf:` may request; the kernel's limit for TAP
 /// devices.
@@ -22,11 +22,12 @@ pub struct PortRequest<'r> {
 }
 
 impl<'r> PortRequest<'r> {
-    /// Checks that the kind supports all features that the name and the options request.
+    /// Checks that the kind supports all features that the name requests, and that the numbers of
+    /// slots and ring pairs are allowed. A netmap device checks most of this itself.
     ///
     /// # Errors
-    /// [`OpenError`] for features that the kind does not have: nothing in a name is silently
-    /// ignored.
+    /// [`OpenError`] for features that the kind does not have, and for numbers that are not
+    /// allowed: nothing in a name is silently ignored.
     pub(super) fn new(name: &'r PortName, options: &OpenOptions) -> Result<Self, OpenError> {
         let request = Self { display_name: name.to_string(), name, options: options.clone() };
         if name.kind.has(kind::ON_DEVICE) {
@@ -67,7 +68,7 @@ impl<'r> PortRequest<'r> {
         &self.name.name
     }
 
-    /// The options, with the numbers of slots from the name's `@conf:`.
+    /// The options, with the numbers of slots and of host rings from the name.
     #[must_use]
     pub fn options(&self) -> &OpenOptions {
         &self.options
@@ -79,7 +80,8 @@ impl<'r> PortRequest<'r> {
         self.options.buf_size.unwrap_or(BUF_SIZE_FOR_DEVICES)
     }
 
-    /// The number of the requested ring pair; `None` unless the name selects a single ring pair.
+    /// The number of the requested ring pair; `None` unless the name selects a single ring pair,
+    /// other than host rings.
     #[must_use]
     pub fn queue(&self) -> Option<u32> {
         match self.name.rings {
@@ -143,7 +145,8 @@ impl<'r> PortRequest<'r> {
         OpenError::new(&self.display_name, OpenCause::Unsupported { what: what.to_owned(), needs })
     }
 
-    /// Refuses the interface that carries the default route, unless explicitly allowed.
+    /// Refuses to take the interface that carries the default route, unless `take_over` allows it.
+    /// With `shared`, this check passes; a kind that takes frames even then checks itself.
     pub(super) fn protect_default_route(&self, interface: InterfaceUse) -> Result<(), OpenError> {
         let takes = interface != InterfaceUse::None
             && self.name.pipe.is_none()

@@ -131,7 +131,7 @@ fn stripped_vlan_tag(data: &[u8]) -> Option<[u8; 4]> {
     (status & libc::TP_STATUS_VLAN_VALID != 0).then_some([a, b, c, d])
 }
 
-/// Returns `N` bytes at `at`; zeros beyond the end.
+/// Returns `N` bytes at `at`; only zeros if `data` has fewer there.
 fn array<const N: usize>(data: &[u8], at: usize) -> [u8; N] {
     data.get(at..).and_then(|data| data.first_chunk()).copied().unwrap_or([0; N])
 }

@@ -1,5 +1,5 @@
 //! BPF programs between an interface and the host's stack. They detach the host from the interface,
-//! or redirect its frames.
+//! or redirect the host's frames.
 //!
 //! ```text
 //!   received   wire --> XDP --> packet sockets --> tcx ingress --> host stack
@@ -12,8 +12,9 @@
 //! ```
 //!
 //! Ports receive before the point at which [`detach`] drops received frames, and send after the
-//! point at which it drops sent frames. So a port keeps receiving and sending, while the
-//! host neither receives from the interface nor sends on it.
+//! point at which it drops sent frames. Frames of `packet:` ports without
+//! [`crate::OpenOptions::qdisc_bypass`] pass that point, but have [`TO_WIRE_MARK`]. So a port keeps
+//! receiving and sending, while the host neither receives from the interface nor sends on it.
 //!
 //! [`redirect`] attaches two other tcx programs. One redirects the frames that the host sends on an
 //! interface to another interface, such as one end of a veth pair. The other redirects the frames
@@ -21,8 +22,8 @@
 //!
 //! BPF links keep all programs attached. The kernel detaches a program when the descriptor of its
 //! link is closed, and so also when this process is killed. The programs that drop frames run after
-//! all other tcx programs of the interface. So another program that consumes frames still gets
-//! them.
+//! all tcx programs that the interface has when they are attached. So another such program that
+//! consumes frames still gets them.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -114,7 +115,7 @@ fn attach(
 /// Allows a socket that sends through the stack to use a detached interface.
 ///
 /// # Errors
-/// The kernel's error, usually because CAP_NET_RAW or CAP_NET_ADMIN is missing.
+/// The kernel's error, usually because the process has neither CAP_NET_RAW nor CAP_NET_ADMIN.
 pub fn mark_for_wire(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::set_mark(socket, TO_WIRE_MARK)
 }
@@ -125,15 +126,15 @@ pub struct HostDetached {
     _links: [BpfLink; 2],
 }
 
-/// Detaches the host from an interface. Frames marked [`TO_HOST_MARK`] still reach it, frames
+/// Detaches the host from an interface. Frames marked [`TO_HOST_MARK`] still reach the host, frames
 /// marked [`TO_WIRE_MARK`] still leave.
 ///
 /// # Errors
-/// [`OpenCause::Privilege`] if a capability is missing, [`OpenCause::Unsupported`] before Linux
-/// 6.6, [`OpenCause::System`] for other errors.
+/// [`OpenCause::Privilege`] if a capability is missing, [`OpenCause::Unsupported`] without bpf(2)
+/// or tcx (before Linux 6.6), [`OpenCause::System`] for other errors.
 pub fn detach(ifindex: u32) -> Result<HostDetached, OpenCause> {
-    // Attached after all other programs, so that a program that redirects frames to a host ring
-    // gets its frames first.
+    // Attached after the programs that are there already, so that a program that redirects frames
+    // to a host ring gets its frames first.
     let order = BpfLinkFlags::Last;
     let (ingress, egress) = (drop_unmarked(TO_HOST_MARK), drop_unmarked(TO_WIRE_MARK));
     let ingress = attach("slipring_drop_i", &ingress, ifindex, BpfAttachType::TcxIngress, order)?;
@@ -141,7 +142,7 @@ pub fn detach(ifindex: u32) -> Result<HostDetached, OpenCause> {
     Ok(HostDetached { _links: [ingress, egress] })
 }
 
-/// The host's side of an interface, redirected to another one until this is dropped.
+/// The host's side of an interface, redirected to another interface until this is dropped.
 #[derive(Debug)]
 pub struct HostRedirected {
     _links: [BpfLink; 2],

@@ -1,4 +1,4 @@
-//! The mark of a socket, which the programs check.
+//! The mark of a socket's frames, which the programs check.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

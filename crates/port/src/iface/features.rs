@@ -81,7 +81,8 @@ impl super::Iface {
     /// Returns whether an offload is on.
     ///
     /// # Errors
-    /// The kernel's error, usually EOPNOTSUPP, because the device does not have the offload.
+    /// The kernel's error, for example ENODEV if the interface no longer exists. An offload that
+    /// the device does not have counts as off.
     pub fn feature(&self, feature: Feature) -> io::Result<bool> {
         Ok(match feature.ioctl() {
             FeatureIoctl::Commands(get, _) => command(&self.name, get, 0)? != 0,
@@ -103,8 +104,8 @@ impl super::Iface {
                 Ok(is) if set_feature(&self.name, feature, on).is_ok() => {
                     guard.changed.push((feature, is));
                 }
-                // The device does not have this offload. So the offload is off, which is the
-                // requested state.
+                // An offload whose state cannot be read counts as off, which is the requested
+                // state.
                 Err(_) if !on => {}
                 _ => guard.refused.push(feature),
             }

@@ -1,4 +1,5 @@
-//! Which interfaces carry a default route, from the routing tables of this thread's namespace.
+//! Which interfaces carry a default route, from the routes that `/proc` lists for this thread's
+//! namespace: of IPv4 those of the main table, with their first next hop only; of IPv6 all.
 
 /// Returns whether an IPv4 or IPv6 default route uses `ifname`.
 pub(super) fn has_default(ifname: &str) -> bool {

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::Feature;
 
-/// May still change settings of interfaces when this process may not: another process, or a part of
-/// this one. Called the keeper in this module.
+/// Changes settings of interfaces that this process may no longer change itself, for example
+/// through a helper process with the necessary capabilities. Called the keeper in this module.
 pub trait SettingsRestorer: Debug + Send + Sync {
     /// Switches an offload.
     ///
@@ -40,8 +40,8 @@ pub fn set_settings_keeper(keeper: Box<dyn SettingsRestorer>) -> bool {
     KEEPER.set(keeper).is_ok()
 }
 
-/// Returns `done`. If this is an error because of missing rights, and there is a keeper, calls
-/// `instead` and returns its result.
+/// Returns `done`, with one exception: if `done` is an error because of missing rights, and there
+/// is a keeper, calls `instead` and returns the result of that call.
 pub(crate) fn or_by_keeper(
     done: io::Result<()>,
     instead: impl FnOnce(&dyn SettingsRestorer) -> io::Result<()>,

@@ -26,7 +26,7 @@ pub(crate) fn control_socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Returns a name, which [`super::Iface::find`] has checked, padded with zeros.
+/// Returns a name of at most 15 bytes, padded with zeros.
 fn padded(name: &str) -> [u8; libc::IFNAMSIZ] {
     let mut bytes = [0; libc::IFNAMSIZ];
     for (to, from) in bytes[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
@@ -35,8 +35,7 @@ fn padded(name: &str) -> [u8; libc::IFNAMSIZ] {
     bytes
 }
 
-/// Interface ioctls that only write: the kernel fills the 24 bytes of the union and reads none of
-/// them.
+/// Interface ioctls that only write to the union: the kernel reads none of its 24 bytes.
 #[derive(Clone, Copy)]
 enum IfReqQuery {
     Flags = 0x8913,
@@ -104,7 +103,7 @@ struct Channels {
     combined: u32,
 }
 
-/// `struct ethtool_drvinfo`: the name of the driver, and further texts.
+/// `struct ethtool_drvinfo`: the name of the driver, and further data.
 #[repr(C)]
 struct DriverInfo {
     command: u32,
@@ -112,7 +111,8 @@ struct DriverInfo {
     rest: [u8; 160],
 }
 
-/// `struct ethtool_coalesce`, up to the fields that say how long interrupts are delayed.
+/// `struct ethtool_coalesce`. Only the fields that say how long interrupts for received frames are
+/// delayed have names here.
 #[repr(C)]
 struct Coalesce {
     command: u32,

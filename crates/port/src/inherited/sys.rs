@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
-/// Takes ownership of a descriptor that this process inherited; `None` if no such descriptor was
-/// inherited, or if it was taken before.
+/// Takes ownership of a descriptor that this process inherited; `None` for 0 to 2, if no such
+/// descriptor was inherited, or if it was taken before.
 pub fn take(number: i32) -> Option<OwnedFd> {
     static TAKEN: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
     const CLOEXEC: u32 = 0o2_000_000;

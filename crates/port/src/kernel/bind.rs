@@ -15,7 +15,7 @@ use slipring_ring::DeviceMapping;
 use super::{protocol_error, sys};
 use crate::error::OpenCause;
 
-/// Maximum number of rings per direction that is accepted from a device.
+/// Maximum number of NIC rings, and of host rings, per direction that is accepted from a device.
 const MAX_RINGS: u32 = 256;
 
 /// A descriptor of the device that is bound to rings of a port.

@@ -143,7 +143,8 @@ impl KernelQueue {
     }
 }
 
-/// Returns whether the error of a sync means that the port no longer exists.
+/// Returns whether the error of a sync means that the port no longer exists, or that its interface
+/// is down.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENXIO | libc::EIO | libc::ENODEV))
 }
@@ -172,8 +173,8 @@ impl KernelInFlight {
         self.queued = to;
     }
 
-    /// Completes the slots that the device has returned. These go up to the slot after `tail`,
-    /// because one slot of a ring always stays empty.
+    /// Completes the slots that the device has returned. The last of them is the slot `tail`
+    /// itself, because one slot of a ring always stays empty.
     fn complete_to(&mut self, tail: SlotIdx) -> TrafficCounts {
         let slots = self.slots.len() as u32;
         let end = if tail + 1 >= slots { 0 } else { tail + 1 };

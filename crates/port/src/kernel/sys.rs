@@ -8,8 +8,9 @@ use slipring_abi::{
     NETMAP_REQ_MAXSIZE, NIOCCTRL, NIOCRXSYNC, NIOCTXSYNC, NmreqHeader, NmreqRegister, PlainData,
 };
 
-/// Performs a request of a netmap device. `header` has no options; if the request has a body,
-/// `with_body` is true, and the device's answer replaces the body. Returns the resulting header.
+/// Performs a request to a netmap device, without options: those of `header` are ignored. If the
+/// request has a body, `with_body` is true, and the device's answer replaces the body. Returns the
+/// resulting header.
 ///
 /// # Errors
 /// The device's error.

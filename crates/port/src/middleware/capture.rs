@@ -19,7 +19,8 @@ pub struct CaptureObserver {
     /// Bytes of the virtio-net header before each frame, which are not written.
     header: usize,
     packet: Vec<u8>,
-    /// Number of packets that could not be written.
+    /// Number of packets that could not be written when this observer wrote the buffer of the file.
+    /// The buffer may also have packets of its clones.
     lost: u64,
 }
 

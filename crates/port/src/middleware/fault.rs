@@ -27,7 +27,7 @@ use crate::stats::{DropCause, QueueCounters};
 pub struct FaultSpec {
     /// Probability that a packet is lost.
     pub loss: Chance,
-    /// Probability that one bit of a packet is flipped.
+    /// Probability that one bit of a packet's first slot is flipped.
     pub corruption: Chance,
     /// Delay of every packet, in ns.
     pub delay: Nanos,
@@ -43,8 +43,8 @@ impl FaultSpec {
     }
 }
 
-/// The [`crate::OpenOptions::reserve_factor`] for a port with fault injection. Such a port needs
-/// front rings, and in each direction spare buffers for two rings' worth of delayed frames.
+/// What fault injection adds to a port's [`crate::OpenOptions::reserve_factor`]. Such a port also
+/// needs front rings, and in each direction spare buffers for two rings' worth of delayed frames.
 pub const FAULT_LAYERS: u32 = 3;
 
 /// Wraps queue number `index` of port `name` and injects `faults` into its frames.

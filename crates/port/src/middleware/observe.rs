@@ -33,7 +33,8 @@ pub trait Observer: Send {
         more: bool,
     ) -> Result<(), RunError>;
 
-    /// Returns the number of packets of this queue that the observer was shown but could not store.
+    /// Returns the number of packets that the observer was shown but could not store. Observers
+    /// that share a file may count each other's packets, but each packet once.
     fn lost(&self) -> u64 {
         0
     }

@@ -1,4 +1,4 @@
-//! One ring pair of a pipe's end: its halves and the doorbells of its peers.
+//! One ring pair of a pipe's end: its halves, and the doorbells of the end and of its peers.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,12 +15,12 @@ use slipring_ring::{
 
 use crate::error::RunCause;
 
-/// Number of idle syncs after which a system call checks whether the daemon still exists. An end
-/// that sleeps is woken when the daemon ends.
+/// Number of idle syncs in a row after which a system call checks whether the daemon still exists.
+/// An end that sleeps is woken when the daemon ends.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 64;
 
-/// One end of a pipe whose other end may be in any process. `tx` and `rx` belong to the end and
-/// must not be exchanged for other rings.
+/// One ring pair of a pipe's end. The other end may be in any process. `tx` and `rx` belong to this
+/// value and must not be exchanged for other rings.
 #[derive(Debug)]
 pub struct NativeEnd {
     /// The ring on which the end sends.
@@ -32,7 +32,8 @@ pub struct NativeEnd {
     kick: Doorbell,
     /// A descriptor that is readable when a doorbell rings, or when the daemon has ended.
     wakes: OwnedFd,
-    /// The ring whose timestamp each rx sync sets; `None` if the user's rings have no timestamps.
+    /// The ring whose timestamp is set by each rx sync of this process that brings frames; `None`
+    /// if the daemon does not request that.
     timestamped: Option<RingView>,
     idle_syncs: u32,
     /// The connection to the daemon. Must be dropped last, because closing it returns the rings and
@@ -40,7 +41,7 @@ pub struct NativeEnd {
     client: NativeClient,
 }
 
-/// The ring half of one direction, and the doorbells of its peers.
+/// The ring half of one direction, its own doorbell, and that of its peer.
 #[derive(Debug)]
 struct NativeHalf<T> {
     half: T,

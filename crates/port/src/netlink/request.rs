@@ -1,5 +1,5 @@
-//! Netlink messages of families that the other crates do not implement: a request, and the bytes of
-//! its answers. All lengths are checked; a malformed answer counts as truncated.
+//! Netlink messages of families that the `netlink-packet` crates do not implement: a request, and
+//! the bytes of its answers. All lengths are checked; reading stops at a malformed length.
 
 use std::io;
 

@@ -31,7 +31,7 @@ pub struct SavedSetting {
 /// The addresses and routes of a link.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkSnapshot {
-    /// Addresses that a user or a program has added, without those that the kernel derives by
+    /// All addresses except the link-local and temporary ones of IPv6, which the kernel makes by
     /// itself.
     pub addresses: Vec<SavedSetting>,
     /// Unicast routes through the link, those without a gateway first.
@@ -169,8 +169,8 @@ fn unless_there(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Prepares an address for [`Netlink::restore_address`]; `None` for one that the kernel makes by
-/// itself: the link-local one, and temporary ones of IPv6.
+/// Prepares an address for [`Netlink::restore_address`]; `None` for a link-local or temporary one
+/// of IPv6, which the kernel makes by itself.
 fn saved_address(mut message: AddressMessage) -> Option<SavedSetting> {
     let is_v6 = message.header.family == AddressFamily::Inet6;
     let mut flags = AddressFlags::from_bits_retain(message.header.flags.bits().into());
@@ -197,7 +197,8 @@ fn saved_address(mut message: AddressMessage) -> Option<SavedSetting> {
 }
 
 /// Prepares a route for [`Netlink::restore_route`]. `None` if the route does not lead through the
-/// link `index`, or if the kernel has derived it by itself.
+/// link `index`, or is not a unicast route. Also `None` for routes of the local table, of router
+/// advertisements, and cloned ones.
 fn route_by(mut message: RouteMessage, index: u32) -> Option<RouteMessage> {
     /// `RT_TABLE_LOCAL` of `linux/rtnetlink.h`: the routes that the kernel derives from addresses.
     const RT_TABLE_LOCAL: u8 = 255;

@@ -57,13 +57,13 @@ pub trait RxDescriptorRings {
     fn release(&mut self, count: u32);
 }
 
-/// Receive descriptors of a queue that is lent to a program. The program may have used them between
-/// two uses by this process.
+/// Receive descriptors of a queue that is lent to a program. Daemon and program both use them: the
+/// other process may have used them between two uses by this one.
 pub(crate) trait ResumableRxRings: RxDescriptorRings {
-    /// Skips the buffers that a program has posted; returns their number.
+    /// Skips the buffers that the other process has posted; returns their number.
     fn resume_posted(&mut self) -> Result<u32, CorruptWords>;
 
-    /// Skips the filled descriptors that a program has read; returns their number.
+    /// Skips the filled descriptors that the other process has read; returns their number.
     fn resume_read(&mut self) -> Result<u32, CorruptWords>;
 
     /// Returns two positions: of the next buffer to be posted, and of the next descriptor to be
@@ -90,7 +90,7 @@ pub trait TxDescriptorRings {
         0
     }
 
-    /// Shows a copy of the frame that is pushed next.
+    /// Inspects a copy of the frame that the caller pushes next.
     fn inspect(&mut self, _frame: &[u8]) {}
 
     /// Queues `len` bytes of a buffer from byte `at`. `more` is true if the packet continues. The
@@ -115,13 +115,13 @@ pub trait TxDescriptorRings {
     fn release_completed(&mut self, count: u32);
 }
 
-/// Transmit descriptors of a queue that is lent to a program. The program may have used them
-/// between two uses by this process.
+/// Transmit descriptors of a queue that is lent to a program. Daemon and program both use them: the
+/// other process may have used them between two uses by this one.
 pub(crate) trait ResumableTxRings: TxDescriptorRings {
-    /// Skips the descriptors that a program has queued; returns their number.
+    /// Skips the descriptors that the other process has queued; returns their number.
     fn resume_queued(&mut self) -> Result<u32, CorruptWords>;
 
-    /// Skips the completions that a program has read; returns their number.
+    /// Skips the completions that the other process has read; returns their number.
     fn resume_completed(&mut self) -> Result<u32, CorruptWords>;
 
     /// Returns two positions: of the next descriptor to be queued, and of the next completion to be

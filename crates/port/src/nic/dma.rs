@@ -1,15 +1,16 @@
 //! Memory that a device reads and writes by itself.
 //!
 //! ```text
-//!   memory file of a user, sparse and huge:  |......|region of this port|......|
+//!   memory file of a user, sparse and large: |......|region of this port|......|
 //!                                                    buffers --map--> device
-//!   memory of this process:                  |descriptor rings| ------> device     no client maps it
+//!   memory that no client maps:              |descriptor rings| ------> device
 //! ```
 //! # Invariants
-//! 1. Of a client's memory, the device can access only the buffer area of the port's own region.
+//! 1. Of a client's memory, the device can access only the buffers of the port's own region.
 //!    Mapping the whole file would lock all of it in memory.
 //! 2. No client can write to the rings of descriptors, because the device writes to the addresses
-//!    in them.
+//!    in them. The exception is a client that an AF_XDP queue is lent to: the kernel checks the
+//!    addresses in that queue's rings.
 //! 3. Mapped memory stays mapped until the device is stopped; the mapping is dropped after that.
 
 use std::io;
@@ -24,7 +25,7 @@ pub trait DmaMemory {
     /// The rings of descriptors that the device and its driver share.
     type DescriptorRings;
 
-    /// Gives the device access to the buffers of `region`, which contains the port.
+    /// Gives the device access to the buffers of `region`, the port's region.
     ///
     /// # Errors
     /// The system's error: a limit of locked memory, no IOMMU, or an area that the device cannot
@@ -37,11 +38,13 @@ pub trait DmaMemory {
     /// The system's error, if memory cannot be unmapped.
     fn unmap(self) -> io::Result<()>;
 
-    /// Returns the address by which the device accesses byte 0 of a buffer's chunk; `None` if the
-    /// buffer is not mapped.
+    /// Returns the address by which the device accesses a buffer: with AF_XDP, the address of byte
+    /// 0 of the buffer's chunk, otherwise of byte 0 of its data. `None` if the buffer is not
+    /// mapped.
     fn address_of(&self, buf: BufIdx) -> Option<DeviceAddress>;
 
-    /// Allocates descriptor rings for queues of `slots` slots, in memory that no client maps.
+    /// Allocates descriptor rings for queues of `slots` slots, in memory that no client maps unless
+    /// the queue is lent to it.
     ///
     /// # Errors
     /// The system's error, if there is no memory.

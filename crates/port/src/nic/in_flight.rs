@@ -123,7 +123,8 @@ impl PostedBufs {
         Some((self.bits.get_mut((buf / 64) as usize)?, 1 << (buf % 64)))
     }
 
-    /// Adds a buffer. Returns false if it is posted already, or does not exist.
+    /// Adds a buffer. Returns false if it is posted already, or its index is beyond the bitmap,
+    /// which is rounded up to 64 buffers.
     #[inline(always)]
     pub(crate) fn add(&mut self, buf: BufIdx) -> bool {
         self.bit(buf).is_some_and(|(word, bit)| {

@@ -1,14 +1,14 @@
 //! Finishes received frames that the kernel left unfinished.
 //!
-//! A software device passes frames of local programs on unchanged: their checksums are incomplete
-//! and, in generic mode, one frame holds up to 64 KiB of TCP. XDP receives these frames as they
-//! are. A frame that is forwarded from here passes no hardware that would complete it, so this
+//! A software device passes frames of local programs on unchanged: their checksums may be
+//! incomplete and, in generic mode, one frame may hold 64 KiB of TCP. XDP receives these frames as
+//! they are. A frame that is forwarded from here passes no hardware that would complete it, so this
 //! module does. Frames of real devices are not changed.
 //!
 //! # What cannot be finished
 //! A UDP super-frame (USO) does not say how long its datagrams are, so it is dropped and counted.
-//! If a super-frame as a whole fits the MTU, it looks like an ordinary frame, and is passed on as
-//! one datagram.
+//! If such a super-frame as a whole fits the MTU, it looks like an ordinary frame, and is passed on
+//! as one datagram.
 
 use slipring_ring::SharedBuf;
 use slipring_wire::Headers;
@@ -64,7 +64,8 @@ impl OffloadFixup {
         }
     }
 
-    /// Checks a copy of the headers, and reads the frame itself only if its checksum is incomplete.
+    /// Checks a copy of the headers, and reads the frame itself only if its checksum may be
+    /// incomplete.
     #[inline(always)]
     fn judge(&mut self, frame: SharedBuf<'_>) {
         let mut head = [0; HEAD];
@@ -109,8 +110,8 @@ impl OffloadFixup {
         }
     }
 
-    /// Returns the number of slots of `part` bytes that the segments of the gathered super-frame
-    /// take; `None` if it cannot be segmented.
+    /// Returns the maximum number of slots of `part` bytes that the segments of the gathered
+    /// super-frame take; `None` if it cannot be segmented.
     pub(crate) fn slots_of_segments(&self, part: u32) -> Option<u32> {
         let gso = self.gso()?;
         let segments = Segmenter::new(&self.scratch, gso).ok()?.remaining() as u32;

@@ -1,17 +1,17 @@
-//! How this process and a program that borrowed a queue take turns to sync it.
+//! How this process, the host, and a program that borrowed a queue take turns to sync it.
 //!
 //! ```text
 //!   word    0       1         2         3         4         5       6         7
-//!         | owner | by_host | hwcur - | tail -  | packets | bytes | refused | holder | tx
+//!         | owner | by_host | hwcur - | tail -  | packets | bytes | refused | holder |
 //!                             fill,tx   rx,completion
-//!   The words of rx follow 128 bytes later.
+//!   These are the words of tx. Those of rx begin 128 bytes later.
 //! ```
 //!
 //! The position in a ring needs no word. Each slot that goes to the kernel is an entry of the fill
 //! or TX ring, and each slot that returns is an entry of the RX or completion ring. So the kernel's
 //! own indices are valid at any time, even if a program was killed in the middle of a sync. Words 2
-//! and 3 only say which slot corresponds to index 0. Nothing else is stored: the driver's slots
-//! name the buffers that the kernel has.
+//! and 3 only say which slot corresponds to index 0. The buffers need no words either: the driver's
+//! slots name those that the kernel has.
 //!
 //! This module has the host's side; `xdp/delegated.rs` has the program's.
 
@@ -45,8 +45,7 @@ pub(crate) struct SyncOwnership {
     last_counts: [ClientCounts; 2],
     /// Whether only this process may sync.
     host_only: bool,
-    /// Whether the interface is down or no longer exists; then every sync of this process returns
-    /// an error.
+    /// Whether the interface is down or no longer exists; then only this process may sync.
     down: bool,
 }
 
@@ -129,7 +128,7 @@ impl SyncOwnership {
         self.words.cell(direction, OwnershipWord::Owner).release(HOST_OWNER);
     }
 
-    /// Returns what programs have sent, received and dropped since the last call.
+    /// Returns what programs have counted in this direction since the last call.
     pub(crate) fn take_counts(&mut self, direction: SyncDirection) -> ClientCounts {
         let read = |name| self.words.cell(direction, name).load_relaxed();
         let now = ClientCounts {
@@ -157,10 +156,10 @@ pub(crate) fn advance_slot(slot: SlotIdx, moved: u32, num_slots: u32) -> SlotIdx
     slot.wrapping_add(moved) & (num_slots - 1)
 }
 
-/// Calls `enter` for each of the driver's `count` slots from `from` on. If two slots have the same
-/// buffer, the process was killed while it exchanged the buffers of two slots. Then the second slot
-/// gets the buffer that is in no slot: one of the buffers of `coming`, which the kernel has
-/// returned.
+/// Calls `enter` for those of the driver's `count` slots from `from` on whose buffers are usable.
+/// `enter` returns false if it has the slot's buffer already. Two slots have the same buffer if a
+/// process was killed while it exchanged the buffers of two slots. Then the second slot gets the
+/// buffer that is in no slot: one of the buffers of `coming`, which the kernel has returned.
 pub(crate) fn recover_buffers(
     ring: &mut KernRing,
     from: SlotIdx,

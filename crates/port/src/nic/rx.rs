@@ -1,9 +1,9 @@
 //! The receiving half of a queue.
 //!
 //! [`PostedBufs`] tracks which buffers the kernel may fill. A received frame's buffer goes into the
-//! next slot. The kernel's slots (`tail..head`) contain exactly the buffers that the kernel has and
-//! the reserve buffers, in any order. After a kill, the successor learns from them which buffers
-//! the kernel has.
+//! next slot. The kernel's slots (`tail..hwcur`) contain exactly the buffers that the kernel has
+//! and the reserve buffers, in any order. After a kill, the successor learns from the slots which
+//! buffers these are.
 
 mod delegated;
 
@@ -27,7 +27,7 @@ pub struct RxSide {
     reserve: Vec<BufIdx>,
     reserve_size: usize,
     /// Distance, in slots, from the tail to the slot in which a buffer that arrived out of order
-    /// was last found. The next search starts there.
+    /// was last found. The next search tries this distance first.
     ahead: u32,
     fixup: OffloadFixup,
     /// The new tail of the ring. During a sync, it is ahead of the tail that the application sees.
@@ -73,7 +73,7 @@ impl RxSide {
     }
 
     /// Gives the kernel the buffers of the slots that the program has released, and takes over
-    /// arrived frames. Returns whether any frame had arrived.
+    /// arrived frames. Returns whether the program has new frames to read.
     #[inline(always)]
     pub fn sync(&mut self, ends: &mut impl RxDescriptorRings) -> Result<bool, RunCause> {
         let head = self.ring.released().map_err(SyncFault::from)?;
@@ -149,9 +149,9 @@ impl RxSide {
         ends.publish();
     }
 
-    /// Posts a buffer to the kernel. An invalid buffer, or one that the kernel already has, means
-    /// that the program has corrupted its slot. Then the buffer is not posted, and the queue
-    /// continues with one buffer less.
+    /// Adds a buffer to the reserve, or posts it to the kernel if the reserve is full. An invalid
+    /// buffer, or one that the kernel already has, means that the program has corrupted its slot.
+    /// Then the buffer is not posted, and the queue continues with one buffer less.
     #[inline(always)]
     fn post(&mut self, ends: &mut impl RxDescriptorRings, buf: BufIdx) {
         if !self.ring.region().is_usable(buf) {
@@ -236,8 +236,8 @@ impl RxSide {
         self.received.bytes += u64::from(slot.len);
     }
 
-    /// Moves a payload to the offset of the next slot. Offsets are limited, so the longest payload
-    /// still fits its buffer.
+    /// Moves a payload to the offset of the slot at the tail, which has its buffer. Offsets are
+    /// limited, so the longest payload still fits the buffer.
     #[cold]
     fn move_payload(&mut self, slot: Slot) {
         let (at, len) = (self.ring.payload_offset(self.tail), usize::from(slot.len));
@@ -266,7 +266,8 @@ impl RxSide {
     }
 
     /// Takes over a packet that has several buffers or must be segmented. Returns the number of its
-    /// descriptors. Returns `None` if the packet is incomplete, or if the ring has no space for it.
+    /// descriptors, also if it was dropped. Returns `None` if the packet has to wait: if it is
+    /// incomplete, or if the ring or the reserve has too few buffers for it.
     #[cold]
     fn take_chain(
         &mut self,
@@ -318,8 +319,8 @@ impl RxSide {
         self.fixup.finish_gathered(self.ring.payload(start));
     }
 
-    /// Segments a packet of `parts` descriptors into frames that fit the MTU. Returns false if the
-    /// ring has no space for them.
+    /// Segments a packet of `parts` descriptors into frames that fit the MTU, or drops a packet
+    /// that cannot be segmented. Returns false if the packet has to wait.
     fn take_super_frame(
         &mut self,
         ends: &mut impl RxDescriptorRings,
@@ -397,7 +398,7 @@ impl RxSide {
         to.skip(from_header.len()).copy_in(&payload[skip..skip + rest]);
     }
 
-    /// Drops a packet and gives its buffers back to the kernel.
+    /// Drops a packet and gives its buffers back to the reserve or the kernel.
     fn discard(
         &mut self,
         ends: &mut impl RxDescriptorRings,
@@ -417,7 +418,7 @@ impl RxSide {
 
 impl Drop for RxSide {
     /// Puts the buffers that the kernel had into slots. So dropping the ring frees each buffer
-    /// once. The socket is already closed.
+    /// once. The socket is already closed, or the device stopped.
     fn drop(&mut self) {
         if self.ring.is_foreign() {
             return;

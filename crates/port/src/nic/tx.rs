@@ -12,8 +12,8 @@
 //! free in order, no frame waits for a slower one, and each buffer is in one slot. If the slot
 //! referred to another buffer, the two slots exchange their buffers: the freed slot gets the
 //! returned buffer and `NS_BUF_CHANGED`, and the slot that had the returned buffer gets the buffer
-//! of the freed slot. So the kernel's slots refer to exactly the buffers that the kernel has, and
-//! after a kill the successor learns the buffers from them.
+//! of the freed slot. So the kernel's slots, except the one at `tail`, refer to exactly the buffers
+//! that the kernel has, and after a kill the successor learns the buffers from them.
 
 mod delegated;
 
@@ -40,7 +40,7 @@ pub struct TxSide {
     packets_out: u64,
     /// Number of packets that the kernel has completed, refused ones included.
     packets_done: u64,
-    /// Whether some packets in flight have several descriptors. Then slots and descriptors do not
+    /// Whether packets in flight may have several descriptors. Then slots and descriptors may not
     /// correspond one to one.
     has_chains: bool,
     sent: TrafficCounts,
@@ -66,7 +66,7 @@ struct TxChain {
 }
 
 impl TxSide {
-    /// Creates the sending half for a ring, with the ring's current indices.
+    /// Creates the sending half for a ring. All slots before the ring's `hwcur` count as completed.
     pub fn new(ring: KernRing, limits: TxLimits, counters: Arc<QueueCounters>) -> Self {
         let flight = InFlight::new(ring.region().num_bufs());
         // Buffers that a previous process had handed to its kernel socket are no longer in flight.
@@ -215,12 +215,13 @@ impl TxSide {
         self.counters.set_in_flight(self.packets_out);
     }
 
-    /// Hands the packets in `hwcur..head` to the kernel. Returns the first slot that was not handed
-    /// over: `head`, or an earlier one if the TX ring is full.
+    /// Hands the packets in `hwcur..head` to the kernel, and drops those that cannot be sent.
+    /// Returns the first slot that was not processed: `head`, or an earlier one if the TX ring is
+    /// full.
     #[inline(always)]
     fn submit(&mut self, ends: &mut impl TxDescriptorRings, head: SlotIdx) -> SlotIdx {
         let mut at = self.ring.hwcur();
-        // Packets whose payload has an offset are handled one by one below.
+        // If payloads may have offsets, `submit_chain` handles all packets.
         let longest = match self.ring.offsets() {
             None => ends.max_part().min(self.limits.packet) as u16,
             Some(_) => 0,
@@ -382,7 +383,7 @@ impl TxSide {
     }
 
     /// Applies the completion rule: puts a returned buffer into the next slot that becomes free.
-    /// The slots before `end` were handed to the kernel.
+    /// The slots before `end` were handed to the kernel, or their packet is being dropped.
     #[inline(always)]
     fn free(&mut self, buf: BufIdx, end: SlotIdx) {
         let at = self.ring.next(self.tail);
@@ -447,7 +448,7 @@ impl TxSide {
 
 impl Drop for TxSide {
     /// Puts the buffers that the kernel had into slots. So dropping the ring frees each buffer
-    /// once. The socket is already closed.
+    /// once. The socket is already closed, or the device stopped.
     fn drop(&mut self) {
         if self.ring.is_foreign() {
             return;

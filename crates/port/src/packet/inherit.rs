@@ -55,7 +55,8 @@ fn open_queues(
     assemble((name, &iface), region, options, sockets.into_iter(), None)
 }
 
-/// Replaces the filter of a packet socket by an eBPF program, between two frames. Needs no capability.
+/// Replaces the filter of a packet socket by an eBPF program, between two frames. Needs no
+/// capability.
 ///
 /// # Errors
 /// The kernel's error: `EINVAL` if the descriptor is no program for sockets.

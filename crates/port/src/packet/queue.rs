@@ -20,7 +20,8 @@ use crate::stats::{DropCause, QueueCounters};
 use crate::succession::SocketRing;
 use crate::xdp::{UnusedSender, XdpSender};
 
-/// Length of the longest super-frame of the kernel, with its offload header, in bytes.
+/// Length of the longest super-frame of the kernel, with its offload header, in bytes. Longer
+/// frames (BIG TCP) are dropped.
 const COPY_BUFFER_LEN: usize = VNET_LEN + (64 << 10) + 256;
 /// Number of idle syncs between two checks of the socket's error.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 1024;
@@ -59,7 +60,7 @@ pub(super) struct PacketQueue {
     receiver: RxSocket,
     /// Memory for a frame that was too long for the socket's ring.
     copy_buffer: Vec<u8>,
-    /// Number of consecutive syncs in which nothing moved.
+    /// Number of consecutive rx syncs in which no frame arrived.
     idle_syncs: u32,
     /// The receiver's error that was not reported yet, or 0.
     error: i32,
@@ -260,7 +261,8 @@ enum SendRefusal {
     Retry,
     /// The interface is down: the frame can be sent once the interface is up.
     LinkDown,
-    /// The frame can never be sent.
+    /// The frame is dropped: it can never be sent, or the device's queue is full and the device has
+    /// no carrier.
     Drop(DropCause),
 }
 
@@ -268,8 +270,8 @@ enum SendRefusal {
 fn refusal(socket: BorrowedFd<'_>, error: io::Error) -> Result<SendRefusal, RunCause> {
     Ok(match error.raw_os_error() {
         Some(libc::EAGAIN | libc::EINTR | libc::ENOMEM) => SendRefusal::Retry,
-        // The device's queue is full. Without a carrier it would stay full for ever, so then the
-        // frame is dropped.
+        // The device's queue is full. Without a carrier, the queue stays full, so the frame is
+        // dropped.
         Some(libc::ENOBUFS) if sys::has_carrier(socket) => SendRefusal::Retry,
         Some(libc::ENOBUFS | libc::EINVAL) => SendRefusal::Drop(DropCause::TxRefused),
         Some(libc::EMSGSIZE) => SendRefusal::Drop(DropCause::TxTooLong),
@@ -341,7 +343,8 @@ impl Queue for PacketQueue {
 
     fn after_sleep(&mut self) {
         self.link.read_events();
-        // A socket error would end every sleep at once, even if the caller waits only for frames.
+        // A socket error would end every sleep immediately, even if the caller waits only for
+        // frames.
         // So the error is cleared here and kept for the next idle sync, which checks the interface.
         self.take_error();
         self.idle_syncs = PROBE_AFTER_IDLE_SYNCS;

@@ -86,7 +86,7 @@ impl<'q> RxFiller<'q> {
         }
     }
 
-    /// Delivers a frame with an incomplete checksum.
+    /// Completes the checksum of a frame and delivers the frame.
     fn complete(&mut self, raw: RawPacket<'_>, vnet: VnetHeader) {
         match complete_at(raw.bytes, vnet.csum_start, vnet.csum_offset) {
             Ok(()) => self.push_frame(raw.bytes, raw.tag),

@@ -48,7 +48,7 @@ fn link_address(index: u32, protocol: u16) -> libc::sockaddr_ll {
 
 const ADDRESS_LEN: libc::socklen_t = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
 
-/// Binds to an interface; frames arrive from now on.
+/// Binds to an interface. With [`SocketUse::Receive`], frames arrive from now on.
 pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, use_for: SocketUse) -> io::Result<()> {
     let protocol = if use_for == SocketUse::Receive { libc::ETH_P_ALL as u16 } else { 0 };
     let address = link_address(index, protocol);
@@ -81,7 +81,7 @@ unsafe trait OptionValue: Copy {}
 
 // SAFETY: the type of most options; a plain number.
 unsafe impl OptionValue for c_int {}
-// SAFETY: three numbers; the kernel writes it for PACKET_STATISTICS on version 2 sockets.
+// SAFETY: two numbers; the kernel writes it for PACKET_STATISTICS on version 2 sockets.
 unsafe impl OptionValue for PacketStatistics {}
 // SAFETY: the kernel's type for memberships; numbers.
 unsafe impl OptionValue for libc::packet_mreq {}
@@ -240,7 +240,8 @@ const fn op(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
 }
 
 /// Replaces the socket's filter. Of the frames that `filter` selects, the socket gets those whose
-/// VLAN identifier is in `vlan_ids`; without a list, all.
+/// VLAN identifier is in `vlan_ids`; without a list, all. [`SocketFilter::Program`] decides alone:
+/// `vlan_ids` is then ignored.
 pub(super) fn filter(
     socket: BorrowedFd<'_>,
     filter: &SocketFilter,
@@ -272,8 +273,8 @@ pub(super) fn filter(
     attach(socket, &mut [&from_wire, &in_vlan[..], rest].concat())
 }
 
-/// Returns instructions that reject the frame unless it has one of these VLAN identifiers;
-/// otherwise the next instruction runs. Before a filter sees a frame, the kernel takes the
+/// Returns instructions that reject the frame unless it has one of these VLAN identifiers. If it
+/// has one, the instruction after these runs. Before a filter sees a frame, the kernel takes the
 /// outermost tag out of it.
 fn has_vlan_id(ids: &[u16]) -> Vec<libc::sock_filter> {
     const PRESENT: u32 = (libc::SKF_AD_OFF + 48) as u32;
@@ -301,7 +302,7 @@ pub(super) fn take_error(socket: BorrowedFd<'_>) -> c_int {
     get(socket, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0)
 }
 
-/// Returns whether the device of an interface has a carrier.
+/// Returns whether the interface that a socket is bound to has a carrier.
 pub(super) fn has_carrier(socket: BorrowedFd<'_>) -> bool {
     let index = bound_index(socket);
     index.and_then(|index| flags(socket, index)).is_some_and(|flags| flags & libc::IFF_RUNNING != 0)

@@ -1,13 +1,13 @@
-//! Counts frames that the kernel dropped on the host's side of a TAP device, because its queue
-//! towards the port was full.
+//! Counts frames that the kernel dropped on the host's side of a TAP device, usually because the
+//! device's queue towards the port was full.
 //!
-//! Only the device's own counters show them. They are read in the network namespace of the device.
-//! This may be another namespace than this thread's, because a device may be moved after it was
-//! opened.
+//! Only the device's own counters show these frames. The counters are read in the network namespace
+//! of the device. This may be another namespace than this thread's, because a device may be moved
+//! after it was opened.
 //!
-//! The thread that moves frames reads them, so reading must not block. rtnetlink could block: the
-//! kernel has one lock for the links of all namespaces, which any process may hold for seconds. The
-//! list in `/proc` needs no lock.
+//! The thread that moves frames reads the counters, so reading must not block. rtnetlink could
+//! block: the kernel has one lock for the links of all namespaces, which any process may hold for
+//! seconds. Reading the list in `/proc` does not take this lock.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -32,7 +32,8 @@ pub(super) struct HostDrops {
     name: String,
     /// The list of devices with their counters; `None` if there is no `/proc`.
     devices: Option<DeviceList>,
-    /// Whether the device is in a namespace that this process may not enter.
+    /// Whether the device was last not found: this process may not enter the device's namespace, or
+    /// the device no longer exists.
     unreachable: bool,
     /// The value of the device's counter when counting started.
     last_count: u64,
@@ -61,8 +62,8 @@ impl HostDrops {
         Some(self.read_here()?.saturating_sub(self.last_count))
     }
 
-    /// Finds the namespace of a device that was moved. There it has the same name, but not always
-    /// the same index.
+    /// Finds the namespace of a device that was moved, and in it the device, by the last known
+    /// name. The index may be another one there.
     #[cold]
     fn follow(&mut self, tun: BorrowedFd<'_>) -> io::Result<()> {
         let devices = devices_around(tun)?;
@@ -98,7 +99,7 @@ impl DeviceList {
         let mut text = String::new();
         self.list.rewind().ok()?;
         self.list.read_to_string(&mut text).ok()?;
-        // The name of a device may contain a colon, but the numbers after it do not.
+        // The last colon of a row ends the name of the device: the numbers contain no colon.
         let mut rows = text.lines().filter_map(|row| row.trim_start().rsplit_once(':'));
         let (_, counters) = rows.find(|(device, _)| *device == name)?;
         counters.split_ascii_whitespace().nth(TX_DROPPED)?.parse().ok()

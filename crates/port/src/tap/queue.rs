@@ -99,9 +99,9 @@ impl TapQueue {
         RunError::new(&self.name, cause)
     }
 
-    /// Sends frames that waited until the device is up. A write finds out whether the device is up;
-    /// this works even after the device was moved to another namespace. The kernel is asked for the
-    /// link state only if the port must fail when its interface is down.
+    /// Sends the frames that have waited for the device to be up. A write finds out whether the
+    /// device is up; this works even after the device was moved to another namespace. The kernel is
+    /// asked for the link state only if the port must fail when its interface is down.
     #[cold]
     fn check_link(&mut self) -> Result<(), RunError> {
         let asked = if self.link.ends_when_down() { self.link.query() } else { Ok(false) };
@@ -114,7 +114,8 @@ impl TapQueue {
         if self.link.is_down() { self.tx_sync() } else { Ok(()) }
     }
 
-    /// Reads frames into free slots, as long as there is space for a frame of any length.
+    /// Reads frames into free slots, as long as there is space for a frame of `limits.receive`
+    /// bytes, or all slots are free.
     fn receive(&mut self) -> Result<(), RunCause> {
         let ring = &mut self.rx_kern;
         let buf_size = ring.region().buf_size();
@@ -168,7 +169,7 @@ fn copy_into_slots(
     copy_rest(ring, at, room, overflow.get(..len - first).ok_or(DropCause::RxTooLong)?)
 }
 
-/// Copies the rest of a frame to the slots after `at`, which is already full.
+/// Copies the rest of a frame to the slots after `first`, which is already full.
 fn copy_rest(
     ring: &mut KernRing,
     first: SlotIdx,
@@ -214,8 +215,8 @@ impl TapWriter {
                     1
                 }
             };
-            // The device is down. Frames that it refused wait, if no frame after them was written.
-            // Other refused frames are dropped, because they would be sent out of order.
+            // Frames that are refused because the device is down wait if they are the last ones of
+            // the batch. Others are dropped, because they would be sent out of order.
             let late = results[..count].iter().rev().take_while(|&&result| is_down(result)).count();
             for (i, &result) in results[..count - late].iter().enumerate() {
                 match refusal(result)? {

@@ -20,7 +20,7 @@ impl Waiter {
     /// those of [`Self::new`].
     ///
     /// # Errors
-    /// The [`RunError`] of a queue's sync.
+    /// The [`RunError`] of a queue's sync or of epoll.
     pub fn arm(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<ArmResult, RunError> {
         self.register(queues)?;
         queues.each(&mut |queue, interest| {
@@ -34,7 +34,7 @@ impl Waiter {
     }
 
     /// Ends the sleep that [`Self::arm`] prepared, and syncs. Returns whether a queue has what the
-    /// caller waits for.
+    /// caller waits for, or has just ended.
     ///
     /// # Errors
     /// Same as for [`Self::arm`].

@@ -14,9 +14,9 @@
 //! The directions are separate, so that each can be synced by a separate thread.
 //!
 //! # Invariants
-//! 1. All state that a direction keeps between two syncs is also in the kernel's indices and in the
-//!    slots. So the daemon can continue at any time, even if the program was killed in the middle of
-//!    a sync.
+//! 1. All state that a direction needs from one sync to the next is also in the kernel's indices,
+//!    the anchors and the slots. So the daemon can continue at any time, even if the program was
+//!    killed in the middle of a sync.
 //! 2. A sync leaves slots that a program cannot handle as they are.
 
 use std::io;
@@ -66,7 +66,8 @@ impl DelegatedXdpQueue {
     /// socket, and its rings and shared words in `region`.
     ///
     /// # Errors
-    /// The system's error, if the offsets are impossible, or the socket's rings cannot be mapped.
+    /// [`io::ErrorKind::InvalidData`] if the layout is impossible; the system's error if the
+    /// socket's rings cannot be mapped.
     pub fn attach(
         region: &Arc<Region>,
         socket: OwnedFd,
@@ -265,8 +266,8 @@ impl DelegatedRx {
     }
 }
 
-/// Makes the kernel take posted buffers, if its ring requires a system call. Returns false after an
-/// error that will not go away.
+/// Makes the kernel take posted buffers, if the fill ring requires a system call. Returns false
+/// after an error that is left to the daemon.
 #[inline]
 fn wake_kernel(ends: &RxEnds, socket: &OwnedFd) -> bool {
     let lasting = |error| fault("receive", error);

@@ -1,7 +1,8 @@
 //! Finds the process that uses an interface or a queue of it. A descriptor keeps an XDP program
-//! attached, and `/proc` describes each process's descriptors. The kernel lists the AF_XDP socket of
-//! a queue, if it was built with `CONFIG_XDP_SOCKETS_DIAG`. Otherwise, each process with AF_XDP
-//! sockets is suspected.
+//! attached, and `/proc` describes each process's descriptors. The kernel lists the AF_XDP socket
+//! of a queue, if it was built with `CONFIG_XDP_SOCKETS_DIAG`. Otherwise, if no socket of this
+//! process has the queue, another process that holds the XDP program counts as the owner; if there
+//! is none, each process with AF_XDP sockets is suspected.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,8 +14,9 @@ use crate::error::QueueOwner;
 /// How errors name this process.
 const THIS_PROCESS: &str = "this process";
 
-/// Returns the process that holds the XDP program of an interface, as `name (pid)`. `None` if it
-/// cannot be found, because privileges are missing or no process holds it.
+/// Returns the process that holds the XDP program of an interface, as `name (pid)` or
+/// [`THIS_PROCESS`]. `None` if it cannot be found, because privileges are missing or no process
+/// holds it.
 pub(super) fn program_owner(ifindex: u32) -> Option<String> {
     let table = ProcessTable::visible();
     // A child process that is just being started has a copy of this process's descriptors. So this
@@ -84,8 +86,8 @@ fn suspects(table: &ProcessTable) -> QueueOwner {
         others.filter(Process::has_fill_ring).filter_map(|process| process.label()).collect();
     match labels.is_empty() {
         false => QueueOwner::Suspects(labels.join(" or ")),
-        // Some processes stay hidden even with the capability: in a container, those outside of it.
-        // They hardly ever use the network namespace of the container.
+        // Some processes stay hidden even with `CAP_SYS_PTRACE`: in a container, those outside of
+        // it. They hardly ever use the network namespace of the container.
         true if table.sees_other_users() => QueueOwner::Nobody,
         true => QueueOwner::Unknown,
     }

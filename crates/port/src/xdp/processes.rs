@@ -2,7 +2,7 @@
 //! programs and AF_XDP sockets.
 //!
 //! A process of another user, or of another user namespace, keeps these hidden. With
-//! `CAP_SYS_PTRACE`, only processes of user namespaces that are not below this one do.
+//! `CAP_SYS_PTRACE`, the processes of this user namespace and of those below it are visible.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub enum HeldObject {
     /// A socket of any family, by its inode number.
     Socket(u64),
     /// The link that keeps an XDP program attached to the interface of this index. The index is
-    /// valid in the network namespace in which the program was attached.
+    /// valid in the network namespace in which the interface is.
     XdpLink(u32),
 }
 

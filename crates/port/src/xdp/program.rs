@@ -177,8 +177,8 @@ fn redirect_to_socket(program: &mut Assembler) {
         .put_all([mov_imm(BpfReg::R3, XDP_PASS), call(BpfHelper::RedirectMap), exit()]);
 }
 
-/// Moves the start of the frame and the two addresses 4 bytes to the front, and writes the tag
-/// after the addresses. Then redirects the frame.
+/// If the device keeps a tag outside the frame, moves the start of the frame and the two addresses
+/// 4 bytes to the front, and writes the tag after the addresses. Then redirects the frame.
 ///
 /// ```text
 ///   before       | destination | source | type ...
@@ -206,7 +206,8 @@ fn reinsert_tag_program(kernel_function: i32) -> BpfCode {
 const PROTO_STACK_OFFSET: i16 = -8;
 const TCI_STACK_OFFSET: i16 = -4;
 
-/// Writes the frame's VLAN tag to the BPF stack. Sets `R0` to 0 if the frame has a tag.
+/// Writes the VLAN tag that the device keeps outside the frame to the BPF stack. Sets `R0` to 0 if
+/// there is such a tag.
 fn read_tag(program: &mut Assembler, kernel_function: i32) {
     program.put_all([
         mov(BpfReg::R1, BpfReg::R6),

@@ -46,7 +46,7 @@ pub(super) struct XdpQueueParts {
     /// Whether frames come from the kernel itself, not from hardware.
     pub(super) software: bool,
     pub(super) link: LinkWatch,
-    /// Whether `link` watches another interface, to which the frames are redirected. While that
+    /// Whether `link` watches another interface, to which sent frames are redirected. While that
     /// interface is down, the kernel would accept frames and lose them.
     pub(super) gated: bool,
     pub(super) device: Arc<XdpDevice>,
@@ -63,8 +63,8 @@ pub(super) struct XdpQueue {
     rx: RxRing,
     name: String,
     idle_syncs: u32,
-    /// Whether the next sync without frames checks the interface, because the queue may have been
-    /// woken for another reason than a frame.
+    /// Whether the next sync checks the interface, because the queue may have been woken for
+    /// another reason than a frame, or the last sync failed.
     needs_probe: bool,
     busy_poll: bool,
     chains: bool,
@@ -329,8 +329,8 @@ impl QueueLender for XdpQueue {
             };
             turns.force_acquire(direction);
             // The program may have ended in the middle of a sync. What it had not published is
-            // ignored. If the words are impossible, nothing is adopted, and the next sync reports
-            // that.
+            // ignored. If the indices of the kernel's rings are impossible, the buffers are not
+            // learned again from the slots, and the next sync reports that.
             if self.resync(direction).is_ok() {
                 match direction {
                     SyncDirection::Tx => self.tx_side.rebuild_in_flight(&mut self.socket.tx),

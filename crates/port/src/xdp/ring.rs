@@ -99,14 +99,13 @@ impl<const W: usize> Producer<W> {
         self.ring.size()
     }
 
-    /// Returns the `back`-th entry before the one that the kernel takes next, as this process wrote
-    /// it.
+    /// Returns the `back`-th entry before the one that the kernel takes next.
     #[inline]
     pub(super) fn consumed_cell(&self, back: u32) -> [u64; W] {
         self.ring.get(self.consumed.wrapping_sub(back))
     }
 
-    /// Returns the entry that the kernel takes after `i` others, as this process wrote it.
+    /// Returns the entry that the kernel takes after `i` others.
     pub(super) fn waiting_cell(&self, i: u32) -> [u64; W] {
         self.ring.get(self.consumed.wrapping_add(i))
     }
@@ -165,7 +164,7 @@ impl<const W: usize> Consumer<W> {
         self.ring.get(self.next.wrapping_add(i))
     }
 
-    /// Returns `count` entries to the kernel.
+    /// Gives `count` entries back to the kernel.
     #[inline(always)]
     pub(super) fn release(&mut self, count: u32) {
         if count > 0 {

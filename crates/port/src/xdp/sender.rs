@@ -5,10 +5,10 @@
 //!            <-- completion ring <------------ sent or dropped ---------'
 //! ```
 //!
-//! In copy mode, a socket needs neither an XDP program nor the driver's support, so it sends on each
-//! interface, past the queueing discipline. The kernel copies a frame to a socket buffer, as it does
-//! for `sendmmsg`, but reads no message and no headers: on a veth link, 1.6 to 2.0 µs for a frame
-//! that takes `sendmmsg` 2.2 to 2.4 µs.
+//! In copy mode, a socket needs neither an XDP program nor the driver's support, so it sends on
+//! each interface, past the queueing discipline. The kernel copies a frame to a socket buffer, as
+//! it does for `sendmmsg`, but reads no message and no headers: on a veth link, 1.6 to 2.0 µs for a
+//! frame that takes `sendmmsg` 2.2 to 2.4 µs.
 //!
 //! # Invariants
 //! 1. The sockets receive nothing: no program redirects frames to them.
@@ -38,9 +38,9 @@ pub(crate) struct UnusedSender {
     chains: bool,
 }
 
-/// Binds a socket for each of the first `queues` queues. Returns `None` if the kernel, the interface
-/// or another socket on one of its queues does not permit that, or if a frame of the interface's MTU
-/// takes more buffers than a socket sends.
+/// Binds a socket for each of the first `queues` queues. Returns `None` if the kernel, the
+/// interface or another socket on one of its queues does not permit that, or if a frame of the
+/// interface's MTU takes more buffers than a socket sends.
 pub(crate) fn senders(
     iface: &Iface,
     queues: u32,
@@ -60,7 +60,7 @@ impl UnusedSender {
     /// Makes this socket send the frames of `ring`.
     pub(crate) fn with_ring(self, ring: KernRing, counters: Arc<QueueCounters>) -> XdpSender {
         // The kernel does not compare a frame's length with the MTU, which may change meanwhile.
-        // The caller must send no longer frames.
+        // The caller must not send frames that are too long for the MTU.
         let limits = TxLimits { packet: u32::MAX, chains: self.chains, enabled: true };
         XdpSender { socket: self.socket, side: TxSide::new(ring, limits, counters) }
     }

@@ -37,8 +37,8 @@ pub(super) struct BoundSockets {
     pub(super) mode: SocketMode,
 }
 
-/// Binds `queues` in the best mode that the options allow, and that suits the XDP program `given`,
-/// which is attached already.
+/// Binds `queues` in the best mode that the options allow. If the caller has attached the XDP
+/// program `given`, the mode suits it.
 pub(super) fn open_queues(
     iface: &Iface,
     queues: &[u32],
@@ -77,8 +77,8 @@ pub(super) fn open_queues(
     Err(OpenCause::ModeRefused { ifname: iface.name.clone(), wanted, source: last })
 }
 
-/// Binds sockets that only send: copied frames need neither a program nor the driver's support. Also
-/// returns whether packets may take several buffers.
+/// Binds sockets that only send: copied frames need neither a program nor the driver's support.
+/// Also returns whether packets may take several buffers.
 pub(super) fn bind_senders(
     iface: &Iface,
     queues: &[u32],
@@ -98,8 +98,8 @@ pub(super) fn bind_senders(
 
 /// Returns the modes to try, best first. Zero-copy is among them only if chunks are aligned.
 fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
-    // Zero-copy fails on software devices, except virtio, which has hardware rings. It is not tried
-    // on the others, because registering a region takes long.
+    // Zero-copy fails on software devices, except virtio, which has hardware rings. On the others,
+    // it is tried only if no other mode is allowed, because registering a region takes long.
     let hopeless = iface.is_software() && iface.driver != "virtio_net";
     let native = |zero_copy| (XdpAttachMode::Native, zero_copy);
     let attempts: &[(XdpAttachMode, bool)] = match wanted {
@@ -166,8 +166,8 @@ impl SetupAttempt<'_> {
     fn hook(&self, mode: SocketMode) -> Result<Arc<XdpHook>, SetupFailure> {
         let queues = self.iface.rx_queues.max(self.iface.tx_queues);
         let native = mode.attach_mode == XdpAttachMode::Native;
-        // Before a zero-copy bind, the device is configured to leave tags in frames. So only the
-        // native mode with a copy has to insert them again.
+        // After a zero-copy bind, a real device is configured to leave tags in frames
+        // (`disable_offloads`). So only the native mode with a copy has to insert them again.
         let put_back = native && !mode.zero_copy;
         let attempts: &[VlanHandling] = if put_back {
             &[VlanHandling::Reinsert, VlanHandling::InBand]

@@ -24,7 +24,8 @@ use crate::nic::dma::DmaMemory;
 const BUSY_RETRIES: u32 = 200;
 const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A socket with rings and memory, not yet bound to a queue.
+/// A socket with rings, not yet bound to a queue. It has memory, unless it will share that of
+/// another socket.
 pub(super) struct UnboundSocket {
     fd: OwnedFd,
     layout: UmemLayout,
@@ -169,7 +170,7 @@ impl XdpSocket {
     }
 
     /// While frames are stuck, the watch for space is kept, because adding it again would end the
-    /// next sleep at once.
+    /// next sleep immediately.
     pub(super) fn after_sleep(&mut self) {
         self.wait.watch_frames(&self.fd, false);
         if !self.tx.tx.is_stuck() {
@@ -194,7 +195,7 @@ impl XdpSocket {
     }
 }
 
-/// Returns the error of a kick if it is lasting, and nothing if it is temporary.
+/// Returns the error of a kick, unless the kernel was only busy, interrupted or short of memory.
 #[cold]
 pub(super) fn fault(what: &'static str, source: io::Error) -> Result<(), RunCause> {
     match source.raw_os_error() {

@@ -12,7 +12,7 @@ use super::HEADROOM;
 use crate::nic::dma::BufferArea;
 
 /// Socket option that sets how many frames one system call sends: `XDP_MAX_TX_SKB_BUDGET`, since
-/// Linux 6.18.
+/// Linux 6.17.
 const MAX_TX_SKB_BUDGET: c_int = 9;
 const SO_PREFER_BUSY_POLL: c_int = 69;
 const SO_BUSY_POLL_BUDGET: c_int = 70;

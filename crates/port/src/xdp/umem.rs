@@ -12,7 +12,7 @@ use slipring_ring::{BufIdx, Region};
 use super::sys::{self, KernelRings, RingSizes};
 use crate::nic::dma::{BufferArea, DeviceAddress, DmaMemory};
 
-/// A socket that is not bound yet, and its registered area.
+/// A socket that is not bound yet, and its registered area, if any.
 #[derive(Debug)]
 pub(super) struct Umem {
     socket: OwnedFd,
@@ -51,7 +51,8 @@ impl DmaMemory for Umem {
         self.area?.offset_of(buf)
     }
 
-    /// Maps rings that can each hold the buffers of all slots, so that none can overflow.
+    /// Creates and maps rings that can each hold the buffers of all slots, so that none can
+    /// overflow.
     fn make_rings(&mut self, slots: u32) -> io::Result<KernelRings> {
         let sizes = RingSizes { fill: slots, completion: slots, rx: slots, tx: slots };
         sys::make_rings(self.socket.as_fd(), sizes)

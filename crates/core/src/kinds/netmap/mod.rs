@@ -44,8 +44,8 @@ static FACTS: PortKindInfo = PortKindInfo {
     // The port may use XDP, which redirects all frames to the port, even with `--shared`.
     interface: InterfaceUse::Whole,
     restart: AfterRestart::Reopened,
-    // This value is never used: an open port has the kind that was chosen for it, such as `xdp`, or
-    // the kind of a pipe.
+    // This value is never used: the kind of an open port is the one that was chosen for it, such as
+    // `xdp`, `host` or `pipe`.
     only_reads_tx: false,
 };
 
@@ -97,9 +97,9 @@ fn card(request: &PortRequest<'_>) -> Option<PortName> {
     Some(card)
 }
 
-/// Whether AF_PACKET may work where AF_XDP failed. Never if a mode was requested, or if the
-/// interface itself is the cause. An exception is an interface that is down: AF_PACKET starts when
-/// the interface comes up, unless the options say that a link that is down ends the port.
+/// Whether to try AF_PACKET after AF_XDP has failed. Never if a mode was requested, and not for
+/// causes such as a missing interface or a busy queue. Yes for an interface that is down: AF_PACKET
+/// starts when it comes up. But not if the options say that a link that is down ends the port.
 fn may_fall_back(request: &PortRequest<'_>, error: &OpenError) -> bool {
     let options = request.options();
     let cannot = matches!(

@@ -67,7 +67,7 @@ fn file(port: &PortName) -> Finding {
     }
 }
 
-/// Returns the finding about a file that is a named pipe or a device.
+/// Returns the finding about a file that is neither regular nor a directory, such as a named pipe.
 fn special(port: &PortName, path: &Path) -> Finding {
     let can = |rights| access(path, rights);
     match (can(Access::READ_OK), can(Access::WRITE_OK)) {
@@ -81,7 +81,7 @@ fn special(port: &PortName, path: &Path) -> Finding {
     }
 }
 
-/// Whether a new file can be created at `path`.
+/// Returns the finding on whether a new file can be created at `path`.
 pub(super) fn in_directory(port: &PortName, path: &Path) -> Finding {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));

@@ -72,8 +72,8 @@ fn device(port: &PortName, may_make: bool) -> Finding {
     }
 }
 
-/// Whether the device was created for this user; `None` if sysfs shows another network namespace.
-/// The kernel reports -1 for a device without an owner.
+/// Whether the device was created for this user; `None` if sysfs does not tell, usually because it
+/// shows another network namespace. The kernel reports -1 for a device without an owner.
 fn is_ours(iface: &Iface) -> Option<bool> {
     let user = fs::metadata("/proc/self").map(|process| process.st_uid()).ok()?;
     let read =

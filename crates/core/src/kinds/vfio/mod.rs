@@ -70,8 +70,9 @@ impl PortDriver for VfioDriver {
     }
 }
 
-/// Returns the run directories in which `slipring nic set` may have saved settings: the directory of
-/// the user who opens the card, and that of root, because only root can take a card from the kernel.
+/// Returns the run directories in which `slipring nic set` may have saved settings: the directory
+/// of the user who opens the card, and that of root, because only root can take a card from the
+/// kernel.
 fn settings_dirs(options: &OpenOptions) -> Vec<PathBuf> {
     let own = options.daemon.as_deref().and_then(Path::parent).map(Path::to_owned);
     own.into_iter().chain([PathBuf::from(SYSTEM_RUN_DIR)]).collect()
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    /// Creates an imitation of sysfs that has a card of this device number, bound to `driver`.
+    /// Creates an imitation of sysfs that has a card with this PCI device ID, bound to `driver`.
     fn machine(root: &Path, device: &str, driver: &str) -> VfioPaths {
         let paths = VfioPaths { sysfs: root.join("sys"), dev: root.join("dev") };
         let card = root.join("sys/bus/pci/devices/0000:03:00.0");

@@ -15,7 +15,7 @@ use super::{AfterRestart, DoctorContext, Finding, NameRow, PortDriver, PortKindI
 
 pub(super) static DRIVER: VhostDriver = VhostDriver { facts: &FACTS, role: VhostRole::Server };
 
-/// The driver of both kinds, which differ in the side that creates the socket.
+/// The driver of `vhost:` and `vhostclient:`, which differ in the side that creates the socket.
 pub(super) struct VhostDriver {
     pub(super) facts: &'static PortKindInfo,
     pub(super) role: VhostRole,

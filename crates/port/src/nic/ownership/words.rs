@@ -1,4 +1,5 @@
 //! The words of a lent queue, generic over their storage, so that `loom` checks the code that runs.
+//! The host is the process that lends the queue.
 //!
 //! ```text
 //!   host                                         program
@@ -126,7 +127,7 @@ pub(crate) fn set_by_host(words: &impl OwnershipStorage, direction: SyncDirectio
 }
 
 /// Releases a direction for the host. `anchors` say which slots correspond to index 0 of the
-/// kernel's rings. `only` is true if programs cannot continue from the current state.
+/// kernel's rings. `only` is true if only the host may sync the direction from now on.
 #[inline(always)]
 pub(crate) fn release_by_host(
     words: &impl OwnershipStorage,
@@ -147,7 +148,7 @@ pub(crate) fn release_by_host(
 pub(crate) enum ClientClaim {
     /// The direction belongs to the program until it calls [`release_by_client`].
     Claimed,
-    /// Another party is syncing the direction, and will move all pending slots.
+    /// Another party has claimed the direction. Slots that it does not move wait for the next sync.
     Busy,
     /// Only the host may sync the direction, or the queue is no longer lent to this program.
     HostOnly,

@@ -59,7 +59,8 @@ impl RxSide {
         Ok(self.is_ordinary())
     }
 
-    /// Returns whether the indices are possible, and every released slot names a buffer.
+    /// Returns whether the indices are possible, payloads have no offsets, and every released slot
+    /// names a usable buffer.
     #[inline]
     fn is_ordinary(&self) -> bool {
         let Some(head) = self.ring.peek_released() else { return false };

@@ -42,8 +42,8 @@ impl TxSide {
         Ok(self.is_ordinary(ends.max_part()))
     }
 
-    /// Returns whether the indices are possible, and every released slot is a packet that can be
-    /// sent in one descriptor. Everything else is left to the daemon.
+    /// Returns whether the indices are possible, payloads have no offsets, and every released slot
+    /// is a packet that can be sent in one descriptor. Everything else is left to the daemon.
     #[inline]
     fn is_ordinary(&self, max_part: u32) -> bool {
         let Some(head) = self.ring.peek_released() else { return false };

@@ -23,7 +23,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use super::{SocketSetting, VNET_LEN, set, tag};
 use crate::succession::SocketRing;
 
-/// Bytes before a frame in the ring: header, address, padding and offload header.
+/// Maximum bytes before a frame in the ring: header, address, padding and offload header.
 const FRAME_OVERHEAD_BYTES: u32 = 96;
 const PAGE_BYTES: u32 = 4096;
 /// Bytes of a block; the kernel allocates each block as contiguous pages if it can.
@@ -134,7 +134,7 @@ impl RxSocket {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let shape = PacketRingGeometry { frame_size, frames_per_block, blocks };
-        // The kernel maps a ring only as a whole, so this fails if the sizes are wrong.
+        // The kernel maps a ring only as a whole, so this fails if the number of blocks is wrong.
         let mut receiver = Self::map(socket, shape)?;
         receiver.resume(position);
         Ok(receiver)
@@ -175,7 +175,8 @@ impl RxSocket {
     #[inline(always)]
     fn status(&self) -> &AtomicU32 {
         // SAFETY:
-        // - Aligned: blocks are page-aligned and frames multiples of 128 bytes. Mapped: `here`.
+        // - Aligned: blocks are page-aligned and frames multiples of 128 bytes. Mapped: as in
+        //   `current`.
         // - The kernel writes it at any time, which an atomic allows.
         unsafe { self.current().cast().as_ref() }
     }
