@@ -43,17 +43,17 @@ struct SwitchRun {
     ports: BTreeMap<u32, AttachedPort>,
     /// The ports that were closed when the running call of [`forward`] began. They receive nothing.
     leaving: BTreeSet<u32>,
-    /// The sums of the counters of ports that were closed.
+    /// The sums of the counters of detached ports.
     closed: SlipringSwitchStats,
     closed_drops: [u64; SwitchDropReason::ALL.len()],
-    /// The events of the ports that calls of [`forward`] have served, by port number, until the
-    /// caller takes them.
+    /// The events that calls of [`forward`] have recorded for each port, by port number, until the
+    /// caller takes them or the port is detached.
     ready: BTreeMap<u32, u32>,
     batch: SwitchBatch,
     burst: SwitchBurst,
 }
 
-/// Copies of the frames that a port sends at once.
+/// Copies of the complete frames of one ring of a port, which are forwarded together.
 #[derive(Default)]
 struct SwitchBurst {
     bytes: Vec<u8>,
@@ -107,7 +107,7 @@ pub(crate) fn open(
     let requested = RequestedPort::parse(&switch.name, port, options)?;
     let mut run = switch.run()?;
     // A closed port stays until the next call of `forward`, which takes its frames, but its name
-    // can be used again at once.
+    // can be used again immediately.
     if run.ports.values().any(|one| one.name == requested.name && !one.is_closed()) {
         let taken = format!("{} is open already", requested.name);
         let mut error = CallError::new(SLIPRING_ERR_USAGE, taken);
@@ -124,8 +124,8 @@ pub(crate) fn open(
 }
 
 /// Takes the frames that all ports have sent, and delivers them. Returns the number of frames that
-/// were taken. Ports that were closed before the call are detached; a port that another thread closes
-/// meanwhile is detached by the next call.
+/// were taken. Ports that were closed before the call are detached; a port that another thread
+/// closes meanwhile is detached by the next call.
 pub(crate) fn forward(switch: &SwitchHandle, now_ns: u64) -> Result<c_int, CallError> {
     let mut run = switch.run()?;
     run.find_closed();
@@ -140,7 +140,8 @@ pub(crate) fn forward(switch: &SwitchHandle, now_ns: u64) -> Result<c_int, CallE
     Ok(c_int::try_from(taken).unwrap_or(c_int::MAX))
 }
 
-/// Takes the next port that has events since a call of [`forward`]: its number and the events.
+/// Removes the events that calls of [`forward`] have recorded for the port with the lowest number.
+/// Returns this number and the events; `None` if no port has any.
 pub(crate) fn take_ready(switch: &SwitchHandle) -> Result<Option<(u32, u32)>, CallError> {
     Ok(switch.run()?.ready.pop_first())
 }
@@ -245,8 +246,8 @@ impl SwitchRun {
         Ok(self.burst.frames.len())
     }
 
-    /// Copies the frames for one destination of the batch to its ring. Frames for a closed port count
-    /// as dropped.
+    /// Copies the frames for one destination of the batch to its ring. Frames for a closed port
+    /// count as dropped.
     fn deliver(&mut self, index: usize) -> Result<DeliveryCounts, RunError> {
         let destination = self.batch.destination(index);
         let (number, ring) = (destination.port().0, destination.ring() as usize);
@@ -295,7 +296,8 @@ impl SwitchRun {
 
 impl SwitchBurst {
     /// Copies the complete frames of a ring. Returns how many slots they have. If all slots of a
-    /// full ring belong to one frame, whose end can never arrive, returns all slots and no frames.
+    /// full ring belong to one frame, whose end can never arrive, copies no frame and returns the
+    /// number of all slots.
     fn load(&mut self, ring: &mut RxRing) -> u32 {
         self.bytes.clear();
         self.frames.clear();

@@ -15,7 +15,7 @@ use crate::structs::{
     SLIPRING_WAIT_TX,
 };
 
-/// How long to sleep between two checks of ports that have no descriptor.
+/// How long [`pause`] sleeps at most.
 const BLIND_WAIT: Duration = Duration::from_micros(100);
 
 /// All queues of a port, locked.
@@ -30,7 +30,7 @@ impl<'p> LockedQueues<'p> {
         let mut queues: Vec<_> = queues.collect::<Result<_, _>>()?;
         for queue in &mut queues {
             let rings = queue.rings();
-            // As in netmap, a program waits for slots after `cur`.
+            // As in netmap, a program waits for slots from `cur` on.
             rings.tx.take_over_cur();
             rings.rx.take_over_cur();
         }
@@ -64,18 +64,20 @@ fn interest_in(events: u32) -> Result<Interest, CallError> {
     Ok(Interest { rx: events & SLIPRING_WAIT_RX != 0, tx: events & SLIPRING_WAIT_TX != 0 })
 }
 
-/// Syncs the port, and prepares it for a poll of its descriptor. Returns the events that are ready,
-/// and the time at which the poll must end at the latest (`None` means no limit).
+/// Syncs each ring that `events` asks for if nothing is available in it, and prepares the port for
+/// a poll of its descriptor. Returns the events that are ready, and the time at which the poll must
+/// end at the latest (`None` means no limit).
 pub(crate) fn arm(port: &PortHandle, events: u32) -> Result<(u32, Option<Nanos>), CallError> {
     let mut queues = LockedQueues::of(port, interest_in(events)?)?;
     match port.waiter()?.arm(&mut queues)? {
-        // The event that is ready may be that the port has just ended.
+        // `Ready` may also mean that a queue has just ended; then perhaps no event is ready.
         ArmResult::Ready => Ok((queues.ready(), Some(now()))),
         ArmResult::Until(until) => Ok((queues.ready(), until)),
     }
 }
 
-/// Ends the poll of the port's descriptor, and syncs the port. Returns which events are ready.
+/// Ends the poll of the port's descriptor, and syncs as [`arm`] does. Returns which events are
+/// ready.
 pub(crate) fn disarm(port: &PortHandle, events: u32) -> Result<u32, CallError> {
     let mut queues = LockedQueues::of(port, interest_in(events)?)?;
     port.waiter()?.disarm(&mut queues)?;
@@ -147,7 +149,8 @@ fn sleep(waiting: &[Waiting<'_>], until: Option<Nanos>) -> Result<bool, CallErro
     }
 }
 
-/// Sleeps briefly between two checks of ports without descriptors.
+/// Sleeps briefly, at most until `deadline`, between two checks of a condition that no descriptor
+/// signals.
 pub(crate) fn pause(deadline: Option<Nanos>) {
     let left = deadline.map(|deadline| Duration::from_nanos(deadline.saturating_sub(now())));
     std::thread::sleep(left.map_or(BLIND_WAIT, |left| left.min(BLIND_WAIT)));

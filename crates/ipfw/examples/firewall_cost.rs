@@ -2,6 +2,8 @@
 //! required values.
 //!
 //! `cargo run --release -p slipring-ipfw --example firewall_cost [RULES|patterns]`
+//!
+//! `RULES` selects one of the lists of rules of five fields: 10, 100, 1000 or 10000.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -172,8 +174,8 @@ fn states() -> Result<(), Box<dyn std::error::Error>> {
 /// A name, a function that returns a rule for the last bytes of a source, and the last rule.
 type Kind = (&'static str, fn(usize, usize) -> String, &'static str);
 
-/// Rules of one kind that match other sources than the packets have, then a rule of the same kind
-/// that allows everything. Packets are from 4096 flows.
+/// Rules of one kind that match other sources than the packets have, then a rule that allows all
+/// UDP packets. The packets belong to 4096 UDP flows.
 fn patterns() -> Result<(), Box<dyn std::error::Error>> {
     let kinds: [Kind; 3] = [
         (
@@ -271,8 +273,8 @@ impl Rule {
             (draw.below(100) >= open).then_some((first, last))
         };
         let (src_ports, dst_ports) = (ports(90, 1000), ports(30, 3));
-        // A rule without a condition would match all packets, so that later rules are never
-        // reached.
+        // A rule without prefixes and destination ports would match most or all packets of its
+        // protocol, so that these would never reach later rules.
         let dst = dst.or((src.is_none() && dst_ports.is_none()).then_some((0x0102_0304, 32)));
         Self {
             counts: draw.below(10) == 0,
@@ -342,7 +344,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Marsaglia's xorshift, which returns the same numbers in every run.
+/// Marsaglia's xorshift, with a final multiplication; returns the same numbers in every run.
 struct Draw(u64);
 
 impl Draw {

@@ -1,5 +1,5 @@
 //! Measures nanoseconds per frame for rule lists of several lengths, with the plain interpreter and
-//! with compiled rules. Headers are already parsed.
+//! with compiled rules. Parsing the headers is included.
 //!
 //! `cargo run --release -p slipring-ipfw --example ipfw_cost`
 

@@ -28,25 +28,29 @@
 //!   always be tested, and every action takes effect. (FreeBSD's manual lets only some actions act
 //!   on layer 2 and treats all others as `allow`, which would make `reset` a hole.) One or two VLAN
 //!   tags are skipped; `vlan` and `inner-vlan` test their ids, which FreeBSD's ipfw cannot do.
-//! - **Bytes.** Counters add the length of the IP packet for IPv4 and IPv6, and of the whole frame
-//!   for other frames.
+//! - **Bytes.** Counters add the bytes of the IP packet that are in the frame for IPv4 and IPv6,
+//!   and the length of the whole frame for other frames.
 //! - **Malformed frames** are dropped and counted by cause, independently of the rules: see
-//!   [`packet::MalformedReason`]. This includes a TCP fragment at offset 8 bytes. Unknown protocols
-//!   and IPv6 next headers are matched like known ones.
+//!   [`packet::MalformedReason`]. This includes an IPv4 TCP fragment at offset 8 bytes. Unknown
+//!   protocols and IPv6 next headers are matched like known ones.
 //! - **Frames without IP** have no flow: `keep-state` on ARP only runs its action.
-//! - **reject, unreach, reset, abort** answer on the port where the frame came in. The source is
-//!   the destination address of the frame, as a bridge without an address must do.
+//! - **reject, unreach, reset, abort** answer on the port where the frame came in. The source of
+//!   the answer is the destination address of the frame, as a bridge without an address must do. A
+//!   router can send the ICMP errors itself: see [`run::CheckOutputs::leaves_errors`].
 //! - **fwd** names a next hop or, with `port:NAME`, a port; the caller sends the frame there.
-//! - **reass** shows later rules the whole packet (with `one_pass` off, as always). The fragments
-//!   then leave unchanged, all with the verdict of the packet.
-//! - **nat, nptv6** translate within the check. On an `in` pass the destination is translated, on
-//!   an `out` pass the source, so `nat` rules need both passes, with `via` the outside port. Frames
-//!   other than IPv4 continue after a `nat`, packets with neither prefix after an `nptv6`. MAC
-//!   addresses are kept: between hosts and their router, the router must have a route to the
-//!   address of the instance. `if PORT` is the first address that `me` has at that port.
-//! - **States** are looked up once per packet and name. If the action of a state's rule does not
-//!   end the search, the search continues at the rule after the state's rule. FreeBSD only
-//!   remembers the last name.
+//! - **reass** shows later rules the whole packet; with `one_pass`, it accepts the packet. The
+//!   fragments then leave as fragments, all with the verdict of the packet and the changes that
+//!   rules made to it.
+//! - **nat, nptv6** translate within the check. `nat` translates the destination on an `in` pass
+//!   and the source on an `out` pass, so `nat` rules need both passes, with `via` the outside port.
+//!   Frames other than IPv4 continue after a `nat`, packets with neither prefix after an `nptv6`.
+//!   MAC addresses are kept, except that a packet whose destination a `nat` translates gets the MAC
+//!   address of the inside host, if it is known. Between hosts and their router, the router must
+//!   have a route to the address of the instance. `if PORT` is the first IPv4 address that `me` has
+//!   at that port.
+//! - **States** are looked up once per name in a check, and again after a translation or reassembly
+//!   has changed the flow. If the action of a state's rule does not end the search, the search
+//!   continues at the rule after the state's rule. FreeBSD only remembers the last name.
 //! - **Calls.** A packet is dropped if its calls are nested more than 16 deep, and at the 1025th
 //!   call of a check.
 //!

@@ -1,11 +1,12 @@
-//! The header fields that rules test, parsed once per packet.
+//! The header fields that rules test most, parsed before the rules.
 //!
 //! A frame whose headers are truncated or contradict themselves yields a [`MalformedReason`]
 //! instead of [`PacketHeaders`]. Such a frame is dropped and counted before any rule, as ipfw drops
 //! a packet whose headers it cannot make contiguous (`m_pullup`). An unknown value, such as an IPv6
 //! next header without a name, is valid.
 //!
-//! Not for TCP and IP options. Few rules test options, so they are parsed on demand ([`options`]).
+//! Not for IPv4 options, TCP options, sequence numbers and windows. Few rules test them, so they
+//! are parsed on demand ([`options`]).
 
 mod malformed;
 pub mod options;
@@ -31,7 +32,7 @@ pub enum IpFamily {
     V6,
 }
 
-/// All header fields that rules test. Fields that a frame does not have are 0.
+/// The header fields that rules test most. Fields that a frame does not have are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketHeaders {
     /// Ethernet destination and source, as on the wire.
@@ -56,7 +57,7 @@ pub struct PacketHeaders {
     pub ip_id: u16,
     /// Length of the IP packet in bytes.
     pub ip_len: u32,
-    /// IPv4 flags and fragment offset, as on the wire.
+    /// IPv4 flags (upper three bits) and fragment offset, in units of 8 bytes.
     pub ip_off: u16,
     /// Whether the packet is a fragment other than the first one, so that it has no transport
     /// header.
@@ -163,7 +164,8 @@ impl PacketHeaders {
         }
     }
 
-    /// Returns whether the destination is a multicast group or broadcast.
+    /// Returns whether the MAC or IP destination is a multicast group or broadcast. All IPv4
+    /// addresses from 224.0.0.0 count as such, subnet broadcasts do not.
     #[must_use]
     pub fn is_multicast(&self) -> bool {
         let by_ip = match self.version {

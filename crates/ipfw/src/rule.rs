@@ -30,7 +30,7 @@ pub type RuleNumber = u16;
 
 /// The number of the rule that ends every list.
 pub const DEFAULT_RULE: RuleNumber = 65535;
-/// The set of the default rule, which `flush` does not delete.
+/// The set of the default rule. A `flush` without a set spares all rules of this set.
 pub const RESERVED_SET: u8 = 31;
 /// Number of sets.
 pub const NUM_SETS: u8 = 32;
@@ -40,7 +40,7 @@ pub const NUM_SETS: u8 = 32;
 pub struct Rule {
     /// The set that the rule belongs to, 0..=31.
     pub set: u8,
-    /// `prob`, drawn before any other test; `None` means that the rule always applies.
+    /// `prob`: the probability that the rule is tested at all; `None` means always.
     pub chance: Option<Probability>,
     /// The action on a match.
     pub action: RuleAction,
@@ -52,7 +52,8 @@ pub struct Rule {
     pub body: RuleBody,
     /// The state that a match creates; `None` if it creates none.
     pub keep: Option<KeepState>,
-    /// Whether a match that creates a state skips the action.
+    /// Whether a match creates the state of `keep` without running the action; has no effect if
+    /// `keep` is `None`.
     pub defer: bool,
     /// The text after `//`; `None` if there is no comment.
     pub comment: Option<String>,

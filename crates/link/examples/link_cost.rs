@@ -1,6 +1,6 @@
-//! Measures the cost of a link in nanoseconds per packet. Frames are pushed and run in batches on
-//! one core. The best of many short runs is printed, because other work on the machine disturbs it
-//! least.
+//! Measures the cost of a link in nanoseconds per packet. Frames are pushed and run on one core, in
+//! batches, or one by one into many links. The best of many short runs is printed, because other
+//! work on the machine disturbs it least.
 //!
 //! `cargo run --release -p slipring-link --example link_cost`
 
@@ -82,7 +82,7 @@ fn main() {
     show_many(10_000);
 }
 
-/// Adds all stages that a link can have, though few frames are held, damaged or copied.
+/// Adds all other stages that a link can have, though few frames are held, damaged or copied.
 fn every_stage(all: LinkSpec) -> LinkSpec {
     let chance = Chance::from_ratio(1, 1000).expect("a share");
     let ber = LossSpec { model: LossModel::Ber(1e-7), position: LossPosition::Post };

@@ -2,7 +2,7 @@
 //!
 //! Errors are independent, so the number of correct bits before an error has a geometric
 //! distribution. Drawing that number once, instead of drawing per bit, is exact for every length.
-//! For a frame without errors, the common case, one comparison is enough.
+//! If errors are rare, one comparison is enough for almost every frame.
 
 use slipring_model::Stream;
 

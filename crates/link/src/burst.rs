@@ -1,7 +1,7 @@
 //! Bursts: frames that arrive one after another and stay together through a plain link.
 //!
 //! A link that delays all frames by the same time need not look at each frame. It keeps a whole
-//! batch as one entry. The carrier, which stores the frames, steps from frame to frame when they
+//! burst as one entry. The carrier, which stores the frames, steps from frame to frame when they
 //! leave.
 
 use crate::carrier::{Carrier, FrameArrival, FrameHandle, InFlightFrame};

@@ -101,6 +101,8 @@ impl InFlightFrame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostFrame {
     /// Time of the loss. If the frame was lost after the line, the time at which it left the line.
+    /// If the delay model or the order policy lost the frame, the time from which the frame's delay
+    /// is measured.
     pub at_ns: u64,
     /// The caller's handle of the frame.
     pub handle: FrameHandle,
@@ -129,7 +131,7 @@ pub struct QueueDeparture {
 }
 
 /// A frame that joined a queue, and the queue length afterwards. The length includes the frame
-/// itself and the frame on the line, as for the queue limits.
+/// itself and the frame on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueArrival {
     /// The link that the queue belongs to.
@@ -145,10 +147,10 @@ pub struct QueueArrival {
 /// The services that a network needs from its caller.
 ///
 /// The caller stores the frames. The engine reads and changes bytes only in stages that need them
-/// (classes, ECN marks, corruption, user models), never on the plain path.
+/// (classes, queues per flow, ECN, mangling, corruption, user models), never on the plain path.
 pub trait Carrier {
-    /// Returns the stored bytes of a frame, which may be fewer than its length. Marks and bit
-    /// errors are written in place.
+    /// Returns the stored bytes of a frame, which may be fewer than its length. The engine makes
+    /// all its changes in place.
     fn frame(&mut self, handle: FrameHandle) -> &mut [u8];
 
     /// Stores a copy of a frame and returns the handle of the copy; `None` if there is no space.
@@ -206,9 +208,9 @@ pub trait Carrier {
     /// Reports that a frame left a queue; used for histograms.
     fn on_dequeue(&mut self, _queued: QueueDeparture) {}
 
-    /// Reports that a sequence of frames found the line free; each frame occupies the line for its
-    /// entry in `wire_bytes`. Equivalent to [`Self::on_enqueue`] and [`Self::on_dequeue`] for each
-    /// frame.
+    /// Reports that a sequence of frames found the line free. `wire_bytes` holds, for each frame,
+    /// the bytes that it occupies on the line. Equivalent to [`Self::on_enqueue`] and
+    /// [`Self::on_dequeue`] for each frame.
     #[inline]
     fn on_bypass(&mut self, link: LinkId, frames: &[FrameArrival], wire_bytes: &[u64]) {
         for (&FrameArrival { arrival_ns: at_ns, len, .. }, &wire_bytes) in
@@ -244,7 +246,7 @@ pub enum LinkDropCause {
     TxFull,
     /// The bytes were not a frame.
     Malformed,
-    /// No class matched the frame, so no link accepted it.
+    /// No link accepted the frame: no class matched it, or no link begins at this entry or node.
     Route,
     /// The frame would have overtaken another, and the order policy is `drop`.
     Order,

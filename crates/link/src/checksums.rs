@@ -13,7 +13,7 @@ use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::Delta;
 use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 
-/// The checksums of a frame, and a copy of its bytes before the damage.
+/// The checksum fields of a frame, and a copy of the frame's bytes before the damage.
 pub(crate) struct FrameChecksums {
     before: Vec<u8>,
     header: Option<ChecksumField>,

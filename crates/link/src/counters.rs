@@ -80,8 +80,8 @@ impl Index<LinkDropCause> for LinkDrops {
     }
 }
 
-/// The counters of a link. At any time `input + copies = output + drops + in_flight`; the in-flight
-/// count comes from the queues, not from the other counters.
+/// The counters of a link. At any time `input + copies = output + drops + in_flight`. The in-flight
+/// packets are counted in the queues; the in-flight bytes are computed from the other counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Frames that reached the link.

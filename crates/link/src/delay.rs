@@ -129,15 +129,15 @@ impl DelayStage {
         })
     }
 
-    /// Whether a delay depends only on the frame's number and on the time from which it is
-    /// measured.
+    /// Whether a frame's delay depends only on the frame's identity and on the time from which the
+    /// delay is measured.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         !matches!(self.model, DelayProcess::InterPacket { .. } | DelayProcess::User(_))
     }
 
-    /// Computes the delays of frames whose delays are measured from `base_ns`: the results of
-    /// [`Self::delay`] for one frame after another. Only for
-    /// [payload-agnostic](Self::is_payload_agnostic) delays.
+    /// Computes the delays of frames that entered the network by this link, measured from
+    /// `base_ns`: the results of [`Self::delay`] for one frame after another. `first` is the number
+    /// of the first frame. Only for [payload-agnostic](Self::is_payload_agnostic) delays.
     #[inline]
     pub(crate) fn delay_all(&mut self, first: u64, base_ns: &[u64], delays_ns: &mut [u64]) {
         let draws = self.draws;
@@ -211,8 +211,9 @@ impl LineDeparture {
     /// its delay is drawn independently.
     #[inline]
     const fn own_draw(&self) -> u64 {
-        // No link carries 2^53 frames, and a frame has at most 1000 copies. So the bits of the two
-        // numbers do not overlap.
+        // On the entry link, the first index is the frame's number. No link carries 2^53 frames,
+        // and a frame has at most 1000 copies, so the bits of the two numbers do not overlap. On
+        // other links they overlap, but equal results are improbable.
         self.id.draw() ^ (self.copy as u64) << 53
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct EgressStages {
     corrupt_draws: Draws,
     duplicate: Option<DuplicateSpec>,
     duplicate_draws: Draws,
-    /// Copies of frames that continue after a delay.
+    /// Copies that have to wait before they continue ([`DuplicateSpec::after_ns`]).
     delayed_copies: DelayLine<LineDeparture>,
     /// When the first delayed copy continues, in ns.
     next_ns: u64,
@@ -129,8 +129,8 @@ impl EgressStages {
         }
     }
 
-    /// Makes copy number `number`, counted from 1, and returns it if it continues at once. Returns
-    /// `None` if the copy continues later, or if there was no buffer for it.
+    /// Makes copy number `number`, counted from 1, and returns it if it continues immediately.
+    /// Returns `None` if the copy continues later, or if there was no buffer for it.
     pub(crate) fn copy<C: Carrier>(
         &mut self,
         frame: LineDeparture,
@@ -153,8 +153,9 @@ impl EgressStages {
         if after_ns == 0 {
             return Some(copy);
         }
-        // The travel delay of the copy is computed later, when the copy continues, as for original
-        // frames: the time that the output subtracts from this delay may be long.
+        // The copy continues at `start_ns`, and its delay is computed then, as for an original
+        // frame. `base_ns` may be too late: the output subtracts a time from the delay, so the copy
+        // may be due as early as `start_ns`.
         self.delayed_copies.push(start_ns, copy);
         self.next_ns = self.next_ns.min(start_ns);
         None

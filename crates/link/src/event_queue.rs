@@ -4,9 +4,10 @@
 //! they are first in the wheel, which costs less than searching for them.
 //!
 //! # Invariants
-//! 1. An entry `(at_ns, member)` is valid if and only if `armed[member] == at_ns`.
-//! 2. `stale` is the number of invalid entries. At least one of the entries with the earliest time
-//!    is valid.
+//! 1. An entry `(at_ns, member)` is stale if `armed[member] != at_ns`. A member may have several
+//!    entries with the time `armed[member]`; then one of them is valid, and the others are stale.
+//! 2. `stale` is the number of stale entries. At least one of the entries with the earliest time is
+//!    valid.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -64,7 +65,7 @@ impl EventQueue {
         Some((at_ns, member))
     }
 
-    /// Discards invalid entries at the front.
+    /// Discards stale entries at the front.
     #[inline]
     fn drop_stale(&mut self) {
         while self.stale > 0

@@ -1,8 +1,8 @@
 //! A queue of frames in blocks that are reused, the most recently emptied first.
 //!
 //! A ring buffer with the capacity of the longest queue so far is traversed completely even when it
-//! holds few frames, so every round touches memory that has left the caches. This queue writes next
-//! to the memory it read last.
+//! holds few frames, so every round touches memory that has left the caches. This queue writes to
+//! the memory that it has read last.
 //!
 //! Not for: frames that overtake.
 
@@ -15,14 +15,15 @@ use alloc::vec::Vec;
 /// blocks.
 const SMALL_BLOCK_FRAMES: usize = 32;
 
-/// Number of small blocks in a queue. Further blocks are large: a long queue moves from block to
-/// block all the time, and hardware prefetches contiguous memory.
+/// Maximum number of small blocks in a queue. Further blocks are large: a long queue moves from
+/// block to block all the time, and hardware prefetches contiguous memory.
 const SMALL_BLOCKS: usize = 4;
 
 /// Bytes of a large block: about as far as hardware prefetch reaches.
 const LARGE_BLOCK_BYTES: usize = 4096;
 
-/// Empty blocks to keep, in addition to one for each block in use after the first.
+/// An emptied block is kept if there are fewer spare blocks than this number plus one for each
+/// block that is still in use.
 const MIN_SPARE_BLOCKS: usize = 2;
 
 /// A FIFO of blocks.
@@ -35,7 +36,8 @@ const MIN_SPARE_BLOCKS: usize = 2;
 ///    in between, and the frames before `end` in the last block, which has space for `size` frames.
 /// 2. Only the first block may be empty, and only when `more` is empty; `next` and `end` are then
 ///    0.
-/// 3. `capacity` is the number of frames for which all blocks together have space.
+/// 3. `capacity` is the number of frames for which all blocks together, without the spare blocks,
+///    have space.
 pub(crate) struct BlockFifo<T> {
     first: Box<[T]>,
     more: VecDeque<Box<[T]>>,

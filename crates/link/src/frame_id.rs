@@ -1,4 +1,4 @@
-//! The identity of a frame: the same on every link that it passes.
+//! The identity of a frame on each link that it passes.
 //!
 //! A frame keeps the number with which it entered the network; each entry link counts its own
 //! frames. So a link's decision on a frame does not depend on which other frames were lost or

@@ -86,7 +86,7 @@ impl IngressStages {
         None
     }
 
-    /// Whether these stages only lose frames and never look at their bytes.
+    /// Whether there are only loss stages, and none of them looks at the bytes of frames.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         self.police.is_none()
             && self.hold.is_none()

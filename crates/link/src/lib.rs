@@ -1,11 +1,11 @@
 //! Emulated links, as a pure engine: it decides what happens to each frame, and when.
 //!
 //! ```text
-//!  push -> classes -> | police -> loss -> hold -> queue -> line -> loss -> mangle -> corrupt -> duplicate
+//!  push -> classes -> | police -> loss -> hold -> queue -> line -> loss -> mangle -> corrupt
 //!         (route)     | (ingress)                 (server)       (egress)
-//!                     |                        -> delay -> order -> | -> next link, or deliver
-//!                     |                           (output)          |
-//!                     +------------------- one link -----------------+        (network)
+//!                     |           -> duplicate -> delay -> order -> | -> next link, or deliver
+//!                     |              (egress)     (output)          |
+//!                     +------------------ one link -----------------+        (network)
 //! ```
 //!
 //! The caller keeps the frames ([`Carrier`]) and the clock; the engine decides. Events on that
@@ -21,9 +21,10 @@
 //! | [`user`] | user models |
 //!
 //! # Invariants
-//! 1. Every random decision is a function of the seed, the name of the link, the stage, and the
-//!    frame's number or the time. So adding or changing a stage changes no decision of the other
-//!    stages, on this link or on later ones. A frame keeps the number with which it entered.
+//! 1. Every random number is a function of the seed, the name of the link, the stage (its kind, and
+//!    its order among loss stages of one kind), and the frame's identity or the time. So adding or
+//!    changing a stage does not change the random numbers of the other stages, on this link or on
+//!    later ones. A frame keeps the number with which it entered.
 //! 2. Times are exact inside and rounded up to the next nanosecond when reported: never early.
 //! 3. At any moment a link's `input + copies = output + drops by cause + in flight`.
 //!

@@ -2,7 +2,7 @@
 //!
 //! A line answers two questions. [`LinkLine::begin_ns`] returns when the line can take a frame, so
 //! that the queue before the line selects the frame at that moment and no earlier.
-//! [`LinkLine::serve`] then takes the frame and returns when its last bit has left.
+//! [`LinkLine::serve`] then takes the frame and returns when the line is free again.
 
 mod fluid;
 mod opportunities;
@@ -22,7 +22,7 @@ use opportunities::OpportunityLine;
 use segments::RateSegments;
 
 pub(crate) enum LinkLine {
-    /// No rate limit: the line takes no time, and is free from `free_ns` on.
+    /// No rate limit: the bits of a frame take no time. The line is free from `free_ns` on.
     Instant { free_ns: u64 },
     /// A constant rate.
     Constant(LineClock),
@@ -116,7 +116,7 @@ impl LinkLine {
     }
 
     /// Takes a frame of `bytes` that is ready at `ready_ns`, and keeps the line busy for another
-    /// `extra_ns`. Returns when the line is free again, in ns, rounded up.
+    /// `extra_ns`. Returns when the line is free again, in ns, rounded up; `u64::MAX` for never.
     #[inline(always)]
     pub(crate) fn serve(&mut self, ready_ns: u64, bytes: u64, extra_ns: u64, id: FrameId) -> u64 {
         match self {
@@ -147,7 +147,7 @@ impl LinkLine {
     }
 
     /// Estimates how long the line needs for `bytes` from `now_ns` on, including its current work;
-    /// exact if the rate is constant.
+    /// off by less than a nanosecond if the rate is constant.
     pub(crate) fn estimate_ns(&mut self, now_ns: u64, bytes: u64) -> u64 {
         let busy_ns = self.begin_ns(now_ns).saturating_sub(now_ns);
         let work = u128::from(bytes) * 8 * u128::from(slipring_model::NANOS_PER_SEC);

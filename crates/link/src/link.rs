@@ -1,8 +1,8 @@
 //! One link in one direction: its stages, and the events between them.
 //!
-//! A frame enters by [`Link::arrive`] and goes as far as it can at that time. Held frames, frames
-//! on the line and delayed copies continue in [`Link::settle`]. Frames that reached the far end
-//! leave by [`Link::deliver_due`] or [`Link::hop_due`].
+//! A frame enters by [`Link::arrive`] and goes as far as it can at that time. Held frames, queued
+//! frames and delayed copies continue in [`Link::settle`]. Frames that reached the far end leave by
+//! [`Link::deliver_due`] or [`Link::hop_due`].
 //!
 //! A link that only applies a constant delay and keeps the order is *plain*: whole batches pass
 //! [`Link::arrive_all`] at the cost of a copy.
@@ -90,8 +90,8 @@ impl Link {
 
     /// Switches to another specification; the caller has performed all events up to `at_ns`.
     /// Frames, random streams and the state of unchanged stages are kept. `entered` lists the keys
-    /// of the network's links in ascending order, each with the number of frames that have entered
-    /// the network by that link.
+    /// of the links that begin at an entry of the network, in ascending order, each with the number
+    /// of frames that have entered the network by that link.
     pub(crate) fn change(
         &mut self,
         (old, new): (&LinkSpec, &LinkSpec),
@@ -144,8 +144,8 @@ impl Link {
         self.payload_agnostic = self.is_payload_agnostic();
     }
 
-    /// Whether the link is plain: it only applies a constant delay and keeps the order. Then frames
-    /// can go straight to [`Self::arrive_all`].
+    /// Whether the link is plain: it only applies a constant delay and keeps the order, and never
+    /// had stages before the delay. Then frames can go straight to [`Self::arrive_all`].
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.plain_delay_ns != NEVER_NS
@@ -155,7 +155,7 @@ impl Link {
     /// pushed one by one.
     #[inline]
     pub(crate) fn arrive_burst(&mut self, burst: Burst) -> bool {
-        // A single frame takes less memory as a plain entry than as a burst.
+        // A single frame takes less memory as an [`InFlightFrame`] than as a burst.
         let alone = burst.packets == 1 && !self.far_end.has_bursts();
         if alone || self.early_delivery || !matches!(self.to, LinkTarget::Exit(_)) {
             return false;
@@ -262,7 +262,8 @@ impl Link {
         }
     }
 
-    /// Moves a frame to the queue, or past the queue if the link has no line.
+    /// Moves a frame to the queue, or past the queue if the link has no line or the frame need not
+    /// wait.
     #[inline(always)]
     fn enter(&mut self, frame: LinkFrame, carrier: &mut impl Carrier) {
         let Some(server) = &mut self.server else {
@@ -363,7 +364,8 @@ impl Link {
         Some(flight.to_arrival().with_id(id))
     }
 
-    /// Delivers the frames that have reached the exit by `now_ns`.
+    /// Delivers the frames that have reached the exit by `now_ns`; with early delivery, all frames
+    /// in flight if they are in order.
     #[inline]
     pub(crate) fn deliver_due(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
         let LinkTarget::Exit(exit) = self.to else { return };

@@ -1,9 +1,10 @@
 //! Loss stages.
 //!
-//! The fate of a frame is a function of the seed, the stage and the frame's identity. Models with a
-//! state make one step per frame number, whether or not that frame reached the stage. They remember
-//! recent results, since held or queued frames come out of order. Frames that entered by different
-//! links, and copies, are counted separately: each branch has a separate chain of states.
+//! The fate of a frame is a function of the seed, the link, the stage and the frame's identity; in
+//! some models, also of the time. Chains of states make one step per frame number, whether or not
+//! that frame reached the stage. They remember recent results, since held or queued frames come out
+//! of order. Frames that entered by different links, and copies, are counted separately: each
+//! branch has a separate chain of states. A user model may depend on anything.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -22,7 +23,7 @@ use crate::user::{LossVerdict, ModelPacket, UserLossModel};
 pub(crate) struct LossStage {
     model: LossProcess,
     draws: Draws,
-    /// Random draws that decide changes of state; `draws` decide losses.
+    /// Random draws that decide changes of state in models of two states; `draws` decide all else.
     state_draws: Draws,
     /// The first frame number that the stage judges, for each link of entry.
     first_numbers: FirstFrameNumbers,
@@ -57,7 +58,8 @@ struct LossChain {
     branch: u64,
     /// The number of the next step.
     next: u64,
-    /// Results of the last [`MAX_REMEMBERED`] numbers, one bit each; 1 is lost.
+    /// Results of the last [`MAX_REMEMBERED`] numbers, one bit each; 1 is lost. The results of
+    /// batches and of [`Self::catch_up`] are not recorded, because no frame needs them later.
     recent_losses: Vec<u64>,
 }
 
@@ -76,8 +78,8 @@ impl LossChains {
         Box::new(Self { local: here, by_branch: BTreeMap::new(), template: fresh })
     }
 
-    /// Whether a frame is lost; `first` holds the first number that the stage judges on the frame's
-    /// branch.
+    /// Whether a frame is lost; `first` holds the first number that the stage judges, for each link
+    /// of entry.
     #[inline]
     fn lost(
         &mut self,

@@ -16,7 +16,8 @@ impl Mangler {
         Self { spec, draws }
     }
 
-    /// Overwrites bytes of a frame; returns whether the carrier stores any of these bytes.
+    /// Overwrites bytes of a frame, with the probability of the specification. Returns whether any
+    /// stored byte was overwritten.
     pub(crate) fn mangle(
         &self,
         handle: FrameHandle,

@@ -1,9 +1,11 @@
 //! Links joined to a network, and the order of events over all of them.
 //!
-//! Links that can reach a common node form a *component* (of the graph). An event on one component
-//! does not affect others. Inside a component, events happen in order of time. A push performs the
-//! events that are due on its own component before the frame arrives. A run performs the events
-//! that are due on all components, and delivers in order of time.
+//! Links that share an entry or a node, directly or through other links, form a *component* (of the
+//! graph). An event on one component does not affect others. Inside a component, events happen in
+//! order of time. A push performs the events that are due on its own component before the frame
+//! arrives; if the component is one link, frames that have reached its far end may stay until the
+//! next run. A run performs the events that are due on all components, and delivers in order of
+//! time (except for [early](Network::deliver_early) deliveries).
 //!
 //! Not for: cycles (refused), or adding and removing links (a change keeps the links).
 
@@ -114,7 +116,8 @@ impl Network {
     }
 
     /// Pushes frames into an entry. Their times must not decrease, within a call and from call to
-    /// call. Events on the frame's component that are due earlier happen first.
+    /// call. Earlier events on the frames' component happen first, but if the component is one
+    /// link, frames that have reached its far end may stay until the next [`Self::run`].
     ///
     /// # Panics
     /// If the network has no such entry.

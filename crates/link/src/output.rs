@@ -7,7 +7,7 @@
 //! ```
 //!
 //! # Invariants
-//! 1. The FIFO is sorted by release time; equal times keep the order of arrival.
+//! 1. The FIFO is sorted by release time; equal times keep the order of sending.
 //! 2. Under a policy that keeps order, `overtaking` holds only frames sent before the policy was
 //!    set.
 //! 3. Bursts leave after all other frames; [split](LinkOutput::split_bursts) them before sending
@@ -62,13 +62,13 @@ pub(crate) struct LinkOutput {
     last_release_ns: u64,
     /// Number of frames in `overtaking`; a copy, because it is read far more often than it changes.
     overtakers: u32,
-    /// Whether another link follows.
+    /// Whether the link ends at a node, where another link may follow.
     has_next_link: bool,
-    /// The delay in ns, if it is constant and no other rule decides the arrival; [`NEVER_NS`]
-    /// otherwise.
+    /// The delay in ns, if it is constant, nothing is subtracted from it, and the policy keeps the
+    /// order; [`NEVER_NS`] otherwise.
     constant_delay_ns: u64,
-    /// Data that frames with a constant delay do not touch, boxed because there are many links and
-    /// small caches.
+    /// Data that the fast paths for a constant delay seldom touch, boxed because there are many
+    /// links and small caches.
     rules: Box<OutputRules>,
     overtaking: Box<Wheel<InFlightFrame>>,
 }
@@ -85,17 +85,17 @@ struct OutputRules {
     delayer: DelayStage,
     order: OrderPolicy,
     /// Rate of the physical port that sends the frames after the link; its serialisation time is
-    /// subtracted from the delay. `None` if nothing is subtracted.
+    /// subtracted from the delay. `None` if no such time is subtracted.
     port: Option<BitRate>,
     offset_ns: u64,
     /// Last release time in ns of each path ([`OrderPolicy::Path`]).
     paths: BTreeMap<u32, u64>,
-    /// Identities of the frames in flight; `None` if no other link follows.
+    /// Identities of the frames in flight; `None` if the link ends at an exit.
     next_link_frames: Option<NextLinkFrames>,
 }
 
 impl LinkOutput {
-    /// Builds the far end; the identities of frames are kept only if another link follows.
+    /// Builds the far end; the identities of frames are kept only if `onward` is given.
     pub(crate) fn new(
         spec: &LinkSpec,
         streams: &LinkStreams<'_>,
@@ -143,7 +143,8 @@ impl LinkOutput {
         self.constant_delay_ns = rules.constant_delay_ns();
     }
 
-    /// Returns the delay in ns if it is constant and no other rule decides the arrival.
+    /// Returns the delay in ns, if it is constant, nothing is subtracted from it, and the policy
+    /// keeps the order.
     pub(crate) fn plain_delay_ns(&self) -> Option<u64> {
         (self.constant_delay_ns != NEVER_NS).then_some(self.constant_delay_ns)
     }
@@ -181,7 +182,8 @@ impl LinkOutput {
         SendOutcome::Released { flight, clamped: release_ns > due_ns }
     }
 
-    /// Whether arrival times do not depend on payload, and every frame arrives.
+    /// Whether arrival times depend neither on payload nor on paths nor on gaps between frames, and
+    /// every frame arrives.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         use OrderPolicy::{Correlated, Free, Strict};
         let rules = &*self.rules;
@@ -190,7 +192,7 @@ impl LinkOutput {
 
     /// Puts frames in flight. The delay of each frame is measured from its entry in `base_ns`, and
     /// each frame began to leave the line at its arrival time. Only for a
-    /// [payload-agnostic](Self::is_payload_agnostic) output. Returns the number of frames that
+    /// [payload-agnostic](Self::is_payload_agnostic) output. Returns the counts of frames that
     /// leave later than their delay requires. `first` is the number of the first frame; `times_ns`
     /// is scratch space of the same length.
     #[inline(never)]
@@ -214,7 +216,7 @@ impl LinkOutput {
             clamped = self.keep_order(frames, times_ns);
             self.fifo.extend(flights(frames, times_ns));
         } else {
-            // Whole batches go only to exits of the network, so no identities are needed.
+            // No link follows a link that takes whole batches, so no identities are needed.
             flights(frames, times_ns).for_each(|flight| self.send(flight, FrameId::default(), 0));
             let last_ns = times_ns.iter().copied().max().unwrap_or(0);
             self.last_release_ns = self.last_release_ns.max(last_ns);
@@ -290,8 +292,8 @@ impl LinkOutput {
         true
     }
 
-    /// Removes the first burst, or the part of it that has arrived by `now_ns` with this delay,
-    /// once no frame is ahead of it.
+    /// Removes the first burst, or the part of it that has arrived by `now_ns` with this delay;
+    /// `None` if nothing has arrived, or single frames are ahead of it.
     #[inline]
     pub(crate) fn pop_burst(
         &mut self,
@@ -321,8 +323,8 @@ impl LinkOutput {
         trains.split_all(delay_ns, carrier, |flight| self.fifo.push(flight));
     }
 
-    /// Like [`Self::send_all`], but for one frame that the caller delivers at once and that is not
-    /// stored here.
+    /// Like [`Self::send_all`], but for one frame that the caller delivers immediately and that is
+    /// not stored here.
     #[inline]
     pub(crate) fn pass(&mut self, flight: InFlightFrame) -> InFlightFrame {
         self.last_release_ns = flight.release_ns.max(self.last_release_ns);
@@ -360,8 +362,8 @@ impl LinkOutput {
         self.fifo.pop()
     }
 
-    /// Passes all frames that have arrived by `now_ns` to `give`, in order of release, in slices of
-    /// consecutive frames.
+    /// Passes all single frames that have arrived by `now_ns` to `give`, in order of release, in
+    /// slices of consecutive frames.
     #[inline]
     pub(crate) fn take_due(&mut self, now_ns: u64, mut give: impl FnMut(&[InFlightFrame])) {
         while self.overtakers > 0 {
@@ -397,7 +399,8 @@ impl LinkOutput {
         }
     }
 
-    /// Whether the frames in flight leave in the order in which they were sent.
+    /// Whether all frames, those in flight and later ones, leave in the order in which they are
+    /// sent.
     pub(crate) fn in_order(&self) -> bool {
         self.rules.order.keeps_order() && self.overtakers == 0
     }
@@ -435,8 +438,8 @@ impl OutputRules {
         }
     }
 
-    /// Returns the delay in ns if it is constant and no other rule decides the arrival;
-    /// [`NEVER_NS`] otherwise.
+    /// Returns the delay in ns, if it is constant, nothing is subtracted from it, and the policy
+    /// keeps the order; [`NEVER_NS`] otherwise.
     fn constant_delay_ns(&self) -> u64 {
         let steady = self.port.is_none() && self.offset_ns == 0 && self.order.keeps_order();
         let constant_ns = self.delayer.constant_ns().filter(|_| steady);

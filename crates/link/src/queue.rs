@@ -53,7 +53,8 @@ struct IdentifiedFrame {
 pub(crate) struct LineBacklog {
     /// The frame on the line: 1 packet and its bytes; zeros if the line is free.
     pub(crate) busy: PacketCounts,
-    /// How long a frame that arrives now would wait for the line, in ns.
+    /// Estimate of how long a frame that arrives now would wait for the line, in ns; 0 if the queue
+    /// does not [need](LinkQueue::needs_wait_ns) it.
     pub(crate) wait_ns: u64,
 }
 
@@ -65,8 +66,8 @@ impl LinkQueue {
         Self { spec: spec.clone(), kind, draws, hasher }
     }
 
-    /// Switches to another specification. Waiting frames stay. The AQM algorithm keeps its state if
-    /// only its parameters change.
+    /// Switches to another specification. Waiting frames stay, except those that a new discipline
+    /// of several queues drops. The AQM algorithm keeps its state if only its parameters change.
     pub(crate) fn change<C: Carrier>(
         &mut self,
         spec: &LinkQueueSpec,
@@ -226,15 +227,15 @@ impl LinkQueue {
         true
     }
 
-    /// Whether a frame that finds the queue empty and the line free is admitted by its length
-    /// alone.
+    /// Whether the queue is a FIFO in which a frame that finds it empty and the line free is
+    /// admitted by its length alone, and is not marked.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         let by_length = |fifo: &FifoQueue| matches!(fifo.aqm, FifoAqm::None | FifoAqm::CoDel(_));
         self.spec.mark_above_ns != Some(0)
             && matches!(&self.kind, LinkQueueKind::Fifo(fifo) if by_length(fifo))
     }
 
-    /// The longest frame that the queue admits. Only for a
+    /// Bytes of the longest frame that the empty queue admits. Only for a
     /// [payload-agnostic](Self::is_payload_agnostic) queue.
     pub(crate) fn max_len(&self) -> u64 {
         match self.spec.admit {
@@ -315,8 +316,8 @@ fn is_full(spec: &LinkQueueSpec, queue: AqmQueueView, len: u32) -> bool {
 }
 
 impl FifoQueue {
-    /// Returns the queue length as the AQM algorithm sees it: waiting frames and the frame on the
-    /// line.
+    /// Returns the queue as an arriving frame finds it: waiting frames, the frame on the line, and
+    /// the expected wait.
     #[inline]
     fn view(&self, ahead: &LineBacklog) -> AqmQueueView {
         AqmQueueView {
@@ -434,8 +435,8 @@ impl LinkQueueKind {
         })
     }
 
-    /// Changes the parameters of the discipline in place; returns `false` if `spec` has another
-    /// discipline.
+    /// Changes the parameters of the discipline in place; returns `false` if `spec` needs another
+    /// kind of queue or AQM algorithm.
     fn retune(&mut self, spec: &LinkQueueSpec) -> bool {
         match (self, &spec.discipline) {
             (Self::Fifo(fifo), discipline) => match (&mut fifo.aqm, discipline) {

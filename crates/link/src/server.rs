@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! 1. `begin_ns` is when the next waiting frame goes on the line; `u64::MAX` if none does.
-//! 2. The frame on the line counts towards the queue limits until `busy_until_ns`.
+//! 2. The frame on the line counts towards the limits of a FIFO queue until `busy_until_ns`.
 
 use alloc::boxed::Box;
 
@@ -20,8 +20,8 @@ use crate::sink::LinkSink;
 use crate::spec::{Framing, LinkProfile, LinkSpec, SerialisePoint};
 use crate::streams::LinkStreams;
 
-// The order of the fields matters: the fields that are used for frames that need not wait come
-// first, so that they fit in two cache lines.
+// The order of the fields matters: the fields that are used for batches of frames that need not
+// wait come first, so that they fit in two cache lines.
 #[repr(C, align(64))]
 pub(crate) struct LineServer {
     line: LinkLine,
@@ -34,8 +34,8 @@ pub(crate) struct LineServer {
     framing: Framing,
     /// The longest frame that may bypass the queue, in bytes.
     max_len: u64,
-    /// A frame that the line cannot finish, because the trace of the line has ended. The frame
-    /// waits for a change of the line. `None` if there is no such frame.
+    /// A frame that the line cannot finish, usually because the trace of the line has ended. The
+    /// frame waits for a change of the line. `None` if there is no such frame.
     stuck: Option<Box<LinkFrame>>,
     queue: LinkQueue,
     profile: Option<LinkProfile>,
@@ -70,8 +70,9 @@ impl LineServer {
         }
     }
 
-    /// Switches to another specification at `at_ns`. Waiting frames stay and are sent at the new
-    /// rate; the frame on the line finishes at the old rate.
+    /// Switches to another specification at `at_ns`. Waiting frames stay (but see
+    /// [`LinkQueue::change`]) and are sent at the new rate; the frame on the line finishes at the
+    /// old rate.
     pub(crate) fn change<C: Carrier>(
         &mut self,
         old: &LinkSpec,
@@ -114,7 +115,8 @@ impl LineServer {
         }
     }
 
-    /// Whether a frame that arrives at `now_ns` need not wait.
+    /// Whether a frame that arrives at `now_ns` need not wait and may [bypass](Self::bypass) the
+    /// queue.
     #[inline(always)]
     pub(crate) fn is_idle(&self, now_ns: u64) -> bool {
         self.begin_ns == u64::MAX
@@ -142,9 +144,10 @@ impl LineServer {
         self.profile.is_none() && self.queue.is_payload_agnostic() && self.line.rate().is_some()
     }
 
-    /// Returns how many frames at the start of `frames` find the server idle, whether or not some
-    /// of them are lost before they reach it. Computes when each leaves the line and how many bytes
-    /// it occupies there. Only for a [payload-agnostic](Self::is_payload_agnostic) server.
+    /// Returns how many frames at the start of `frames` find the server idle and are admitted,
+    /// whether or not some of them are lost before they reach it. Computes when each leaves the
+    /// line and how many bytes it occupies there. Only for a
+    /// [payload-agnostic](Self::is_payload_agnostic) server.
     #[inline(never)]
     pub(crate) fn predict_departures(
         &self,
@@ -264,8 +267,9 @@ impl LineServer {
     }
 }
 
-/// Returns how long a frame that arrives at `now_ns` waits for the frames in `waiting`: exact for a
-/// constant rate if all of them have the same length.
+/// Estimates how long a frame that arrives at `now_ns` waits for the frame on the line and those
+/// counted in `waiting`; off by less than a nanosecond for a constant rate if all waiting frames
+/// have the same length.
 fn wait_ns(line: &mut LinkLine, framing: Framing, now_ns: u64, waiting: PacketCounts) -> u64 {
     let mean_len = waiting.bytes.checked_div(waiting.packets).unwrap_or(0);
     let mean_len = u32::try_from(mean_len).unwrap_or(u32::MAX);

@@ -4,9 +4,9 @@
 //! `check` validates every value; its error names the field and the allowed values. An engine is
 //! only built from a valid specification.
 //!
-//! Times are in nanoseconds, rates in bits per second, lengths in bytes without FCS; field names
-//! carry the unit. Time-dependent settings are relative to the start of the engine, or to the time
-//! at which a change took effect.
+//! Times are in nanoseconds, rates in bits per second, frame lengths in bytes without FCS; the
+//! names of times and rates carry the unit. Time-dependent settings are relative to the start of
+//! the engine, or to the time at which a change took effect.
 
 mod delay;
 mod error;
@@ -68,7 +68,7 @@ pub struct LinkSpec {
     /// Whether a frame's delay is measured from the start or from the end of its serialisation.
     pub serialise: SerialisePoint,
     /// Rate in bits per second of the physical port that sends the frames after the link; the
-    /// serialisation time there is subtracted from the delay. `None` if nothing is subtracted.
+    /// serialisation time there is subtracted from the delay. `None` if no such time is subtracted.
     pub output_bps: Option<u64>,
     /// Fixed processing time of the emulating machine in ns, subtracted from every delay.
     pub offset_ns: u64,

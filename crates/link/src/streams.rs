@@ -1,7 +1,9 @@
-//! The random streams of a link: each stage has its own, indexed by the identity of the frame.
+//! The random streams of a link: each stage has its own, indexed by the identity of the frame or by
+//! time.
 //!
-//! A stage is named by its kind, and several loss stages of one kind also by their order. So adding
-//! a stage does not change the decisions of other stages.
+//! A stage is named by its kind, a loss stage also by its position and by its order among those of
+//! its kind there. So adding a stage does not change the random numbers of other stages, except
+//! those of loss stages of the same kind that follow it.
 
 use alloc::format;
 use alloc::string::String;
@@ -44,7 +46,7 @@ impl LinkStreams<'_> {
         named_losses(spec, position).iter().cloned().map(stage).collect()
     }
 
-    /// Switches to other loss stages; unchanged stages keep their state.
+    /// Switches to other loss stages; stages with the same name and specification keep their state.
     pub(crate) fn change_losses(
         &self,
         stages: &mut Vec<LossStage>,

@@ -21,7 +21,8 @@ pub struct ModelPacket<'a> {
     pub data: &'a mut [u8],
     /// The frame's length in bytes, without FCS.
     pub len: u32,
-    /// When the frame reached this stage.
+    /// When the frame reached this stage; for a delay model, the time from which its delay is
+    /// measured.
     pub at_ns: u64,
     /// The frame's number: how many frames entered the network before it through the same link. A
     /// copy has the number of its original.
@@ -60,7 +61,7 @@ impl PreciseTime {
 pub trait UserRateModel: Send {
     /// Returns when the line finishes `wire_bytes` that begin at `start`. A result before `start`
     /// counts as `start`. `None` loses the frame ([`LinkDropCause::Model`]); the frame then takes
-    /// no time. `number` is that of the frame ([`ModelPacket::number`]).
+    /// no time by this model. `number` is that of the frame ([`ModelPacket::number`]).
     fn finish(
         &mut self,
         start: PreciseTime,

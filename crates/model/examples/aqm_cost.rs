@@ -117,7 +117,7 @@ fn passes(name: &str, mut queue: MultiQueue<u32>, flows: u32) {
     });
 }
 
-/// Enqueues packets into a full queue, each of a flow that was not seen before; dequeues none.
+/// Enqueues packets of random flows and dequeues none, so that the queue is full in most runs.
 fn flood(flows: u32) -> Result<(), ParameterError> {
     let fair = FairSpec { flows, ..FairSpec::default() };
     let mut queue = FqCoDel::new(&fair, &CoDelSpec::default())?;

@@ -1,4 +1,5 @@
-//! Prints what one use of each part costs on this machine, in nanoseconds:
+//! Prints what one use of each part costs on this machine, in nanoseconds, and what making a gamma
+//! distribution costs, in microseconds; with any argument, only what the wheels cost:
 //! `cargo run --release -p slipring-model --example model_cost`.
 
 use std::hint::black_box;
@@ -109,8 +110,8 @@ fn flow<Q>(
     let gap_ns = 5e6 / f64::from(in_flight);
     let mut stream = Stream::new(1, "cost");
     let delays: Vec<u64> = (0..1 << 16).map(|_| 500_000 + stream.below(9_000_000)).collect();
-    // A round takes a few milliseconds, so that each round contains a typical share of rare
-    // operations.
+    // A round takes about 5 ms of virtual time or more, the mean delay, so that each round contains
+    // a typical share of rare operations.
     let batches = (in_flight as usize / BATCH).max(300);
     let (mut now_ns, mut best) = (1e15, f64::MAX);
     for _ in 0..(10_000_000 / (batches * BATCH)).max(20) {

@@ -12,12 +12,12 @@
 //!   arrival --> admit? --> FIFO --> dequeue? --> link        Keep, Mark or Drop at each "?"
 //! ```
 //!
-//! The caller passes the time and the queue's contents to each decision. A timer of the algorithm
-//! that expired between two calls runs at the next call. Nothing happens to the queue between two
-//! calls, so the result is the same as if the timer had fired on time.
+//! The caller passes the time to each decision, and for one FIFO also the queue's contents. A timer
+//! of the algorithm that expired between two calls runs at the next call. Nothing happens to the
+//! queue between two calls, so the result is the same as if the timer had fired on time.
 //!
 //! # Invariants
-//! 1. The times passed to one object must not decrease. An earlier time counts as the latest one.
+//! 1. The times passed to one object must not decrease.
 //! 2. The verdict is `Mark` only for packets whose ECN field allows marking, and only if the
 //!    parameters allow it.
 //! 3. In types that own packets: entries in = entries out + entries lost + [`MultiQueue::packets`].

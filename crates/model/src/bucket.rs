@@ -1,8 +1,8 @@
 //! Token buckets, exact to the nanosecond, and two-rate meters built from them.
 //!
 //! Tokens are counted in bits times 10⁹, so that a bucket of `bps` gains exactly `bps` tokens per
-//! nanosecond. Nothing is rounded at any rate, so the result does not depend on how often the
-//! bucket is polled.
+//! nanosecond. The number of tokens is never rounded, so the result does not depend on how often
+//! the bucket is polled.
 //!
 //! # Invariants
 //! 1. `0 <= tokens <= burst`.
@@ -66,7 +66,7 @@ impl TokenBucket {
 
     /// The time at which `bytes` can be taken if no other tokens are taken before: `now_ns` or
     /// later, rounded up to whole ns. `None` if that never happens, because the burst is too small
-    /// or the rate is zero.
+    /// or the rate is zero, or if the time exceeds 64 bits.
     #[must_use]
     pub fn ready_ns(&self, now_ns: u64, bytes: u32) -> Option<u64> {
         let now_ns = now_ns.max(self.filled_ns);

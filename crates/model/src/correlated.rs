@@ -24,12 +24,12 @@
 //! half-lives there is a point drawn independently of all others. The 1023 points between two
 //! independent points are drawn by repeated halving, from the exact distribution of the pair (x, y)
 //! conditioned on the two points at the ends of the halved interval. So a value does not depend on
-//! earlier draws, and costs the same at any distance from the last draw.
+//! earlier draws, and the cost of a draw has a limit, however far it is from the previous draw.
 //!
 //! ```text
-//!   0                        512                       1024     independent
-//!   |            256          |           768           |       between those
-//!   |     128     |    384    |    640     |    896     |       ...
+//!   0                                                  1024     independent
+//!   |                        512                        |       between those
+//!   |            256          |           768           |       ...
 //! ```
 //!
 //! Not for: processes with another correlation function.
@@ -61,11 +61,12 @@ pub struct Correlated {
     /// `n` is at `n` grid steps; its level is the number of trailing zero bits of `n`, at most
     /// [`LEVELS`].
     recent_points: [[(u64, FilterPairState); 2]; LEVELS + 1],
-    /// The grid interval that contains the time of the most recent call of `draw_at`.
+    /// The grid interval that contains the time of the most recent draw.
     cell: GridCell,
 }
 
-/// How often the interval between two independent points is halved: it has 2^10 grid steps.
+/// How many times the interval between two independent points, which has 2^10 grid steps, is
+/// halved.
 const LEVELS: usize = 10;
 /// Marks an empty entry of `recent_points`; no point has this number.
 const NO_POINT: u64 = u64::MAX;
@@ -239,7 +240,7 @@ impl FilterPairState {
 type Matrix2 = [[f64; 2]; 2];
 
 /// The distribution of the state halfway between two known states: the weights of the two states,
-/// and the standard deviations of the noise that is added.
+/// and the factors of the two standard normal numbers that are added as noise.
 #[derive(Clone, Copy, Debug)]
 struct MidpointBridge {
     from: Matrix2,

@@ -1,17 +1,18 @@
 //! Writes numbers with the fewest digits that read back to the same value.
 //!
 //! Configurations store fractions in a few bits: 0.1 becomes 214748364 of 2147483647. It is written
-//! back as 0.1, not as the stored 0.09999999979.
+//! back as 0.1, not as the stored 0.09999999967.
 
 use alloc::format;
 use alloc::string::String;
 
-/// Digits after the point that a 64-bit float can distinguish near 1.
+/// Digits after the point with which all 64-bit floats from 0.1 to 1 have distinct decimals.
 const MAX_DIGITS: usize = 17;
 
 /// Returns the decimal with the fewest digits for which `reads_back` returns true. `least` is the
 /// smallest value for which it returns true; a reader truncates, so other such values are larger.
-/// If no shorter decimal exists, the result is `least` with all its digits.
+/// If there is no such decimal with at most 17 digits after the point, the result is `least` with
+/// all its digits.
 ///
 /// ```
 /// use slipring_model::decimal::shortest;
@@ -35,9 +36,10 @@ pub fn shortest(least: f64, reads_back: impl Fn(f64) -> bool) -> String {
     format!("{least}")
 }
 
-/// `value` in the unit with which the text is shortest; of several such units, in the largest.
-/// `units` gives the power of ten of each unit, the largest unit first; the last one is the unit of
-/// `value` itself.
+/// `value` in the unit with which the text is shortest, of the units in which the number is at
+/// least 1; of several such units, in the largest. A value of 0 is in the last unit. `units` gives
+/// the power of ten of each unit, the largest unit first; the last one is the unit of `value`
+/// itself.
 ///
 /// ```
 /// use slipring_model::decimal::in_units;

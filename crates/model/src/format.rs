@@ -1,8 +1,8 @@
 //! Text files that describe links: distributions, traces, profiles and loss patterns.
 //!
 //! Each reader parses a whole text into plain numbers; the engines decide how the numbers affect a
-//! link. Nothing is guessed: a number without a unit, a time earlier than that of the previous row,
-//! or an empty file is an error with line and column.
+//! link. Nothing is guessed: a number whose unit is not known, a time earlier than that of the
+//! previous row, or an empty file is an error with line and column.
 //!
 //! | file | reader | gives |
 //! |---|---|---|

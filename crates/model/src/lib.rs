@@ -3,10 +3,10 @@
 //! process, losses in bursts ([`GilbertElliott`], [`FourState`]), active queue management
 //! ([`aqm`]), token buckets ([`bucket`]), and numbers written as they were typed ([`decimal`]).
 //!
-//! Everything here is a pure function of its arguments. Time is a `u64` of nanoseconds on the
-//! caller's clock (monotonic, virtual, or that of a capture file) and is always passed in.
-//! Randomness comes from a seed and is the same on every machine. No component sees payload: the
-//! delay line carries opaque handles.
+//! Every result depends only on the arguments of this call and of earlier ones. Time is a `u64` of
+//! nanoseconds on the caller's clock (monotonic, virtual, or that of a capture file) and is always
+//! passed in. Randomness comes from a seed and is the same on every machine. No component sees
+//! payload: the delay line carries opaque handles.
 //!
 //! Not for: reading clocks, sleeping, or cryptographic randomness.
 //!

@@ -2,7 +2,8 @@
 //!
 //! Release times are rationals, stored as whole nanoseconds plus a remainder over the rate, so
 //! nothing is rounded: packet number *n* of a 3 pps schedule is due at exactly *n*/3 s for every
-//! *n*. A time is rounded up to the next nanosecond only when it is returned, never in the state.
+//! *n*. A time is rounded up to the next nanosecond when it is returned, but not in the state,
+//! unless the rate changes.
 //!
 //! ```text
 //!   ideal schedule   |-----.|-----.|-----.|      period 6.5 ns
@@ -12,8 +13,8 @@
 //! # Invariants
 //! 1. The next packet is due at `due_ns + due_fraction / rate` ns, and
 //!    `due_fraction < rate`.
-//! 2. Unless arrears were forfeited, the returned release time of a packet is at most 1 ns later
-//!    than the exact time, and never earlier.
+//! 2. Unless arrears were forfeited or the rate was changed, the returned release time of a packet
+//!    is at most 1 ns later than the exact time, and never earlier.
 //!
 //! Not for sleeping, and not for choosing which packet is sent: the caller does both.
 
@@ -62,7 +63,7 @@ enum PacerUnit {
 
 impl Pacer {
     /// The default of [`Self::with_catch_up`], in ns: a pacer that lags by more than this forfeits
-    /// the arrears.
+    /// the excess.
     pub const DEFAULT_CATCH_UP_NS: u64 = 100_000_000;
 
     /// Starts a schedule whose first packet is due at `start_ns`.
@@ -83,7 +84,7 @@ impl Pacer {
         }
     }
 
-    /// Sets how far the schedule may lag behind the caller's clock, in ns. A greater lag is
+    /// Sets how far the schedule may lag behind the caller's clock, in ns. Any lag beyond that is
     /// forfeited, so a longer stall is not followed by a longer burst.
     #[must_use]
     pub fn with_catch_up(self, catch_up_ns: u64) -> Self {
@@ -126,7 +127,7 @@ impl Pacer {
     }
 
     /// Schedules all packets that are due by `now_ns`, at most `max`, each of `wire_bits`. Returns
-    /// their number, which is the size of a batch.
+    /// their number, which is the size of a batch. An unlimited pacer returns `max`.
     pub fn due(&mut self, now_ns: u64, wire_bits: u32, max: u32) -> u32 {
         let Some(rate) = self.rate else { return max };
         self.forfeit_arrears(now_ns);
@@ -143,8 +144,8 @@ impl Pacer {
         count
     }
 
-    /// Changes the rate from the next packet's due time on. The schedule before that time, the
-    /// share and the catch-up bound stay.
+    /// Changes the rate from the next packet's due time on, which is rounded up to a whole ns. The
+    /// schedule before that time, the share and the catch-up bound stay.
     pub fn set_rate(&mut self, rate: Rate) {
         let due_ns = self.due_ns();
         let fresh = Self::new(rate, due_ns);
@@ -194,8 +195,8 @@ impl Pacer {
 }
 
 /// Divides by the rate; returns quotient and remainder. If `total` fits in 64 bits, uses 64-bit
-/// division, which is several times faster. This is the usual case: at any rate, it includes
-/// batches that take less than 18 s.
+/// division, which is several times faster. This is the usual case: if the rate is not shared, it
+/// includes all batches of up to 18 Gbit, or of up to 18 billion packets.
 #[inline]
 fn div_rem(total: u128, rate: NonZeroU64) -> (u64, u64) {
     if let Ok(total) = u64::try_from(total) {

@@ -15,7 +15,7 @@ use core::num::NonZeroU64;
 
 use crate::NANOS_PER_SEC;
 
-/// A bit rate, prepared so that dividing by it needs no division instruction.
+/// A bit rate, prepared so that dividing 64 bits of work by it needs no division instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitRate {
     bps: NonZeroU64,
@@ -153,7 +153,8 @@ impl LineClock {
     }
 
     /// Occupies the line with as much of `work` (bits times 10⁹) as can be done before `end_ns`;
-    /// returns the remaining work. If work remains, the line is free at `end_ns`.
+    /// returns the remaining work. If work remains, the line is free at `end_ns`, or later if it
+    /// was busy beyond `end_ns` before.
     #[must_use]
     pub fn work_until(&mut self, end_ns: u64, work: u128) -> u128 {
         if self.is_busy_until(end_ns) {

@@ -1,10 +1,10 @@
 //! Seeded random streams.
 //!
-//! Every random decision of an engine draws from a separate stream, named by a seed and a label. A
-//! new decision with a new label therefore leaves all other decisions unchanged, and a run is
+//! Each kind of random decision of an engine draws from a separate stream, named by a seed and a
+//! label. A new kind with a new label therefore leaves all other decisions unchanged, and a run is
 //! repeated by using its seed.
 //!
-//! The generator is xoshiro256++: fast, well tested statistically, and not
+//! The generator of a [`Stream`] is xoshiro256++: fast, well tested statistically, and not
 //! cryptographically secure.
 
 use core::num::NonZeroU64;
@@ -117,8 +117,8 @@ impl Stream {
 /// Random numbers by index: a frame's numbers depend only on the seed, the label and the frame's
 /// index, not on the draws for other frames or their order.
 ///
-/// This is SplitMix64 with random access to its sequence, at the cost of one multiplication more
-/// than a [`Stream`].
+/// This is SplitMix64 with random access to its sequence, which costs one multiplication more than
+/// going through the sequence in order.
 ///
 /// ```
 /// use slipring_model::Draws;
@@ -137,7 +137,8 @@ impl Draws {
     /// Opens the sequence of numbers that `label` names under `seed`.
     #[must_use]
     pub fn new(seed: u64, label: &str) -> Self {
-        // The `!` makes the key differ from the key of a [`Stream`] with the same seed and label.
+        // Without the `!`, the key would be the first word of the initial state of the `Stream`
+        // with the same seed and label.
         Self { key: mix(!absorb(seed, label)) }
     }
 
@@ -155,8 +156,8 @@ impl Draws {
         chance.covers(self.at(number))
     }
 
-    /// Returns one of `0..bound` for `number`, each with the same probability up to an error of
-    /// `bound` / 2⁶⁴; 0 if `bound` is 0.
+    /// Returns one of `0..bound` for `number`, each with the same probability up to a relative
+    /// error of `bound` / 2⁶⁴; 0 if `bound` is 0.
     #[inline]
     #[must_use]
     pub const fn below(self, number: u64, bound: u64) -> u64 {

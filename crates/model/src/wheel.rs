@@ -217,8 +217,8 @@ fn sort<H: Copy>(entries: &mut Vec<WheelEntry<H>>, spare: &mut Vec<WheelEntry<H>
     }
 }
 
-/// Compares each of at most `N` entries with all others. No branch depends on a comparison, so none
-/// is mispredicted.
+/// Sorts at most `N` entries by comparing each with all others. No branch depends on a comparison,
+/// so none is mispredicted.
 fn rank<H: Copy, const N: usize>(entries: &mut [WheelEntry<H>], spare: &mut Vec<WheelEntry<H>>) {
     const LAST: u64 = (1 << SLOT_BITS) - 1;
     // Keys are distinct, and later times have smaller keys. Unused elements are sorted last.

@@ -125,8 +125,8 @@ impl AttachedPort {
     }
 }
 
-/// Returns what the flags of the first slot of a frame request. A frame of several slots cannot name
-/// a port, as in netmap.
+/// Returns what the flags of the first slot of a frame request. A frame of several slots cannot
+/// name a port, as in the daemon's VALE switches.
 pub(super) fn marks(flags: SlotFlags, is_single: bool) -> SlotMarks {
     let port = (flags.0 & NS_PORT_MASK) >> NS_PORT_SHIFT;
     let named = port != 0 && is_single;

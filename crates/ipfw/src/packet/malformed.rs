@@ -14,9 +14,11 @@ pub enum MalformedReason {
     TotalLength,
     /// There are too many extension headers, or they are truncated.
     Extensions,
-    /// An unfragmented packet or first fragment is shorter than its transport header.
+    /// An unfragmented packet or first fragment is shorter than its transport header, or gives a
+    /// TCP header length below 20 bytes.
     ShortTransport,
-    /// A TCP fragment at offset 8 bytes, which could overwrite the flags in the first fragment.
+    /// An IPv4 TCP fragment at offset 8 bytes, which could overwrite the flags in the first
+    /// fragment.
     TinyFragment,
 }
 

@@ -1,8 +1,9 @@
-//! IPv4 and TCP options, parsed when a rule tests them.
+//! IPv4 options, TCP options and rarely tested TCP fields, parsed on demand.
 
 use super::{IpFamily, PacketHeaders};
 
-/// Iterates over option kinds and values, up to the first option that does not fit.
+/// Iterates over the kinds and values of options, without no-operation options, up to the
+/// end-of-options option or the first option that does not fit.
 fn walk(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let mut rest = bytes;
     core::iter::from_fn(move || {

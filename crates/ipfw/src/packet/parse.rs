@@ -1,4 +1,4 @@
-//! Parses the headers of a frame in one pass.
+//! Parses the headers of a frame.
 
 use slipring_wire::assigned::IpProto;
 use slipring_wire::view::{FragmentPosition, HeaderLayer, Headers, Ip, IpVersion, ViewError};
@@ -10,7 +10,7 @@ impl PacketHeaders {
     /// Parses `frame`.
     ///
     /// # Errors
-    /// [`MalformedReason`] if the headers are inconsistent.
+    /// [`MalformedReason`] if the headers are truncated or inconsistent.
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<Self, MalformedReason> {
         let mut packet = Self::EMPTY;
@@ -22,15 +22,15 @@ impl PacketHeaders {
     /// after their fields were written one by one.
     ///
     /// # Errors
-    /// [`MalformedReason`] if the headers are inconsistent; the fields are then meaningless.
+    /// [`MalformedReason`] if the headers are truncated or inconsistent; the fields are then
+    /// meaningless.
     #[inline]
     pub fn read(&mut self, frame: &[u8]) -> Result<(), MalformedReason> {
         if self.plain_v4(frame) { self.transport(frame) } else { self.general(frame) }
     }
 
-    /// Fast path for the most common frame: IPv4 without tags and options. Reads the fields up to
-    /// the transport header at once. Returns `false` for all other frames, which the general path
-    /// parses.
+    /// Fast path for the most common frame: IPv4 without tags and options. Reads all fields before
+    /// the transport header. Returns `false` for all other frames, which the general path parses.
     #[inline(always)]
     fn plain_v4(&mut self, frame: &[u8]) -> bool {
         const L3: u16 = 14;

@@ -28,7 +28,7 @@ pub enum RuleAction {
     SkipTo(Arg),
     /// Continues at a rule and remembers where to return to.
     Call(Arg),
-    /// Returns to the rule after the last call.
+    /// Returns from the innermost call; outside of calls, the search continues.
     Return(ReturnTo),
     /// Hands the packet to a pipe.
     Pipe(Arg),
@@ -40,11 +40,11 @@ pub enum RuleAction {
     Unreach6(u8),
     /// Drops the packet and answers TCP with a reset.
     Reset,
-    /// Like `Reset`, but for IPv6 only.
+    /// Like `Reset`, but answers only IPv6.
     Reset6,
     /// Drops the packet and answers SCTP with an abort.
     Abort,
-    /// Like `Abort`, but for IPv6 only.
+    /// Like `Abort`, but answers only IPv6.
     Abort6,
     /// Sends the packet to another next hop or port.
     Forward(NextHop),
@@ -73,9 +73,9 @@ impl RuleAction {
 /// Where `return` continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnTo {
-    /// The packet returns to the first rule with a number higher than the caller's.
+    /// The packet returns to the first rule with a number higher than that of the `call` rule.
     NextNumber,
-    /// The packet returns to the rule after the caller, even if both have the same number.
+    /// The packet returns to the rule after the `call` rule, even if both have the same number.
     NextRule,
 }
 
@@ -109,7 +109,8 @@ pub enum NextHop {
 /// The translators of a `nat` action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatRef {
-    /// All `nat` instances, in order.
+    /// The first `nat` instance, in order of their numbers, that has a flow or a redirection for
+    /// the packet. Instances with `skip_global` are left out.
     Global,
     /// A single `nat` instance.
     Instance(Arg),
@@ -118,8 +119,8 @@ pub enum NatRef {
 /// Whether and how often a rule logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleLog {
-    /// Maximum number of lines until `resetlog`; 0 means no limit, and `None` means the engine's
-    /// default.
+    /// Maximum number of lines until `resetlog` or `zero`; 0 means no limit. `None` means the
+    /// engine's default when the rule is added.
     pub amount: Option<u32>,
     /// Where lines go. If all destinations are `false`, the engine's default applies.
     pub to: LogDestination,

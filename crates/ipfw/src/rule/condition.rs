@@ -56,11 +56,12 @@ pub enum Condition {
     IpVersion(u8),
     /// IPv4 options present and absent.
     IpOptions(BitTest),
-    /// IPv4 fragment flags.
+    /// Fragment bits: the IPv4 flags, and for both IP versions, whether the packet is a fragment
+    /// other than the first.
     Frag(BitTest),
     /// TCP flags that must be set, and flags that must be clear.
     TcpFlags(BitTest),
-    /// A TCP segment, except one whose only flag is SYN.
+    /// A TCP segment, except one that has SYN but neither ACK nor RST.
     Established,
     /// TCP sequence number.
     TcpSeq(u32),
@@ -103,7 +104,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Returns whether the condition holds for every packet.
+    /// Returns whether the condition is `from any` or `to any`, which holds for every packet.
     #[must_use]
     pub const fn is_always(&self) -> bool {
         matches!(self, Self::Src(AddressPattern::Any) | Self::Dst(AddressPattern::Any))
@@ -146,7 +147,7 @@ pub enum HeaderField {
     TcpWin,
     /// TCP payload in bytes.
     TcpDataLen,
-    /// The MSS option of a SYN, in bytes.
+    /// The MSS option of TCP, in bytes.
     TcpMss,
 }
 

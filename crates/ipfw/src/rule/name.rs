@@ -4,7 +4,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::str::FromStr;
 
-/// Name of a table, a kind of state or another object: 1 to 63 letters, digits, `_`, `-`, `.`.
+/// Name of a table, of states or of another object: 1 to 63 letters, digits, `_`, `-`, `.`.
 ///
 /// Copies share the text, which saves memory because every state has a name.
 #[derive(Clone, Debug, Eq, PartialOrd, Ord)]

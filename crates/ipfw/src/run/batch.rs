@@ -34,8 +34,8 @@ impl<F: AsMut<[u8]>> FrameBatch for [F] {
 #[derive(Debug, Default)]
 pub struct CheckedBatch {
     ends: Vec<RunEnd>,
-    /// Verdicts and metadata of the frames that were neither accepted nor denied, in the order of
-    /// the frames.
+    /// Verdicts and metadata of the frames that were not accepted and not denied by a rule, in the
+    /// order of the frames.
     other_verdicts: Vec<(RuleVerdict, PacketMetadata)>,
 }
 
@@ -151,8 +151,8 @@ impl Firewall {
         self.buffers.group = room;
     }
 
-    /// Adds the results of a group to `batch`; returns `false` if a packet of the group has no
-    /// verdict yet.
+    /// Adds the results of a group to `batch` if every packet of the group has a verdict; returns
+    /// whether this is so.
     fn take_ends(&mut self, ends: &[Option<RunEnd>], batch: &mut CheckedBatch) -> bool {
         if ends.iter().any(Option::is_none) {
             return false;
@@ -188,8 +188,8 @@ impl Firewall {
         }
     }
 
-    /// Looks up the tables that rules test, for all packets of a group. Then continues to run
-    /// static rules on these packets, with the results.
+    /// Does the prefetched table lookups for all packets of a group. Then runs further static
+    /// rules, with the results, on the packets that have no verdict yet.
     fn run_table_rules(
         &mut self,
         parsed: &mut [ParsedPacket],

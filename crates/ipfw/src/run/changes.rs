@@ -21,9 +21,10 @@ const MAX_RULES: usize = 1 << 18;
 /// The command-line flags, which determine how commands behave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandFlags {
-    /// `-q`: no output, and `table add` changes existing entries.
+    /// `-q`: `add`, `zero`, `resetlog`, `flush`, `nat config` and table changes print nothing,
+    /// `table add` changes existing entries, and `table delete` of a missing entry is not an error.
     pub quiet: bool,
-    /// `-f`: a missing object is not an error.
+    /// `-f`: to delete a missing rule or `nat` instance is not an error.
     pub force: bool,
     /// `-i`: lists table values as addresses.
     pub values_as_ip: bool,
@@ -56,7 +57,7 @@ pub struct CommandError {
 /// Maximum number of reported errors of a file.
 pub const MAX_LINE_ERRORS: usize = 20;
 
-/// Why a file of commands failed; none of them was executed.
+/// Why a file of commands failed; none of the commands had an effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandFileError {
     /// A line is not a command.
@@ -158,8 +159,9 @@ impl Firewall {
     /// Executes one command.
     ///
     /// # Errors
-    /// [`CommandError`] if the command failed. It had no effect, except on table entries that the
-    /// error's text lists as changed.
+    /// [`CommandError`] if the command failed. What the command did before the error remains: it
+    /// may have changed rules or objects in the ranges before the one that is missing, created
+    /// tables for a rule, and changed the table entries that the error's text lists.
     pub fn execute(
         &mut self,
         command: &IpfwCommand,
@@ -171,8 +173,8 @@ impl Firewall {
         self.settle_one(now_ns)?;
         match rebuild_scope(command) {
             RebuildScope::Rules => {
-                // The rule may have created tables, because it creates those that it names and that
-                // do not exist.
+                // An `add` command may have created tables: those that its rule names and that did
+                // not exist.
                 self.config.tables.settle();
                 self.compile();
             }

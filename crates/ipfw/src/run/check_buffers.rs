@@ -14,7 +14,7 @@ pub(super) struct CheckBuffers {
     pub(super) finders: CandidateCaches,
     /// The verdict of a run that ended with `RunEnd::Other`; `None` after other runs.
     pub(super) other: Option<RuleVerdict>,
-    /// Buffer for a single packet; `None` while the check of a packet uses it.
+    /// Buffer for a single packet; `None` before the first check and while a check uses it.
     pub(super) one: Option<Box<ParsedPacket>>,
     pub(super) group: Vec<ParsedPacket>,
 }

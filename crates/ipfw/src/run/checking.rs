@@ -23,7 +23,7 @@ pub(super) struct PacketCheck<'c> {
 
 impl Firewall {
     /// Decides what to do with `frame`, and changes its headers as rules require. Adds frames to
-    /// send and lines to log to `outputs`.
+    /// send, released fragments and lines to log to `outputs`.
     pub fn check(
         &mut self,
         frame: &mut [u8],
@@ -115,7 +115,8 @@ impl Firewall {
         }
     }
 
-    /// Continues with a changed packet after the rule that changed it.
+    /// Parses the packet again, because translation or reassembly may have changed it, and
+    /// continues after the rule that asked for this.
     fn resume_rules(&mut self, case: &mut PacketCheck<'_>) -> RuleVerdict {
         let flow = case.parsed.packet.flow();
         if let Err(kind) = case.parsed.read(case.frame) {
@@ -135,9 +136,10 @@ impl Firewall {
         self.buffers.other.take().expect("a run that ends otherwise says how")
     }
 
-    /// Stores a fragment, or continues with the packet that it completes.
+    /// Passes a fragment to the reassembly, and continues with the packet if the fragment completes
+    /// one.
     fn reassemble_fragment(&mut self, case: &mut PacketCheck<'_>) -> RuleVerdict {
-        // Stores the frame in its current form, with the changes of earlier rules.
+        // The reassembly gets the frame in its current form, with the changes of earlier rules.
         let offered = self.reassembly.offer(case.frame, &case.parsed.packet, case.now);
         let Some(mut whole) = offered else { return RuleVerdict::Held };
         let before = case.out.released.len();
@@ -158,8 +160,8 @@ impl Firewall {
         verdict
     }
 
-    /// Checks a reassembled packet. Its fragments get the same verdict, and the same header
-    /// changes.
+    /// Checks a reassembled packet, and copies the changes that rules make to its fragments,
+    /// `parts`. The verdict is that of all fragments.
     pub fn check_whole(
         &mut self,
         whole: &mut [u8],
@@ -212,7 +214,7 @@ impl Firewall {
 fn apply_to_fragments<'p>(parts: impl Iterator<Item = &'p mut [u8]>, whole: &[u8]) {
     if let Ok(after) = PacketHeaders::parse(whole) {
         for part in parts {
-            // An error is ignored: a fragment without a transport header has no ports to update.
+            // A failure is ignored: the fragment then keeps its addresses and payload.
             let _ = rewrite::copy_rewritten_fields(part, (whole, &after));
         }
     }

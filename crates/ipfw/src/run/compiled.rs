@@ -1,5 +1,5 @@
 //! A list of rules compiled for searching: the same verdicts, counters and side effects as the
-//! plain interpreter, in nearly constant time for any number of rules.
+//! plain interpreter, in a time that for most lists depends little on the number of rules.
 //!
 //! ```text
 //!   list --compile--> fields  (class of each header value)      packet --> classes
@@ -7,13 +7,13 @@
 //!                     plans   (checks that are left, what to do)       --> walked in order
 //! ```
 //!
-//! A clause that is a set of values of one header field becomes a row; all other clauses remain
-//! checks. Rows only exclude rules that would not affect the packet. State lookups are stored
-//! separately ([`state_lookups`]): a packet is looked up once per name, before it passes the first
-//! rule that uses the name. Simple effects of a candidate are applied directly. For other effects,
-//! the plain interpreter executes the rule, and tests all its conditions again. Header values that
-//! rules can change (`setdscp`, tags, marks) are not fields, so the classes of a packet hold for
-//! the whole list, jumps included.
+//! A clause that accepts a set of values of one field, or of bytes of an address, goes into the
+//! rows; all other clauses remain checks, except those that always hold. Rows only exclude rules
+//! that would not affect the packet. State lookups are stored separately ([`state_lookups`]): a
+//! packet is looked up once per name, before it passes the first rule that uses the name. Simple
+//! effects of a candidate are applied directly. For other effects, the plain interpreter executes
+//! the rule, and tests all its conditions again. Header values that rules can change (`setdscp`,
+//! tags, marks) are not fields, so the classes of a packet hold for the whole list, jumps included.
 //!
 //! Candidates are cached by flow and by classes ([`flow_cache`]). All packets of a batch first
 //! advance through the rules as far as their headers decide ([`fast_path`]).

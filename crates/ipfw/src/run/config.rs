@@ -10,8 +10,8 @@ use crate::table::{LookupTable, Tables};
 /// Index of a port in [`IpfwConfig::ports`].
 pub type PortIndex = u16;
 
-/// The configuration: all data that commands change and packets do not. A copy is cheap, because
-/// rules and tables are shared until either side changes them.
+/// The configuration, which commands change and packets do not, and the counters of the rules. A
+/// copy is cheap, because rules and tables are shared until either side changes them.
 #[derive(Clone, Debug)]
 pub struct IpfwConfig {
     /// The rules with their counters.
@@ -20,7 +20,7 @@ pub struct IpfwConfig {
     pub tables: Tables,
     /// Disabled sets, one bit each.
     pub disabled_sets: u32,
-    /// The values of the sysctls.
+    /// The values of the sysctls, except those that the state table has.
     pub settings: IpfwSettings,
     /// The instances of `nat` and `nptv6`.
     pub translations: Translations,

@@ -43,12 +43,12 @@ pub struct Firewall {
     pub(super) reassembly: Reassembly,
     pub(super) translators: Translators,
     pub(super) epoch_ns: u64,
-    /// The ids of rules that commands have removed, whose states still exist.
+    /// The ids of rules that commands have removed, whose states may still exist.
     pub(super) removed_rules: Vec<u64>,
     /// `state` commands that wait until all rules of their file are loaded.
     pub(super) pending_states: Vec<StateCommand>,
     pub(super) restored: RestoredStates,
-    /// The compiled list; `None` while the list changes, and for the plain interpreter.
+    /// The compiled list; `None` for the plain interpreter.
     pub(super) program: Option<Arc<CompiledRules>>,
     plain: bool,
     pub(super) buffers: CheckBuffers,
@@ -63,7 +63,7 @@ pub struct CheckCounters {
     pub accepted: u64,
     /// Packets sent to another next hop or port by `fwd`.
     pub forwarded: u64,
-    /// Packets passed to pipes and queues, or held as fragments.
+    /// Packets passed to pipes and queues, and fragments that the reassembly kept or discarded.
     pub handed_over: u64,
     /// Packets dropped by a rule.
     pub by_rule: u64,
@@ -73,7 +73,8 @@ pub struct CheckCounters {
     pub states_full: u64,
     /// Packets dropped by the `limit` of a rule.
     pub state_limit: u64,
-    /// Packets dropped because their calls were too deep or too many.
+    /// Packets dropped because their calls were too deep or too many, or because their flow was
+    /// changed too often.
     pub calls: u64,
     /// Packets dropped because a table had no number for a pipe or queue.
     pub no_number: u64,
@@ -159,7 +160,8 @@ impl Firewall {
         self.program = (!self.plain).then(|| Arc::new(CompiledRules::compile(&self.config)));
     }
 
-    /// Sets the start of the engine's clock, in nanoseconds since 1970, for listings.
+    /// Sets the start of the engine's clock, in nanoseconds since 1970, for listings and
+    /// for saved states.
     pub fn set_epoch_ns(&mut self, epoch_ns: u64) {
         self.epoch_ns = epoch_ns;
     }
@@ -176,7 +178,7 @@ impl Firewall {
         &self.states
     }
 
-    /// Returns the counts of malformed frames, which no rule has checked, by reason.
+    /// Returns the counts of malformed frames by reason.
     #[must_use]
     pub const fn malformed(&self) -> &MalformedCounters {
         &self.malformed
@@ -214,8 +216,8 @@ impl Firewall {
         !self.config.settings.one_pass
     }
 
-    /// Removes expired states and late fragments, and adds to `outputs` the keepalives that are
-    /// due.
+    /// Removes expired states, expired `nat` flows and late fragments, and adds to `outputs` the
+    /// keepalives that are due.
     pub fn tick(&mut self, now_ns: u64, outputs: &mut CheckOutputs) {
         self.reassembly.forget_late(now_ns);
         self.translators.tick(now_ns);
@@ -229,7 +231,8 @@ impl Firewall {
         });
     }
 
-    /// Time at which [`Self::tick`] must be called next, in ns; `None` if it has nothing to do.
+    /// Time at which [`Self::tick`] must be called next, in ns; `None` if no state and no `nat`
+    /// flow needs a call. Fragments that become late do not count.
     #[must_use]
     pub fn next_tick_ns(&self) -> Option<u64> {
         let (states, flows) = (self.states.next_wake_ns(), self.translators.next_tick_ns());

@@ -32,7 +32,7 @@ pub enum RuleOutcome {
     Disabled,
     /// The random draw of `prob` skipped the rule.
     Chance,
-    /// The rule looked up states, and the packet has none.
+    /// The rule is a `check-state` that found no state of the packet.
     NoState,
     /// The packet has a state that was created by the rule with this number, whose action was run.
     State(RuleNumber),
@@ -54,8 +54,9 @@ pub enum RuleOutcome {
 
 impl Firewall {
     /// Returns the rules that a packet meets, with their outcomes, and the verdict. The packet is
-    /// processed as by [`Self::check`]. The call counts the packet and creates states, so use a
-    /// firewall that checks no other packets.
+    /// processed as by [`Self::check`], except that `reass` does not keep fragments and that only
+    /// the rules count the packet. The call creates states, so use a firewall that checks no other
+    /// packets.
     pub fn explain(
         &mut self,
         frame: &mut [u8],
@@ -99,7 +100,8 @@ impl Firewall {
         }
     }
 
-    /// Traces from the resume point in `crossing` to the next verdict.
+    /// Traces from the resume point in `crossing`, or else from the first rule, to the next
+    /// verdict.
     fn trace(
         &mut self,
         frame: &mut [u8],
@@ -159,7 +161,7 @@ impl RuleRun<'_> {
         }
     }
 
-    /// Returns the first clause of a rule that does not hold.
+    /// Returns the text of the first clause of a rule that does not hold.
     fn unmet(&self, at: usize) -> Option<String> {
         let entry = &self.entries[at];
         let mut question = self.question(entry);
@@ -200,8 +202,8 @@ impl RuleRun<'_> {
                 RuleOutcome::NoState
             }
             (None, None) if rule.chance.is_some() => RuleOutcome::Chance,
-            // No clause failed, but the rule did not count the packet: its `record-state` has
-            // deferred the action, or the state table is full. The verdict shows which.
+            // No clause failed, but the rule did not count the packet: it has created a state and
+            // deferred its action.
             (None, None) => match step {
                 RuleStep::Done(_) => RuleOutcome::Ended,
                 _ => RuleOutcome::Passed,

@@ -2,7 +2,7 @@
 //!
 //! The peer of a translated packet sees one address for all hosts behind the translator, and so one
 //! MAC address. No router between the two ports sets the right MAC address. So for each incoming
-//! packet, the firewall itself sets the MAC address of the inside host.
+//! packet that it translates, the firewall itself sets the MAC address of the inside host.
 
 use core::net::Ipv4Addr;
 

@@ -38,8 +38,8 @@ pub enum RuleVerdict {
     Nat(NatRef),
     /// The IPv6 prefix of the packet is translated. As for `Nat`, callers never see this.
     Nptv6(ObjectName),
-    /// The packet is a fragment that waits for its packet's other fragments; the firewall keeps a
-    /// copy of it.
+    /// The packet is a fragment that the reassembly took: the firewall keeps a copy of it until its
+    /// packet's other fragments arrive, or has discarded it ([`super::FragmentCounters`]).
     Held,
 }
 
@@ -56,7 +56,7 @@ pub enum DenyReason {
     StateLimit,
     /// Calls are nested too deeply.
     CallDepth,
-    /// Too many calls or translations in one check.
+    /// Too many calls, or too many changes of the packet's flow, in one check.
     CallLoop,
     /// The table has no number for the pipe or queue.
     NoNumber,
@@ -84,7 +84,7 @@ pub(super) struct RuleRun<'a> {
     pub(super) out: &'a mut CheckOutputs,
     /// The verdict of a run that ends with [`RunEnd::Other`].
     pub(super) other: &'a mut Option<RuleVerdict>,
-    /// Hash of the packet's flow; `None` until a rule looks up states.
+    /// Hash of the packet's flow; `None` until it is computed.
     pub(super) hash: &'a mut Option<StateHash>,
 }
 
@@ -127,8 +127,9 @@ impl RuleRun<'_> {
         }
     }
 
-    /// Returns the index of the rule at which to continue after `resume`. If that rule no longer
-    /// exists, this is the first rule with a higher number.
+    /// Returns the index of the rule at which to continue after `resume`. If the rule of `resume`
+    /// no longer exists, or with [`ReturnTo::NextNumber`], this is the first rule with a higher
+    /// number.
     fn position_after(&self, resume: ResumePoint, to: ReturnTo) -> usize {
         match self.config.list.position(resume.rule) {
             // A next rule exists, because the default rule is never a resume point.

@@ -29,14 +29,15 @@ pub struct RuleEntry {
 /// The counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleCounters {
-    /// Number of packets that matched the rule.
+    /// Number of packets that matched the rule or one of its states, since the last `zero`. Matches
+    /// whose action is deferred do not count.
     pub packets: u64,
     /// Number of bytes of these packets.
     pub bytes: u64,
     /// Time of the last match, in nanoseconds of the engine's clock; `None` if no packet has
     /// matched.
     pub last_match_ns: Option<u64>,
-    /// Lines logged since the last `resetlog`.
+    /// Lines logged since the last `resetlog` or `zero`.
     pub logged: u64,
 }
 
@@ -155,8 +156,8 @@ impl RuleList {
         number
     }
 
-    /// Returns the next free number after the last rule, or the number of the last rule if the next
-    /// number would be too high.
+    /// Returns the number of the last rule before the default rule plus `step`, or the number of
+    /// that rule if the sum would be too high.
     fn next_number(&self, step: u32) -> RuleNumber {
         let before = self.entries.len().checked_sub(2).map_or(0, |at| self.entries[at].number);
         let next = u32::from(before) + step;
@@ -185,8 +186,8 @@ impl RuleList {
         gone
     }
 
-    /// Finds rules that were removed since `before` and added again without a change, and restores
-    /// their old ids and counters. Returns these ids, sorted.
+    /// Finds rules that were removed since `before` and added again with the same number and
+    /// without a change, and restores their old ids and counters. Returns these ids, sorted.
     pub fn recognize(&mut self, before: &Self) -> Vec<u64> {
         let mut went: BTreeMap<RuleNumber, VecDeque<usize>> = BTreeMap::new();
         if self.last_id != before.last_id {

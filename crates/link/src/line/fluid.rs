@@ -2,7 +2,8 @@
 //!
 //! The rate is constant between two changes ([`RateSegments`]). For a frame that spans a change,
 //! the line does part of the work before the change and the rest after it. Changes fall on whole
-//! nanoseconds, so the work left to the next segment is an integer and nothing is rounded.
+//! nanoseconds, so the work left to the next segment is an integer and nothing is rounded. Only if
+//! extra occupation of the line spans a change is a fraction of a nanosecond rounded down.
 
 use slipring_model::{LineClock, NANOS_PER_SEC};
 
@@ -10,14 +11,14 @@ use super::bit_rate;
 use super::segments::{RateSegment, RateSegments};
 
 /// Maximum number of rate changes per frame. If a frame needs more, the rate stays at 0 or changes
-/// too often, and the line stops permanently. Valid specifications need far fewer.
+/// too often, and the line stops permanently. Valid specifications normally need far fewer.
 const MAX_RATE_CHANGES: u32 = 1 << 24;
 
 pub(crate) struct FluidLine {
     segments: RateSegments,
     segment: RateSegment,
     /// Clock of the line. It holds the time at which the line is free and the rate of the current
-    /// segment. If that rate is 0, it holds the last rate above 0.
+    /// segment. If that rate is 0, it holds the last rate above 0; 1 bit/s if there was none.
     clock: LineClock,
 }
 
@@ -96,7 +97,7 @@ impl FluidLine {
         }
     }
 
-    /// The current rate, or the last one above 0.
+    /// The current rate, or the last one above 0; 1 if there was none.
     pub(super) fn usual_bps(&self) -> u64 {
         self.clock.rate().bps()
     }

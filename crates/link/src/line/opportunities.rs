@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //! 1. `bytes_left` of the opportunity at `now_ns` are unused; they are lost once time passes.
-//! 2. `index` is the first opportunity not yet used, in the round of the trace that began at
-//!    `round_ns`.
+//! 2. `index` is the first opportunity not yet used or skipped, in the round of the trace that
+//!    began at `round_ns`.
 
 use alloc::vec::Vec;
 
@@ -97,14 +97,14 @@ impl OpportunityLine {
         if let Some(offset_ns) = self.at_ns.get(self.index) {
             return Some(self.round_ns.saturating_add(*offset_ns));
         }
-        // With [`TraceEnd::Hold`], opportunities continue at the distance between the last two.
+        // With [`TraceEnd::Hold`], opportunities continue after the last one.
         (self.schedule.end() == TraceEnd::Hold)
             .then(|| self.round_ns.saturating_add(self.held_ns()))
     }
 
     /// Returns the offset of the current opportunity from the start of the round, in ns. The
     /// opportunity is after the end of the trace, where opportunities continue at the distance
-    /// between the last two.
+    /// between the last two different times (from the start of the round, if there is only one).
     fn held_ns(&self) -> u64 {
         let last_ns = self.schedule.period_ns();
         let before_ns =

@@ -108,7 +108,7 @@ impl RateSegments {
         RateSegment { end_ns, bps }
     }
 
-    /// Skips segments that end by `target_ns` where it can skip many at once; some of these
+    /// Skips segments that end by `target_ns` where it can skip many in one step; some of these
     /// segments may remain.
     pub(super) fn skip_to(&mut self, target_ns: u64) {
         let ahead_ns = target_ns.saturating_sub(self.now_ns);
@@ -230,7 +230,8 @@ impl SegmentSource {
 
 fn ramp(from_bps: u64, to_bps: u64, duration_ns: u64, step_ns: u64) -> Vec<RateStep> {
     let rate_at = |at_ns: u64| {
-        // The rate in the middle of the step applies to the whole step.
+        // The rate in the middle of a step applies to the whole step. The last step has the final
+        // rate instead.
         let passed = i128::from((at_ns + step_ns / 2).min(duration_ns));
         let rise = i128::from(to_bps) - i128::from(from_bps);
         (i128::from(from_bps) + rise * passed / i128::from(duration_ns)) as u64

@@ -3,7 +3,7 @@
 //! Most links are not full: a frame finds the line free, is lost or not, and travels. If no stage
 //! has to examine its bytes, a whole batch goes from stage to stage, so that each stage has its
 //! state in registers and runs a tight loop. Frames have the same numbers as on the slow path, and
-//! the carrier gets the same calls in the same order.
+//! the carrier gets equivalent calls in the same order.
 //!
 //! Not for frames that wait, are held, copied or damaged; those go through [`Link::arrive`].
 
@@ -43,7 +43,7 @@ impl BatchScratch {
 }
 
 impl Link {
-    /// Whether frames can pass all stages without an access to their bytes.
+    /// Whether all stages can take frames in batches, without an access to the frames' bytes.
     pub(super) fn is_payload_agnostic(&self) -> bool {
         self.ingress.as_ref().is_none_or(|front| front.is_payload_agnostic())
             && self.server.as_ref().is_none_or(|server| server.is_payload_agnostic())

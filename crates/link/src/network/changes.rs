@@ -39,14 +39,14 @@ impl PendingChanges {
 }
 
 impl Network {
-    /// Schedules another plan for the same links. The plan takes effect at `at_ns` on all links at
-    /// once: after the events that are due by then, and before later arrivals. A plan with a time
-    /// in the past takes effect at the next call. Plans take effect in order of time; plans with
-    /// equal times take effect in order of submission.
+    /// Schedules another plan for the same links. The plan takes effect at `at_ns` on all links
+    /// together: after the events that are due by then, and before arrivals at `at_ns` or later. A
+    /// plan with a time in the past takes effect at the next push or run. Plans take effect in
+    /// order of time; plans with equal times take effect in order of submission.
     ///
     /// Frames inside the network stay: waiting frames continue under the new rules, frames in
     /// flight arrive at their old times. A stage that does not change keeps its state, and every
-    /// stage keeps its random stream.
+    /// stage keeps its random stream (loss stages of one kind are told apart by their order).
     ///
     /// # Errors
     /// [`ChangeError`] if the plan is refused; nothing changes then.

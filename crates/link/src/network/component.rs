@@ -1,4 +1,5 @@
-//! Links that can reach a common node, and the order of their events.
+//! Components: links that share an entry or a node, directly or through other links, and the order
+//! of their events.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -16,7 +17,7 @@ pub(super) enum LinkComponent {
     Multi(Box<MultiLinkComponent>),
 }
 
-/// Several links.
+/// A component of several links.
 pub(super) struct MultiLinkComponent {
     links: Vec<u32>,
     /// The time of the next event of each link, by position in `links`.
@@ -73,7 +74,8 @@ impl LinkComponent {
         }
     }
 
-    /// Performs the events that are due up to `now_ns`, in order of time.
+    /// Performs the events that are due up to `now_ns`, in order of time; a single link delivers
+    /// only after all its other events.
     #[inline]
     pub(super) fn run(
         &mut self,
@@ -133,7 +135,7 @@ impl MultiLinkComponent {
         Self { agenda: EventQueue::new(links.len()), links: links.to_vec(), positions, first }
     }
 
-    /// Performs the events of one link at one time.
+    /// Performs the events of one link that are due at `at_ns`.
     fn step(
         &mut self,
         position: u32,

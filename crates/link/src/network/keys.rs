@@ -1,7 +1,7 @@
 //! The keys that identify a frame's link of entry on later links.
 //!
-//! A key is derived from the link's name, so adding a link to the plan does not change the keys of
-//! other links.
+//! A key is derived from the seed and the link's name, so adding a link to the plan does not change
+//! the keys of other links (unless two derived keys are equal and the later one has to give way).
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

@@ -48,7 +48,7 @@ impl LinkRoutes {
         routes
     }
 
-    /// Takes over the classes of another plan that has the same links.
+    /// Sets the classes and default links to those of `plan`, which has the same links.
     pub(super) fn choose(&mut self, plan: &NetworkSpec) {
         self.entries.iter_mut().chain(&mut self.nodes).for_each(|route| {
             route.classes.clear();

@@ -14,8 +14,8 @@ use crate::user::DelayFactory;
 pub struct DelaySpec {
     /// How the delay of each frame is determined.
     pub model: DelayModel,
-    /// Time in ns after which the correlation of delays has halved; required by
-    /// [`OrderPolicy::Correlated`]. `None` if delays are independent.
+    /// Time in ns after which the correlation of [random](DelayModel::Random) delays has halved;
+    /// required by [`OrderPolicy::Correlated`]. `None` if random delays are independent.
     pub half_life_ns: Option<u64>,
 }
 
@@ -75,9 +75,9 @@ pub struct DelayStep {
 /// What happens to frames that would overtake earlier frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OrderPolicy {
-    /// A frame is deferred until all frames ahead of it have left. Delays are drawn independently,
-    /// so the actual delays are longer than specified if frames arrive faster than the delay
-    /// varies.
+    /// A frame is deferred until all frames ahead of it have left. If delays are drawn
+    /// independently and vary more than the gaps between frames, the actual delays are longer than
+    /// specified.
     #[default]
     Strict,
     /// Like `Strict`, but the delay varies smoothly in time, with its half-life. So few frames
@@ -93,7 +93,7 @@ pub enum OrderPolicy {
 }
 
 impl OrderPolicy {
-    /// Whether frames leave in the order in which they arrived.
+    /// Whether no frame overtakes another: frames that would are deferred or dropped.
     #[must_use]
     pub const fn keeps_order(self) -> bool {
         matches!(self, Self::Strict | Self::Correlated | Self::Drop)

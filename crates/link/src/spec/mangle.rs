@@ -49,10 +49,10 @@ pub enum BitErrorSpec {
 /// Bytes of frames to overwrite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MangleSpec {
+    /// Probability that a frame is changed.
+    pub chance: Chance,
     /// The first byte to change, counted from the start of the frame. Bytes after the frame's end
     /// are not written.
-    pub chance: Chance,
-    /// The first byte, from the start of the frame. Bytes after its end are not written.
     pub at: u32,
     /// How the bytes are changed.
     pub edit: MangleEdit,
@@ -86,7 +86,7 @@ impl HoldSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// [`SpecError`] if the hold time is 0.
+    /// [`SpecError`] if the hold time is 0 although frames can be held.
     pub fn check(&self) -> Result<(), SpecError> {
         if self.chance == Chance::NEVER {
             return Ok(());
@@ -106,7 +106,8 @@ impl CorruptSpec {
     /// Validates the fields.
     ///
     /// # Errors
-    /// [`SpecError`] if a probability is invalid, or no frame has the given bits or bytes.
+    /// [`SpecError`] if a probability is invalid, if the run of bits or the range of bytes is
+    /// empty, or if no frame is long enough for it.
     pub fn check(&self) -> Result<(), SpecError> {
         match self.errors {
             BitErrorSpec::Ber(ber) => probability("ber", ber)?,

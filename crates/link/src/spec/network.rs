@@ -79,7 +79,8 @@ impl ClassSpec {
     /// Compiles a pcap filter expression.
     ///
     /// # Errors
-    /// [`SpecError`] that contains the error of the filter expression, with its column.
+    /// [`SpecError`] that contains the error of the filter expression, with its column if it has
+    /// one.
     pub fn new(filter: &str, link: usize) -> Result<Self, SpecError> {
         let program = slipring_filter::compile(filter)
             .map_err(|error| SpecError::new("match", format!("`{filter}`"), &error.to_string()))?;
@@ -121,8 +122,9 @@ impl NetworkSpec {
     /// Validates the plan and every link.
     ///
     /// # Errors
-    /// [`SpecError`] that names the first part that cannot be built: an invalid link, a name used
-    /// twice, an end that does not exist, two links for the same frames, or a cycle of links.
+    /// [`SpecError`] that names the first part that cannot be built: an invalid link, an empty name
+    /// or one used twice, an end or a class's link that does not exist, two links for the same
+    /// frames, or a cycle of links.
     pub fn check(&self) -> Result<(), SpecError> {
         self.links.iter().try_for_each(|link| link.spec.check())?;
         self.check_names()?;

@@ -9,10 +9,11 @@ use super::frame_len::MIN_FRAME_LEN;
 pub struct PoliceSpec {
     /// How arrivals are measured.
     pub meter: MeterSpec,
-    /// Action for frames beyond the committed rate. With meters of two rates, these frames are
-    /// yellow.
+    /// Action for yellow frames: beyond the committed rate, but within the peak or excess rate.
+    /// With a single token bucket, all frames beyond its rate are yellow.
     pub exceed: PoliceAction,
-    /// Action for frames beyond the peak rate (red); meters with one rate do not use it.
+    /// Action for red frames: beyond the peak or excess rate, too. With a single token bucket, no
+    /// frame is red.
     pub violate: PoliceAction,
 }
 

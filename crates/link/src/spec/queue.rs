@@ -4,7 +4,8 @@ use super::SpecError;
 use super::error::{at_least, parameter_error};
 use slipring_model::aqm;
 
-/// The queue before the line. The frame on the line counts as waiting until it is finished.
+/// The queue before the line. With disciplines of one FIFO, the frame on the line counts as waiting
+/// until it is finished.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkQueueSpec {
     /// Maximum length of the queue in bytes, without FCS; `None` for no limit.
@@ -14,18 +15,20 @@ pub struct LinkQueueSpec {
     /// Maximum expected wait for the line in ns, estimated when a frame arrives; `None` for no
     /// limit.
     pub delay_ns: Option<u64>,
-    /// How the limits apply to an arriving frame.
+    /// How the limits in bytes and packets apply to an arriving frame.
     pub admit: AdmitPolicy,
     /// Which frame leaves next, and which is dropped.
     pub discipline: Discipline,
-    /// Whether to mark frames instead of dropping them, if they can carry a mark.
+    /// Whether the algorithm of the discipline may mark frames instead of dropping them, if they
+    /// can carry a mark.
     pub ecn: bool,
-    /// If a frame waits at least this long, in ns, it is marked, whatever the discipline decides.
-    /// `None` if the wait alone marks no frame.
+    /// If a frame waits at least this long, in ns, it is marked, even if the discipline does not
+    /// mark it. `None` if the wait alone marks no frame.
     pub mark_above_ns: Option<u64>,
 }
 
-/// How the limits apply to an arriving frame.
+/// How the limits in bytes and packets apply to an arriving frame. Disciplines of several queues
+/// ignore this policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdmitPolicy {
     /// A frame is admitted if the queue does not exceed the limit, counted with the new frame.

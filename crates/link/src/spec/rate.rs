@@ -13,7 +13,8 @@ use crate::user::RateFactory;
 /// The rate of a line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RateSpec {
-    /// No rate limit: a frame takes no time on the line, so frames never queue.
+    /// No rate limit: without a [`LinkProfile`], a frame takes no time on the line, so frames never
+    /// queue.
     #[default]
     Unlimited,
     /// A constant rate.
@@ -38,9 +39,9 @@ pub enum RateSpec {
         /// The steps in order of time; the first step applies from the beginning, regardless of its
         /// time.
         steps: Vec<RateStep>,
-        /// Length of the trace in ns; not before the last step.
+        /// Length of the trace in ns; later than the last step.
         period_ns: u64,
-        /// What follows the last step.
+        /// What follows the end of the trace.
         end: TraceEnd,
     },
     /// Recurring time slots: the line runs at `bps` inside a slot and stops outside the slots.
@@ -51,7 +52,7 @@ pub enum RateSpec {
         period_ns: u64,
         /// The slots in order of time, disjoint, and inside the period.
         slots: Vec<RateSlot>,
-        /// Whether a frame that does not fit into the rest of a slot waits for the next slot. A
+        /// Whether a frame that does not fit into the rest of a slot waits for one that it fits. A
         /// frame too long for every slot is split nevertheless.
         whole_frames: bool,
     },
@@ -109,9 +110,9 @@ pub enum TraceEnd {
     /// The trace repeats.
     #[default]
     Loop,
-    /// The last value of the trace continues to apply.
+    /// The last value of the trace, or the last gap between opportunities, continues to apply.
     Hold,
-    /// Nothing: the line stops.
+    /// Nothing: a line stops, a delay is 0.
     Once,
 }
 
@@ -254,7 +255,7 @@ fn check_states(states: &[MarkovState]) -> Result<(), SpecError> {
 }
 
 /// Bounds the work per frame: a rate that applies for `time_ns` must carry at least one bit in that
-/// time, so that the rate changes at most half a million times during a frame of 64 KiB.
+/// time, so that the rate changes at most about half a million times during a frame of 64 KiB.
 fn check_work(field: &str, time_ns: u64, bps: u64) -> Result<(), SpecError> {
     let least_ns = NANOS_PER_SEC.div_ceil(bps.max(1));
     if time_ns >= least_ns {
@@ -294,8 +295,7 @@ fn check_weights(own: usize, next: &[f64], states: usize) -> Result<(), SpecErro
     Ok(())
 }
 
-/// Checks that the duration has at least one step of `step_ns`, and that its number of steps is
-/// within bounds.
+/// Checks that `step_ns` is not 0, and that `whole_ns` has at least one step of it.
 fn check_grid(field: &str, whole_ns: u64, step_ns: u64) -> Result<(), SpecError> {
     at_least("step_ns", step_ns, 1, "ns")?;
     at_least(field, whole_ns, step_ns, "ns, one step,")
@@ -304,7 +304,7 @@ fn check_grid(field: &str, whole_ns: u64, step_ns: u64) -> Result<(), SpecError>
 /// How the length of a frame on the line follows from its own length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Framing {
-    /// Bytes added to each frame; a negative number is subtracted.
+    /// Bytes added to each frame; negative if bytes are taken away.
     pub overhead_bytes: i32,
     /// Minimum length, including the overhead; shorter frames are padded to it.
     pub min_frame: u32,

@@ -14,14 +14,14 @@
 //! drop, the caller passes the next packet of the queue. The states are the same.
 //!
 //! # Invariants
-//! 1. `count >= 1` once `dropping`.
+//! 1. `count >= 1` while `dropping`.
 //! 2. A packet is never dropped if at most one MTU is queued after it, so the last packet never is.
 
 use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmVerdict};
 use super::param;
 use crate::{ParameterError, Stream};
 
-/// Parameters of [`CoDel`]. The defaults are those of RFC 8289, section 4.
+/// Parameters of [`CoDel`]. The default target and interval are those of RFC 8289, section 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDelSpec {
     /// Acceptable standing delay in ns; default 5 ms.
@@ -68,7 +68,7 @@ impl CoDelSpec {
 pub struct CoDel {
     spec: CoDelSpec,
     /// Time at which the sojourn time will have been above the target for a whole interval, in ns;
-    /// `None` while the sojourn time is below the target.
+    /// `None` while the sojourn time is below the target or the queue is short.
     first_above_ns: Option<u64>,
     drop_next_ns: u64,
     /// The interval between drops is divided by the square root of this count, which each drop or
@@ -77,8 +77,9 @@ pub struct CoDel {
     /// The value of `count` at the start of this drop state.
     last_count: u32,
     dropping: bool,
-    /// Whether the previous packet was dropped. If so, and if the next packet is late too,
-    /// `drop_next_ns` is advanced before the decision about the next packet.
+    /// Whether the previous packet was dropped, but not as the first one of its drop state. If so,
+    /// and if the next packet is late too, `drop_next_ns` is advanced before the decision about the
+    /// next packet.
     reschedule: bool,
 }
 
@@ -167,8 +168,8 @@ impl CoDel {
         if mark { AqmVerdict::Mark } else { AqmVerdict::Drop }
     }
 
-    /// Enters the drop state. If the previous drop state ended recently, continues with the
-    /// interval that it had reached.
+    /// Enters the drop state. If the previous drop state ended recently, `count` starts with what
+    /// that state added to it, otherwise with 1.
     fn enter(&mut self, now_ns: u64) {
         let grown = self.count.saturating_sub(self.last_count);
         let recent = now_ns.saturating_sub(self.drop_next_ns) < 16 * self.spec.interval_ns;

@@ -1,7 +1,7 @@
 //! DualPI2: low latency and classic traffic side by side (RFC 9332, appendix A).
 //!
 //! L4S packets (ECN field ECT(1) or CE) have a separate queue, which is kept short by early and
-//! frequent marking. All other packets are queued as with PIE. One controller serves both queues:
+//! frequent marking. All other packets share the classic queue. One controller serves both queues:
 //! its base probability p' determines the classic drop probability p'^2 and the L4S marking
 //! probability k p', so that flows of both kinds get about the same rate.
 //!
@@ -13,14 +13,17 @@
 //! ```
 //!
 //! Drops and marks are spread evenly: each queue adds up its probability, and a packet is dropped
-//! or marked when the sum reaches one, as in the RFC. This needs no random numbers.
+//! or marked when the sum reaches one (in the RFC, when it exceeds one). This needs no random
+//! numbers.
 //!
-//! Overload: once p'^2 reaches `max_classic_p`, ECN no longer protects packets. The classic queue
-//! drops packets that it would otherwise mark, and the L4S queue drops with p'^2 before it marks.
+//! Overload: while p'^2 is at least `max_classic_p`, ECN does not protect packets. The classic
+//! queue drops packets that it would otherwise mark, and the L4S queue drops with p'^2 before it
+//! marks.
 //!
 //! # Invariants
 //! 1. `0 <= p' <= 1`.
-//! 2. The limits hold after each call; an arriving packet that would exceed them is dropped.
+//! 2. An arriving packet that would exceed the limits is dropped, so they hold after each call,
+//!    unless a retune lowered them.
 
 use alloc::vec::Vec;
 
@@ -57,7 +60,8 @@ pub struct DualPi2Spec {
     pub alpha: f64,
     /// Proportional gain, per second of delay; default 3.2.
     pub beta: f64,
-    /// Coupling: L4S marks are `k` times the base probability; default 2.
+    /// Coupling: the marking probability of L4S packets is at least `k` times the base probability;
+    /// default 2.
     pub k: f64,
     /// Classic probability at which the queues are overloaded; default 0.25.
     pub max_classic_p: f64,
@@ -129,16 +133,16 @@ pub struct DualPi2<H> {
     l4s: DualPi2Queue,
     classic: DualPi2Queue,
     controller: Pi2Controller,
-    /// Bytes that the classic queue has sent beyond its share of the link; negative if it has sent
-    /// less.
+    /// Hundredths of bytes by which the classic queue has sent less than its share of the link;
+    /// negative if it has sent more.
     classic_credit: i64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct DualPi2Queue {
     queue: SlabQueue,
-    /// Sum of the marking probabilities of the packets since the last mark. `drops` is the
-    /// corresponding sum for drops.
+    /// Sum of the packets' marking probabilities, less 1 for each mark. `drops` is the
+    /// corresponding sum for drops, in the classic queue for drops and marks.
     marks: f64,
     drops: f64,
 }
@@ -209,7 +213,7 @@ impl<H> DualPi2<H> {
         self.controller.base_p * self.controller.base_p
     }
 
-    /// The probability that an L4S packet is marked because of the classic queue: k p'.
+    /// The probability that an L4S packet is marked because of the coupling: k p', at most 1.
     #[must_use]
     pub fn coupled_probability(&self) -> f64 {
         (self.spec.k * self.controller.base_p).min(1.0)

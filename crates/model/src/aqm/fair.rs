@@ -13,10 +13,10 @@
 //!
 //! # Invariants
 //! 1. A queue with packets is in exactly one of the lists `new` and `old`.
-//! 2. After each arrival the limits hold; the excess is dropped from the head of the queue with the
-//!    most bytes.
+//! 2. After a packet was enqueued, the limits hold; the excess is dropped from the head of the
+//!    queue with the most bytes.
 //! 3. A queue's state is allocated when its first packet arrives, so a link that few flows use
-//!    needs little memory whatever `flows` is.
+//!    needs little memory: 4 bytes for each of `flows`, and these states.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -36,7 +36,8 @@ pub type FqCoDel<H> = FairQueue<H, CoDel>;
 /// PIE for each flow.
 pub type FqPie<H> = FairQueue<H, Pie>;
 
-/// Parameters of flow queueing. The defaults are those of RFC 8290 and of dummynet.
+/// Parameters of flow queueing. The defaults are those of RFC 8290 and of dummynet; that of
+/// `limit_bytes` is Linux's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FairSpec {
     /// Number of queues that flows are hashed to; default 1024.
@@ -47,8 +48,8 @@ pub struct FairSpec {
     pub limit_packets: u32,
     /// Maximum number of bytes in all queues together; default 32 MiB.
     pub limit_bytes: u64,
-    /// Maximum number of packets dropped at once when a limit is exceeded (half of the longest
-    /// queue, if that is less); default 64.
+    /// Maximum number of packets in a batch of drops from the longest queue, made when a limit is
+    /// exceeded; default 64. A batch ends early when it has halved the bytes of the queue.
     pub drop_batch: u32,
 }
 
@@ -99,7 +100,8 @@ pub struct FairQueue<H, A> {
     old: FlowList,
     store: PacketSlab<H>,
     total: AqmQueueView,
-    /// Finds the longest queue; `None` until a limit is exceeded for the first time.
+    /// Finds the longest queue; `None` until a limit is exceeded for the first time, or for the
+    /// first time after a drain.
     longest: Option<LongestQueue>,
 }
 
@@ -130,8 +132,9 @@ impl<H> FqCoDel<H> {
         Self::with_aqm(spec, CoDel::new(codel)?)
     }
 
-    /// Changes the parameters. Packets and the state of the queues stay. A new number of queues
-    /// redistributes the packets to new queues. New limits apply at the next arrival.
+    /// Changes the parameters. Packets and the state of the queues stay, but a new number of queues
+    /// redistributes the packets to new queues with fresh state. New limits apply when the next
+    /// packet is enqueued.
     ///
     /// # Errors
     /// [`ParameterError`] if a parameter is out of range; nothing changes then.
@@ -201,8 +204,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         &self.spec
     }
 
-    /// Enqueues `entry` at `now_ns`. Packets dropped to keep the limits, which may include `entry`,
-    /// go to `lost`.
+    /// Enqueues `entry` at `now_ns`. Packets dropped by the limits or the algorithm, which may
+    /// include `entry`, go to `lost`.
     pub fn enqueue(
         &mut self,
         now_ns: u64,

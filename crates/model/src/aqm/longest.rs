@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A change propagates up the tree until it changes no further node, so the number of steps is at
-//! most the binary logarithm of the number of queues. With a linear scan, a flood of many small
-//! flows could stall a link.
+//! most the binary logarithm of the number of queues, rounded up. With a linear scan, a flood of
+//! many small flows could stall a link.
 
 use alloc::vec;
 use alloc::vec::Vec;

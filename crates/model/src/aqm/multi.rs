@@ -18,8 +18,8 @@ pub enum MultiQueue<H> {
 }
 
 impl<H> MultiQueue<H> {
-    /// Enqueues `entry` at `now_ns`. Packets dropped to keep the limits, which may include `entry`,
-    /// go to `lost`.
+    /// Enqueues `entry` at `now_ns`. Packets dropped by the limits or the algorithm, which may
+    /// include `entry`, go to `lost`.
     #[inline]
     pub fn enqueue(
         &mut self,

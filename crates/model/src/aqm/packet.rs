@@ -125,7 +125,7 @@ pub struct QueuedPacket<H> {
     pub ecn: Ecn,
 }
 
-/// A packet that left a queue for the link.
+/// A packet that was taken from a queue and not dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DequeuedPacket<H> {
     /// The packet as it was enqueued.

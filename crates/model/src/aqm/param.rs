@@ -4,8 +4,8 @@ use crate::ParameterError;
 
 /// Longest accepted time constant in ns: one hour. The sum of a few such times cannot overflow.
 const MAX_TIME_NS: u64 = 3_600_000_000_000;
-/// Largest accepted gain, per second of delay. With this gain, a delay of 1 ms above the target
-/// makes the probability 1.
+/// Largest accepted gain, per second of delay. With this integral gain, an update adds 1 to the
+/// probability if the delay is 1 ms above the target (before PIE scales the gain).
 const MAX_GAIN: f64 = 1000.0;
 
 /// Returns an error unless `ok` is true.

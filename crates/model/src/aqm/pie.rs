@@ -10,12 +10,14 @@
 //! ```
 //!
 //! Updates that became due between two calls are performed at the next call. No packet enters or
-//! leaves between the two calls, so all inputs of these updates are unchanged. Once an update has
-//! no effect, the updates after it are skipped.
+//! leaves between the two calls, so these updates see the queue as a timer would have seen it.
+//! (With [`DelaySource::View`], only arrivals perform updates, and the delay before them is
+//! estimated.) If an update has no effect, the updates after it are skipped.
 //!
 //! # Invariants
 //! 1. `0 <= probability <= 1`.
-//! 2. After a call, each period that began before the call has had exactly one update.
+//! 2. After an arrival, each update that was due has been performed once, or was skipped because it
+//!    would have had no effect.
 
 use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict, seconds_between};
 use super::param;
@@ -34,7 +36,7 @@ pub enum DelaySource {
     View,
 }
 
-/// Parameters of [`Pie`]. The defaults are those of RFC 8033.
+/// Parameters of [`Pie`]. The default times, gains and `max_ecn_p` are those of RFC 8033.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PieSpec {
     /// The delay to hold, in ns; default 15 ms.
@@ -50,7 +52,7 @@ pub struct PieSpec {
     pub max_burst_ns: u64,
     /// Whether to mark ECN-capable packets instead of dropping them; default false.
     pub ecn: bool,
-    /// Probability above which ECN-capable packets are dropped as well; default 0.1.
+    /// Probability from which on ECN-capable packets are dropped as well; default 0.1.
     pub max_ecn_p: f64,
     /// Whether to limit each increase of the probability to 0.02 per period while the probability
     /// is at least 0.1 (section 5.5); default true.
@@ -63,8 +65,8 @@ pub struct PieSpec {
     /// Typical length of a packet in bytes; default 1000. No packet is dropped from a queue of at
     /// most two packets of this length.
     pub mean_len: u32,
-    /// Number of queued bytes at which PIE becomes active. It becomes inactive again once delay
-    /// and probability are zero (section 5.7). Default 0: PIE is always active.
+    /// Number of queued bytes at which PIE becomes active. It becomes inactive again once delay and
+    /// probability are zero (section 5.3). Default 0: PIE is always active.
     pub wake_bytes: u64,
 }
 
@@ -102,12 +104,12 @@ impl PieSpec {
     }
 }
 
-/// Bytes over which a departure rate is measured (RFC 8033, section 5.3). The weight of a
+/// Bytes over which a departure rate is measured (RFC 8033, section 5.2). The weight of a
 /// measurement in the average is this number / 2^16.
 const RATE_BYTES: u64 = 1 << 14;
 const RATE_WEIGHT: f64 = 0.25;
 /// If the probability is below this value, packets are kept while the delay is short (RFC 8033,
-/// section 5.1).
+/// section 4.1).
 const SAFE_P: f64 = 0.2;
 
 /// The state of PIE for one queue.
@@ -138,7 +140,7 @@ impl Pie {
         Ok(Self { awake: spec.wake_bytes == 0, ..Self::idle(*spec) })
     }
 
-    /// Creates the state for an empty queue.
+    /// Creates the state for an empty queue, with PIE active.
     fn idle(spec: PieSpec) -> Self {
         Self {
             spec,
@@ -178,8 +180,7 @@ impl Pie {
         self.p
     }
 
-    /// Performs the updates that are due by `now_ns`; the queue has been as in `queue` since the
-    /// last call.
+    /// Performs the updates that are due by `now_ns`, with the queue's contents as in `queue`.
     #[inline]
     fn catch_up(&mut self, now_ns: u64, queue: &AqmQueueView) {
         let first_ns = now_ns.saturating_add(self.spec.update_ns);
@@ -321,7 +322,8 @@ impl Aqm for Pie {
     }
 }
 
-/// Probabilities below this value count as zero. It is the smallest step of a 32-bit fraction.
+/// A decaying probability becomes zero below this value. It is the smallest step of a 32-bit
+/// fraction.
 const SMALLEST_P: f64 = 1.0 / (1u64 << 32) as f64;
 
 /// Returns the factor for the gains at probability `p` (RFC 8033, section 4.2).
@@ -337,7 +339,7 @@ fn tuning(p: f64) -> f64 {
     }
 }
 
-/// Measures how fast a queue drains, but only while the queue is long (RFC 8033, section 5.3).
+/// Measures how fast a queue drains, but only while the queue is long (RFC 8033, section 5.2).
 ///
 /// The packet whose departure starts a measurement is not counted, because its bytes left before
 /// the measured time.

@@ -9,10 +9,11 @@
 //!                           min   max      2 max
 //! ```
 //!
-//! The average is exponential and is updated when packets arrive. Time with an empty queue counts
-//! as the packets that the link could have sent in this time. Drops and marks ("hits") are spread:
-//! the probability of a hit grows with the number of packets since the last hit, so that the
-//! distance between two hits is uniformly instead of geometrically distributed.
+//! The average is exponentially weighted and is updated when packets arrive. Time with an empty
+//! queue counts as the packets that the link could have sent in this time, if
+//! [`RedSpec::idle_packet_ns`] is not 0. Drops and marks ("hits") are spread: the probability of a
+//! hit grows with the number of packets since the last hit, so that the distance between two hits
+//! is uniformly instead of geometrically distributed.
 
 use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict};
 use super::param;
@@ -40,22 +41,23 @@ pub struct RedSpec {
     pub max_p: f64,
     /// Weight of the newest queue length in the average; default 0.002.
     pub weight: f64,
-    /// GRED: between `max` and twice `max` the probability grows from `max_p` to 1, instead of
-    /// jumping to 1 at `max`; default true.
+    /// Gentle RED: between `max` and twice `max` the probability grows from `max_p` to 1, instead
+    /// of jumping to 1 at `max`; default true.
     pub gentle: bool,
     /// Whether to keep at least 1/p packets between two hits, as ns-2 does; default false.
     pub wait: bool,
     /// Whether to mark ECN-capable packets instead of dropping them; default false.
     pub ecn: bool,
-    /// Whether to drop ECN-capable packets, too, while the probability of a hit is 1 (RFC 3168,
-    /// section 7); default true.
+    /// Whether to drop ECN-capable packets, too, while the average is so great that every packet is
+    /// hit (RFC 3168, section 7); default true.
     pub hard_drop: bool,
     /// Byte mode: whether to multiply the probability by packet length / `mean_len`; default false.
     pub by_length: bool,
     /// Usual length of a packet in bytes; default 500. Used only with `by_length`.
     pub mean_len: u32,
     /// Transmission time of a typical packet in ns. While the queue is empty, the average decays
-    /// once per this time. With 0, the average becomes 0 at once.
+    /// once per this time. With 0, which is the default, a packet that arrives at an empty queue
+    /// sets the average to 0.
     pub idle_packet_ns: u64,
 }
 
@@ -104,9 +106,11 @@ const MAX_THRESHOLD: f64 = 1e15;
 pub struct Red {
     spec: RedSpec,
     average: f64,
-    /// Number of packets since the last hit that arrived while the average was above `min`.
+    /// Number of packets kept since the last hit, or since the average was last below `min` if that
+    /// is later.
     since_hit: u64,
-    /// Time in ns at which the queue became empty.
+    /// Time in ns from which the next decay counts: when the queue became empty, or when the last
+    /// packet arrived at the empty queue.
     idle_since_ns: u64,
 }
 
@@ -120,7 +124,8 @@ impl Red {
         Ok(Self { spec: *spec, average: 0.0, since_hit: 0, idle_since_ns: 0 })
     }
 
-    /// Changes the parameters; keeps the average and the number of packets since the last hit.
+    /// Changes the parameters; keeps the number of packets since the last hit, and the average if
+    /// its unit stays the same. With another unit, the average becomes 0.
     ///
     /// # Errors
     /// [`ParameterError`] if `spec` is out of range; nothing changes then.
@@ -158,7 +163,8 @@ impl Red {
         self.average += self.spec.weight * (length as f64 - self.average);
     }
 
-    /// Lets the average decay as if packets had arrived at an empty queue during the idle time.
+    /// Lets the average decay as if a packet had arrived at an empty queue every `idle_packet_ns`
+    /// during the idle time. If `idle_packet_ns` is 0, sets the average to 0.
     fn decay(&mut self, idle_ns: u64) {
         self.average *= match self.spec.idle_packet_ns {
             0 => 0.0,
@@ -166,8 +172,8 @@ impl Red {
         };
     }
 
-    /// Returns the probability of a hit that follows from the average alone; `None` if every
-    /// packet is hit.
+    /// Returns the probability of a hit before [`Self::spread`] adjusts it; `None` if the average
+    /// is so great that every packet is hit.
     fn base_probability(&self, len: u32) -> Option<f64> {
         let RedSpec { min, max, max_p, .. } = self.spec;
         let p = if self.average < max {
@@ -181,7 +187,7 @@ impl Red {
         Some(if self.spec.by_length { (p * scale).min(1.0) } else { p })
     }
 
-    /// Returns the probability of a hit, adjusted for the number of packets since the last hit.
+    /// Returns the probability `p` of a hit, adjusted for the number of packets since the last hit.
     fn spread(&self, p: f64) -> f64 {
         let expected = self.since_hit as f64 * p;
         let spread = match (self.spec.wait, expected) {

@@ -125,7 +125,7 @@ impl TwoRateThreeColour {
         Colour::Yellow
     }
 
-    /// Colours a packet by RFC 4115, section 2; takes its tokens.
+    /// Colours a packet by RFC 4115; takes its tokens.
     fn within_excess(&mut self, cost: u128, came: Colour) -> Colour {
         if came == Colour::Green && self.committed.spend(cost) {
             return Colour::Green;

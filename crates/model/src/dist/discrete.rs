@@ -20,7 +20,7 @@ pub(super) struct DiscreteValues {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ValueOrigin {
     Samples,
-    /// The values come from a table in netem's format. `uncut_ns` is the mean before entries below
+    /// The values come from a table in netem's format. `uncut_ns` is the mean before values below
     /// 0 were set to 0.
     Table {
         mean_ns: f64,
@@ -42,7 +42,8 @@ impl DiscreteValues {
         self.values[((u128::from(draw) * self.values.len() as u128) >> 64) as usize]
     }
 
-    /// Returns the quantile in ns: the share `p` of all values is below it.
+    /// Returns the quantile in ns: at most the share `p` of all values is below it, and at least
+    /// this share is not above it.
     pub(super) fn quantile_ns(&self, p: f64) -> f64 {
         let index = (p * self.values.len() as f64) as usize;
         self.values[index.min(self.values.len() - 1)] as f64

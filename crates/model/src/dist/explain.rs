@@ -1,4 +1,4 @@
-//! Describes the effective distribution, after truncation and rounding, in numbers and words.
+//! Describes a distribution in numbers, and its parameters in words.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -28,17 +28,16 @@ impl Dist {
         }
     }
 
-    /// The mean, in ns, of the values that are actually drawn; infinite if the distribution has no
+    /// The mean, in ns, after truncation at 0 and to ranges; infinite if the distribution has no
     /// finite mean.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         self.moments().0
     }
 
-    /// Returns the mean, in ns, that the user requested, before truncation at 0 or to a range.
-    /// `None` if no mean was requested: for a constant, a uniform distribution, samples, a
-    /// distribution given by points, and for Pareto and Weibull, which are requested by scale and
-    /// shape.
+    /// Returns the mean, in ns, that follows from the user's parameters, before truncation at 0 or
+    /// to a range. `None` for a constant, a uniform distribution, samples, a distribution given by
+    /// points, Pareto and Weibull.
     ///
     /// ```
     /// use slipring_model::Dist;
@@ -61,7 +60,7 @@ impl Dist {
         }
     }
 
-    /// The standard deviation, in ns, of the values that are actually drawn; infinite if the
+    /// The standard deviation, in ns, after truncation at 0 and to ranges; infinite if the
     /// distribution has no finite deviation.
     #[must_use]
     pub fn sd_ns(&self) -> f64 {
@@ -74,13 +73,14 @@ impl Dist {
         self.at(0)..=self.at(u64::MAX)
     }
 
-    /// The requested distribution, as in `normal(mean 20ms, sd 3ms) from 0ns`.
+    /// The distribution in words, as in `normal(mean 20ms, sd 3ms) from 15ms up to 40ms`. Mean and
+    /// deviation in this text are those before truncation.
     #[must_use]
     pub fn describe(&self) -> String {
         self.to_string()
     }
 
-    /// Mean in ns and variance in ns², of the values that are actually drawn.
+    /// Mean in ns and variance in ns², after truncation.
     fn moments(&self) -> (f64, f64) {
         match &self.0 {
             DistKind::Constant(ns) => (*ns as f64, 0.0),

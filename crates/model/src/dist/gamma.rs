@@ -57,8 +57,9 @@ fn log_tail(a: f64, x: f64, tail: Tail) -> (f64, f64) {
     }
 }
 
-/// Returns the start value of the iteration: the cube of a normal value (Wilson and Hilferty).
-/// Near zero, where the cube is inaccurate, returns the leading term of the series instead.
+/// Returns the logarithm of the value at which the iteration starts: the cube of a normal value
+/// (Wilson and Hilferty). Near zero, where the cube is inaccurate, the leading term of the series
+/// is solved for the value instead.
 fn start(a: f64, tail: Tail) -> f64 {
     let z = super::normal::quantile(tail);
     let root = 1.0 - 1.0 / (9.0 * a) + z / (3.0 * libm::sqrt(a));

@@ -4,7 +4,7 @@
 use super::{gamma, normal};
 use crate::ParameterError;
 
-/// A probability measured from the nearer end of the distribution, so that a probability as small
+/// A probability measured from one of the ends of the distribution, so that a probability as small
 /// as 2⁻⁶⁴ is as accurate near the greatest values as near the smallest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Tail {
@@ -100,8 +100,8 @@ impl Law {
         }
     }
 
-    /// The mean that the user asked for, before truncation; `None` for Pareto and Weibull, which
-    /// are requested by scale and shape.
+    /// The mean that follows from the law's parameters, before truncation; `None` for Pareto and
+    /// Weibull.
     pub(super) fn requested_mean(&self) -> Option<f64> {
         match *self {
             Self::Normal { mean, .. } | Self::Exponential { mean } => Some(mean),
@@ -146,7 +146,7 @@ impl TruncatedLaw {
     /// Returns an error if the law's probability of the range is less than [`Self::MIN_MASS`].
     pub(super) fn new(law: Law, low: f64, high: f64) -> Result<Self, ParameterError> {
         let (cut_below, cut_above) = (law.below(low), law.above(high));
-        // Of the two possible differences, the one between the smaller probabilities loses no
+        // Of the two possible differences, the one between the smaller probabilities loses fewer
         // digits.
         let mass =
             if cut_below < 0.5 { law.below(high) - cut_below } else { law.above(low) - cut_above };

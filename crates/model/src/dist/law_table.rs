@@ -3,9 +3,10 @@
 //! The 2⁶⁴ equally likely draws are folded at the median. Each half is divided into octaves towards
 //! its end, and each octave into [`CELLS_PER_OCTAVE`] equal cells. The table holds the exact
 //! quantiles at the edges of the cells; within a cell the quantile is a straight line. Cells get
-//! narrower towards the tails, so a line is off by less than 1e-4 standard deviations, or 5e-4 of
-//! the value in the heaviest tails. Draws beyond the last octave, once in 2¹⁶ draws, are computed
-//! from the law itself: the tails are exact.
+//! narrower towards the tails, so a line is off by less than 1e-4 of the distance between the
+//! quantiles of 16 % and 84 %, or, in heavy tails, by less than 5e-4 of the value. Laws with
+//! even heavier tails are less accurate, such as Pareto with a shape below 0.7. Draws beyond the
+//! last octave, once in 2¹⁶ draws, are computed from the law itself: the tails are exact.
 //!
 //! ```text
 //!   draw  0 ............................ 2⁶² ............ 2⁶³ (median)

@@ -34,8 +34,8 @@ impl Dist {
     /// The normal distribution, truncated at 0.
     ///
     /// # Errors
-    /// Returns an error if `mean_ns` is negative, `sd_ns` is not positive, or either is not
-    /// a number.
+    /// Returns an error if `mean_ns` is negative, `sd_ns` is not positive, or either is above 104
+    /// days or not a number.
     pub fn normal(mean_ns: f64, sd_ns: f64) -> DistResult {
         let mean = time("mean", mean_ns)?;
         law(Law::Normal { mean, sd: positive_time("sd", sd_ns)? }, 0)
@@ -45,7 +45,7 @@ impl Dist {
     /// `mean_ns`.
     ///
     /// # Errors
-    /// Returns an error if `mean_ns` is not a number greater than `min_ns`.
+    /// Returns an error if `mean_ns` is not a number greater than `min_ns`, or is above 104 days.
     pub fn exponential(min_ns: u64, mean_ns: f64) -> DistResult {
         let mean = positive_time("mean", mean_ns)?;
         let rest = mean - min_ns as f64;
@@ -58,7 +58,8 @@ impl Dist {
     /// 2.
     ///
     /// # Errors
-    /// [`ParameterError`] if `scale_ns` is not positive, or `shape` is outside 0.1 to 1,000,000.
+    /// [`ParameterError`] if `scale_ns` is not positive or is above 104 days, or `shape` is outside
+    /// 0.1 to 1,000,000.
     pub fn pareto(scale_ns: f64, shape: f64) -> DistResult {
         let scale = positive_time("scale", scale_ns)?;
         law(Law::Pareto { scale, shape: shape_of(shape)? }, 0)
@@ -68,7 +69,7 @@ impl Dist {
     /// its logarithm).
     ///
     /// # Errors
-    /// Returns an error if a parameter is not positive, or not a number.
+    /// Returns an error if a parameter is not positive, above 104 days, or not a number.
     pub fn lognormal(mean_ns: f64, sd_ns: f64) -> DistResult {
         let (mean, sd) = (positive_time("mean", mean_ns)?, positive_time("sd", sd_ns)?);
         let variance = libm::log1p((sd / mean) * (sd / mean));
@@ -79,7 +80,8 @@ impl Dist {
     /// The gamma distribution: mean `shape * scale_ns`, variance `shape * scale_ns²`.
     ///
     /// # Errors
-    /// [`ParameterError`] if `shape` is outside 0.1 to 1,000,000, or `scale_ns` is not positive.
+    /// [`ParameterError`] if `shape` is outside 0.1 to 1,000,000, or `scale_ns` is not positive or
+    /// is above 104 days.
     pub fn gamma(shape: f64, scale_ns: f64) -> DistResult {
         law(Law::Gamma { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
     }
@@ -87,7 +89,8 @@ impl Dist {
     /// The Weibull distribution, with a probability of `exp(-(x / scale_ns)^shape)` above `x`.
     ///
     /// # Errors
-    /// [`ParameterError`] if `shape` is outside 0.1 to 1,000,000, or `scale_ns` is not positive.
+    /// [`ParameterError`] if `shape` is outside 0.1 to 1,000,000, or `scale_ns` is not positive or
+    /// is above 104 days.
     pub fn weibull(shape: f64, scale_ns: f64) -> DistResult {
         law(Law::Weibull { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
     }
@@ -95,13 +98,13 @@ impl Dist {
     /// A table in netem's format: every entry `t` is equally likely and means `mean_ns + sd_ns * t
     /// / 8192`, rounded half away from zero. Negative values become 0, as in netem.
     ///
-    /// The standard deviation is `sd_ns` only if that of the entries is 8192. Of netem's own
-    /// tables, this is true only of `normal`. [`Self::sd_ns`] returns the actual standard
-    /// deviation.
+    /// The standard deviation is `sd_ns` only if that of the entries is 8192 and no value is
+    /// negative. Of netem's own tables, only `normal` has this deviation. [`Self::sd_ns`] returns
+    /// the actual standard deviation.
     ///
     /// # Errors
     /// Returns an error if the table has no entry or more than [`Self::MAX_TABLE`], or a parameter
-    /// is negative or not a number.
+    /// is negative, above 104 days, or not a number.
     pub fn table(entries: &[i16], mean_ns: f64, sd_ns: f64) -> DistResult {
         let (mean_ns, sd_ns) = (time("mean", mean_ns)?, time("sd", sd_ns)?);
         let count = entries.len() as f64;
@@ -132,8 +135,8 @@ impl Dist {
     /// first point is not 0, there is also a step at the first point, up from 0.
     ///
     /// # Errors
-    /// Returns an error if there are fewer than two points, values or probabilities decrease, or
-    /// the last probability is not 1.
+    /// Returns an error if there are fewer than two points or more than 2^20, a value is negative
+    /// or above 104 days, values or probabilities decrease, or the last probability is not 1.
     pub fn cdf(points: &[CdfPoint]) -> DistResult {
         Ok(Self(DistKind::Segments(Arc::new(CdfSegments::new(points)?))))
     }
@@ -142,8 +145,9 @@ impl Dist {
     /// every draw outside this range were repeated. `max_ns` may be infinite.
     ///
     /// # Errors
-    /// Returns an error if the range is empty, or less than a billionth of the distribution is
-    /// in it.
+    /// Returns an error if `min_ns` is negative, the range is empty, or no value of the
+    /// distribution is in it. For a law or a distribution given by points, at least a billionth of
+    /// the distribution must be in the range.
     pub fn within(&self, min_ns: f64, max_ns: f64) -> DistResult {
         let min_ns = ParameterError::not_negative("min", min_ns)?;
         ParameterError::unless(max_ns >= min_ns, "max", "no less than min", max_ns)?;

@@ -1,9 +1,9 @@
 //! Distributions of a random time.
 //!
 //! A [`Dist`] is a quantile function: it turns one of 2⁶⁴ equally likely numbers (a draw) into a
-//! time in whole nanoseconds. The draws come from a [`Stream`], where they are independent, or from
-//! a [`Correlated`] process, where they change slowly with time; the distribution is the same for
-//! both.
+//! time in whole nanoseconds. The draws come from a [`Stream`] or [`Draws`](crate::Draws), where
+//! they are independent, or from a [`Correlated`] process, where they change slowly with time; the
+//! distribution is the same for all.
 //!
 //! # Guarantees
 //! 1. Times are never negative. The part of a normal law below 0 is never drawn.
@@ -15,7 +15,7 @@
 //!    change later decisions made with the same stream.
 //! 4. The same draws give the same times on every machine.
 //!
-//! Tables in netem's format are an exception to guarantee 2, at zero: as in netem, entries below 0
+//! Tables in netem's format are an exception to guarantee 2, at zero: as in netem, values below 0
 //! become 0.
 //!
 //! Not for correlation between draws (see [`Correlated`]), or values that are played back in order

@@ -6,12 +6,13 @@ use alloc::vec::Vec;
 use super::law_table::MAX_NS;
 use crate::ParameterError;
 
-/// A point of a cumulative distribution: the probability `p` of a value of at most `ns`.
+/// A point of a cumulative distribution: the probability `p` of a value of at most `ns`. Two points
+/// with the same value are a step; `p` of the first is then the probability of a smaller value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CdfPoint {
     /// The value, in nanoseconds.
     pub ns: f64,
-    /// The probability of a value of at most `ns`, 0 to 1.
+    /// The probability, 0 to 1.
     pub p: f64,
 }
 

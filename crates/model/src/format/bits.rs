@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::FormatError;
 
 /// Parses a pattern with one result per packet: `1` means that the packet passes (`false` in the
-/// result), `0` that it is lost (`true`). Other characters are separators or comments.
+/// result), `0` that it is lost (`true`). All other characters are ignored.
 ///
 /// # Errors
 /// Returns an error if there is neither a `0` nor a `1`.

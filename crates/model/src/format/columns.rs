@@ -81,7 +81,8 @@ fn fields(line: &str, number: usize) -> Vec<FormatWord<'_>> {
         .collect()
 }
 
-/// Returns whether a line is a header, which names columns: no field starts like a number.
+/// Returns whether a line is a header, which names columns: every field starts with a letter and is
+/// no number.
 fn is_header(fields: &[FormatWord<'_>]) -> bool {
     let names = |word: &FormatWord<'_>| word.text.starts_with(|c: char| c.is_ascii_alphabetic());
     // `nan` and `inf` start with a letter, but are invalid values and not names.
@@ -90,7 +91,7 @@ fn is_header(fields: &[FormatWord<'_>]) -> bool {
 }
 
 /// Returns the size of the unit in a column's name, which is after the last underscore or in
-/// brackets; `None` if there is no unit.
+/// brackets; `None` if there is no unit or an unknown one.
 fn unit_of(kind: ColumnQuantity, name: &str) -> Option<u64> {
     let bracketed = name.split_once(['[', '(']).map(|(_, unit)| unit.trim_end_matches([']', ')']));
     let unit = bracketed.or(name.rsplit_once('_').map(|(_, unit)| unit))?;

@@ -1,9 +1,9 @@
 //! Profiles of extra transmission time, in the format of dummynet's `pipe … profile FILE`.
 //!
 //! ```text
-//! name        bad_wireless       keywords, each once, in any order
+//! name        bad_wireless       keywords, each at most once, in any order
 //! bw          1Mbit/s
-//! loss-level  0.86               draws from here on lose the packet after its extra time
+//! loss-level  0.86               draws from 0.86 to 1 lose the packet after its extra time
 //! samples     100
 //! prob delay                     or `delay prob`, before the points of the distribution
 //! 0    200                       delays in ms
@@ -27,8 +27,8 @@ pub struct DummynetProfile {
     pub bits_per_sec: Option<u64>,
     /// The share of draws, 0 to 1, with which the packet is not lost.
     pub loss_level: f64,
-    /// Extra time on the link in ms: samples at equal steps of the cumulative probability,
-    /// ascending. A sample at a probability that no two points enclose is 0.
+    /// Extra time on the link in ms: samples in the order of the cumulative probability, at equal
+    /// steps of it. A sample at a probability that no two points enclose is 0.
     pub extra_ms: Vec<u32>,
 }
 
@@ -84,8 +84,8 @@ impl DummynetProfile {
         reading.finish(text.lines().count())
     }
 
-    /// Returns the index in `extra_ms` of the first sample with which the packet is lost. With all
-    /// later samples, the packet is lost, too.
+    /// Returns the index in `extra_ms` of the first sample with which the packet is lost, or the
+    /// length of `extra_ms` if there is none. With all later samples, the packet is lost, too.
     #[must_use]
     pub fn first_lost(&self) -> usize {
         // Draw `n` is lost if `n >= loss_level * len`, so the number of kept draws is rounded up.

@@ -31,11 +31,11 @@ const ALLOWED: &str = "one time per line, never before the line above";
 
 /// Parses a trace and returns times in ns. Each line is a time, from the start, at which one packet
 /// may leave; a repeated line lets another packet leave at this time. Unlike in mahimahi, times may
-/// have decimals or a unit (`us`, `ns`).
+/// have decimals or a unit (`ms`, `us`, `ns`), and a `#` starts a comment.
 ///
 /// # Errors
-/// Returns an error if a line is empty or not a time, times decrease, or the last time is 0 (the
-/// last time is the period with which the trace repeats).
+/// Returns an error if there is no time, a line is empty or is neither a time nor a comment, times
+/// decrease, or the last time is 0 (the last time is the period with which the trace repeats).
 pub fn opportunities(text: &str, unit: TimeUnit) -> Result<Vec<u64>, FormatError> {
     let mut times = Vec::new();
     for (line, number) in text.lines().zip(1..) {

@@ -11,12 +11,12 @@ pub(super) struct ParsedDecimal {
 }
 
 impl ParsedDecimal {
-    /// Greatest mantissa. It has more digits than any value here needs, so dropping further
-    /// decimals changes nothing.
+    /// A mantissa that has reached this value takes no further digit. It has more digits than any
+    /// value here needs, so dropping further decimals changes nothing.
     const MAX_MANTISSA: u128 = 10_u128.pow(30);
 
-    /// Splits a number off the front of a text; `None` if the text does not start with a digit. So
-    /// a sign or `nan` is not accepted.
+    /// Splits a number off the front of a text; `None` if the text starts neither with a digit nor
+    /// with a point and a digit. So a sign or `nan` is not accepted.
     pub(super) fn split(text: &str) -> Option<(Self, &str)> {
         let mut number = Self { mantissa: 0, exponent: 0 };
         let whole = number.take_digits(text, false);

@@ -43,10 +43,11 @@ pub fn cdf(text: &str) -> Result<Vec<CdfPoint>, FormatError> {
     Ok(points)
 }
 
-/// Reads one delay with a unit per line. Returns them in ns, in the order of the file.
+/// Reads one delay per line; the unit is in the header or after the value. Returns the delays in
+/// ns, in the order of the file.
 ///
 /// # Errors
-/// Returns an error if a line is not a time with a unit, or there are no lines.
+/// Returns an error if a line is not a time, a unit is missing, or there are no lines.
 pub fn samples(text: &str) -> Result<Vec<u64>, FormatError> {
     let columns = Columns::read(text, [ColumnQuantity::Time])?;
     let rows = columns.rows().map(|row| row.and_then(|[word]| columns.value(0, &word)));

@@ -93,8 +93,8 @@ impl FourState {
         in_burst + in_gap
     }
 
-    /// The mean number of packets lost in a row in the long run; 0 if no packet is ever lost,
-    /// infinite if every packet is.
+    /// The mean number of packets lost in a row in the long run; 0 if none is lost in the long
+    /// run, infinite if all are.
     #[must_use]
     pub fn mean_burst(&self) -> f64 {
         let [gap, received, ..] = self.shares();

@@ -73,8 +73,8 @@ impl GilbertElliott {
         bad_share * bad + (1.0 - bad_share) * good
     }
 
-    /// The mean number of packets lost in a row in the long run; 0 if no packet is ever lost,
-    /// infinite if every packet is.
+    /// The mean number of packets lost in a row in the long run; 0 if none is lost in the long
+    /// run, infinite if all are.
     #[must_use]
     pub fn mean_burst(&self) -> f64 {
         let [p, r] = self.leave.map(Chance::to_f64);

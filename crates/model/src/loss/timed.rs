@@ -35,7 +35,7 @@ impl TimedGilbertElliott {
     /// `bad` in the bad state, and with probability `good` in the good state.
     ///
     /// # Errors
-    /// Returns an error if a mean time is not positive, or not a number.
+    /// Returns an error if a mean duration is not a positive, finite number.
     pub fn new(
         mean_good_ns: f64,
         mean_bad_ns: f64,

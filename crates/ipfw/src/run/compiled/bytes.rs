@@ -1,8 +1,8 @@
 //! Compiles masks that are not prefixes into conditions on single bytes of an address.
 //!
 //! The pattern `10.0.0.1:255.0.0.1` is not a small set of address ranges, but a prefix, 10.0.0.0/8,
-//! and a value of the last byte. So a mask of this kind becomes a prefix and some bytes; each byte
-//! is a field of 256 values.
+//! and a set of values of the last byte, the odd ones. So a mask of this kind becomes a prefix and
+//! conditions on some bytes; each byte is a field of 256 values.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! The clauses of a rule that are not rows of the matcher, as a flat list of small tests.
+//! The clauses of a rule that are not in the matcher's rows, as a flat list of small tests.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -29,7 +29,8 @@ enum CompiledCondition {
     TcpFlags(BitTest),
     Established,
     Always,
-    /// A table lookup whose result was prefetched for the batch.
+    /// A table lookup that is prefetched for the packets of a batch, and the bit of its result in
+    /// [`TableAnswers`].
     Prefetched(u8, Box<Condition>),
     /// Any other condition: evaluated by the plain interpreter.
     Other(Box<Condition>),
@@ -55,8 +56,8 @@ impl RuleCheck {
         }
     }
 
-    /// Like [`Self::all_hold`], but only with headers and prefetched results; `None` if the result
-    /// depends on other data.
+    /// Like [`Self::all_hold`], but only with headers and prefetched results; `None` as soon as a
+    /// test needs other data.
     #[inline(always)]
     pub(super) fn all_hold_for(
         checks: &[Self],

@@ -2,10 +2,10 @@
 //!
 //! Most rules only test headers, count, and accept or drop the packet. So the packets of a batch
 //! first run through such rules in one small loop, until each has a verdict or reaches a rule that
-//! needs more. Table lookups of addresses are then done for all packets, which continue with the
-//! results. Packets that reach a state lookup or a rule that changes the packet finish one by one,
-//! in their order. This is safe: no effect of a packet in that phase concerns rules that other
-//! packets have already passed, and counters can be added in any order.
+//! needs more. Table lookups of addresses are then done for all packets, and those without a
+//! verdict continue with the results. Packets that still have no verdict finish one by one, in
+//! their order. This is safe: no effect of a packet in that phase concerns rules that other packets
+//! have already passed, and counters can be added in any order.
 
 use super::super::check_buffers::ParsedPacket;
 use super::super::interpret::RunEnd;
@@ -19,8 +19,8 @@ use super::walk::{CandidateCaches, PacketState};
 use crate::packet::{IpFamily, PacketHeaders};
 
 impl CompiledRules {
-    /// Runs static rules on packets with the metadata `crossing`, and fills in the verdicts that
-    /// are reached.
+    /// Runs packets with the metadata `crossing` through the rules, as far as their headers decide,
+    /// and fills in the verdicts that are reached.
     pub(in super::super) fn run_static_rules(
         &self,
         parsed: &mut [ParsedPacket],
@@ -72,7 +72,7 @@ impl CompiledRules {
         }
     }
 
-    /// Continues with the packets that now have table results.
+    /// Continues, now with table results, with the packets that have no verdict yet.
     pub(in super::super) fn resume_static_rules(
         &self,
         parsed: &mut [ParsedPacket],
@@ -90,8 +90,8 @@ impl CompiledRules {
         }
     }
 
-    /// Looks up the flows of all packets in the cache. Classifies the packets whose flow is not
-    /// there, one field at a time, so that memory accesses overlap.
+    /// Looks up the flows of all packets in the cache, unless the cache is not used. Classifies the
+    /// packets whose flow was not found, one field at a time, so that memory accesses overlap.
     fn classify_flows(
         &self,
         index: &RuleIndex,
@@ -127,7 +127,7 @@ impl CompiledRules {
 
     /// Runs a packet through the rules that its headers and prefetched table results decide.
     /// Returns `None` if the packet reaches a rule that needs other data. `next` returns the next
-    /// candidate rule.
+    /// candidate rule, or `None` if it knows no more candidates; the result is then `None`, too.
     #[inline(always)]
     fn fast_path(
         &self,
@@ -172,8 +172,8 @@ fn is_well_formed((parsed, _): &(&mut ParsedPacket, &mut Option<RunEnd>)) -> boo
     parsed.fault.is_none()
 }
 
-/// Returns the cache key of an incoming packet's flow. It contains all header fields on which the
-/// flow's match fields depend.
+/// Returns the cache key of an incoming packet's flow; [`NO_KEY`] if the packet is not IPv4. The
+/// key contains all values on which the flow's match fields depend.
 #[inline(always)]
 fn flow_key(packet: &PacketHeaders, crossing: &PacketMetadata) -> FlowCacheKey {
     if packet.version != IpFamily::V4 {

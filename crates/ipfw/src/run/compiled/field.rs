@@ -91,7 +91,7 @@ impl MatchField {
     }
 
     /// Returns the field that a clause tests and the values that it accepts; `None` for a clause
-    /// that tests anything else.
+    /// that tests several fields or something else.
     pub(super) fn wanted(
         clause: &[ConditionPattern],
         config: &IpfwConfig,
@@ -319,7 +319,8 @@ impl FieldLookup {
         }
     }
 
-    /// Like `class`, but for many packets, with only one dispatch on the kind of field.
+    /// Like `class`, but for many packets; for ports and the protocol, with only one dispatch on
+    /// the field.
     pub(super) fn classes<'p>(
         &self,
         packets: impl Iterator<Item = (&'p PacketHeaders, &'p PacketMetadata, &'p mut u32)>,

@@ -1,9 +1,10 @@
 //! A cache of the candidate rules of packets, by flow and by classes.
 //!
 //! The candidates of a packet depend only on its classes, not on what the rules do, so an entry is
-//! valid until the rules are compiled again. All packets of a flow have the same classes, and many
-//! flows share their classes. With more flows than cache entries, we fall back to the class key;
-//! with more classes than entries, to a full search.
+//! valid until the rules are compiled again. Many flows share their classes. If the rules only test
+//! fields that are equal in all packets of a flow, candidates are also cached by flow. With more
+//! flows than cache entries, we fall back to the class key; with more classes than entries, to a
+//! full search.
 
 use alloc::vec::Vec;
 
@@ -14,13 +15,13 @@ const CACHE_SETS: usize = 1 << 14;
 const TRIAL_PACKETS: u32 = 1 << 13;
 /// Number of packets after a failed trial that are not looked up.
 const PAUSE_PACKETS: u32 = 16 * TRIAL_PACKETS;
-/// Number of candidates per entry: the first candidates, up to a rule that ends the search for
-/// every packet.
+/// Maximum number of candidates per entry: the first candidates, up to one that ends the search for
+/// every packet that reaches it.
 const MAX_CACHED_RULES: usize = 8;
 /// Marks the end of the candidates.
 const END_OF_RULES: u16 = u16::MAX;
 
-/// Maximum number of rules in a list whose rules can be cached.
+/// Candidates are only cached for lists with fewer rules than this.
 pub(super) const MAX_RULES: usize = END_OF_RULES as usize;
 
 /// The packed flow or classes of a packet.
@@ -132,7 +133,7 @@ impl CacheTrial {
         is_on
     }
 
-    /// Notes how many packets were looked up, and how many of them found.
+    /// Notes how many packets were looked up, and how many of them were found.
     #[inline(always)]
     pub(super) const fn note(&mut self, asked: usize, found: usize) {
         self.asked += asked as u32;

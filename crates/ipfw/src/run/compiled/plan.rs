@@ -29,7 +29,8 @@ pub(super) enum RuleEffect {
     Count,
     /// Counts the packet, and continues at this index of the list.
     Jump(u32),
-    /// Lets the plain interpreter run the rule, with all its conditions.
+    /// Lets the plain interpreter run the rule, with all its conditions; on a state hit, only its
+    /// action.
     Step,
 }
 
@@ -46,13 +47,13 @@ pub(super) struct CompiledRule {
 pub(super) type FieldConstraints = BTreeMap<MatchField, RangeSet>;
 
 impl CompiledRule {
-    /// Returns whether the rule ends the search for every packet.
+    /// Returns whether the rule ends the search for every packet whose candidate it is.
     pub(super) fn ends_all(&self) -> bool {
         self.end_of_all().is_some()
     }
 
-    /// Returns the verdict that the rule gives to every packet; `None` if the verdict depends on
-    /// the packet.
+    /// Returns the verdict that the rule gives to every packet whose candidate it is; `None` if
+    /// there is no such verdict.
     pub(super) fn end_of_all(&self) -> Option<RunEnd> {
         match self.effect {
             RuleEffect::Accept if self.checks.is_empty() => Some(RunEnd::Accept),
@@ -62,7 +63,7 @@ impl CompiledRule {
     }
 
     /// Compiles a rule. Clauses that are field constraints are added to `wants`, if given; all
-    /// others become checks.
+    /// others become checks, except those that always hold.
     pub(super) fn of(
         entry: &RuleEntry,
         config: &IpfwConfig,

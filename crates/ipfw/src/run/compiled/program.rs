@@ -35,10 +35,10 @@ pub struct CompiledRules {
 pub(super) struct RuleIndex {
     pub(super) lookups: Vec<FieldLookup>,
     pub(super) matcher: Matcher,
-    /// Whether all fields are determined by the flow and the port.
+    /// Whether all fields are determined by the flow and the receiving port.
     pub(super) is_of_flows: bool,
-    /// Position of each field's class in a [`FlowCacheKey`]. Empty if candidates are not cached,
-    /// because a search is as fast or because the classes do not fit into a key.
+    /// Position of each field's class in a [`FlowCacheKey`]. Empty if candidates are not cached by
+    /// classes, because a search is as fast or because the classes do not fit into a key.
     packing: Vec<(u8, u8)>,
 }
 
@@ -87,7 +87,7 @@ impl CompiledRules {
         }
     }
 
-    /// Returns whether any rule looks up states.
+    /// Returns whether any rule of an enabled set looks up states.
     pub(in super::super) const fn asks_states(&self) -> bool {
         !self.lookups.is_empty()
     }
@@ -97,7 +97,7 @@ impl CompiledRules {
         &self.table_prefetch
     }
 
-    /// Memory used for searching, in bytes, without counters.
+    /// Memory of the compiled rules, their checks and the index, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.rules.len() * size_of::<CompiledRule>()
@@ -141,7 +141,7 @@ impl RuleIndex {
         }
     }
 
-    /// Returns the cache key of the classes, if candidates are cached.
+    /// Returns the cache key of the classes; `None` if candidates are not cached by classes.
     #[inline]
     pub(super) fn key(&self, classes: &FieldClasses) -> Option<FlowCacheKey> {
         let mut key = [0; 2];

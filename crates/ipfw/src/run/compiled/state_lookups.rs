@@ -46,13 +46,15 @@ impl StateLookups {
         self.all.is_empty()
     }
 
-    /// The first lookup at or after `at`, for a packet without any previous lookup.
+    /// The index of the first rule at or after `at` that looks up states, for a packet without any
+    /// previous lookup; `usize::MAX` if there is none.
     #[inline]
     pub(super) fn first_from(&self, at: usize) -> usize {
         first_from(&self.all, at)
     }
 
-    /// The first lookup at or after `at` that the packet still needs.
+    /// The index of the first rule at or after `at` that looks up an indexed name which was not yet
+    /// looked up for the packet; `usize::MAX` if there is none.
     #[inline(always)]
     pub(super) fn next(&self, at: usize, search: &StateSearch) -> usize {
         let wanted = search.wanted_of(self.names);

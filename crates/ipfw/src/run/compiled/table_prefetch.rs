@@ -8,7 +8,8 @@ use crate::packet::PacketHeaders;
 use crate::rule::{AddressPattern, Condition, ObjectName, ValueTest};
 use crate::table::FoundValues;
 
-/// Maximum number of tables that are prefetched.
+/// Maximum number of tables that are prefetched. A table counts once for sources and once for
+/// destinations.
 const MAX_TABLES: usize = 4;
 /// Maximum number of tests, which is the number of bits in [`TableAnswers`].
 const MAX_TESTS: usize = 32;

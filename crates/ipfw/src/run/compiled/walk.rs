@@ -138,8 +138,8 @@ impl CandidateCaches {
 }
 
 impl CompiledRules {
-    /// Returns the first candidates for these field classes, up to a rule that ends the search for
-    /// every packet.
+    /// Returns the first candidates for these field classes, up to one that ends the search for
+    /// every packet of these classes.
     #[inline(never)]
     pub(super) fn first_rules(
         &self,

@@ -2,10 +2,11 @@
 //!
 //! The times in states are exponentially distributed, so the chain is memoryless: the future
 //! depends only on the current state. Time is cut into spans. The state at the beginning of a span
-//! is a point, drawn from the exact probabilities conditioned on two other points, the middle
-//! first. Within a span, paths of the chain are drawn until one ends in the state in which the next
-//! span begins. So the path does not depend on earlier queries, contains only transitions that the
-//! weights allow, and costs the same after any pause.
+//! is a point, drawn from the exact probabilities conditioned on one earlier point, or on the two
+//! points around it, the middle first. Within a span, paths of the chain are drawn until one ends
+//! in the state in which the next span begins (or [`MAX_TRIED_CHANGES`] is reached). So the path
+//! does not depend on earlier queries, contains only transitions that the weights allow, and costs
+//! the same after any pause.
 //!
 //! ```text
 //!   span   0      1      2      3      4             8
@@ -27,7 +28,7 @@ pub(super) struct MarkovRate {
     states: Vec<MarkovState>,
     start_ns: u64,
     span_ns: u64,
-    /// Draws of the states at the beginnings of spans.
+    /// Draws of the states at the beginnings of spans, and of the paths.
     draws: Draws,
     /// Transition probabilities over 1, 2, 4, … spans, computed when first needed.
     chances: Vec<TransitionMatrix>,
@@ -116,7 +117,7 @@ impl MarkovRate {
     }
 
     /// Draws a path through a span; returns the state at its end. Adds the number of transitions to
-    /// `tried`.
+    /// `tried`, and 1 for the end of the span.
     fn try_walk(&mut self, from: usize, tried: &mut u32, stream: &mut Stream) -> usize {
         let (mut state, mut at_ns) = (from, 0_u64);
         self.path.clear();

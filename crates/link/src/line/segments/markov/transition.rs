@@ -11,7 +11,7 @@ use crate::spec::MarkovState;
 /// Number of terms of the series. At [`SERIES_TIME`], the remainder is below the precision of
 /// `f64`.
 const SERIES_TERMS: u32 = 9;
-/// Expected number of transitions in the time for which the series is summed.
+/// Maximum expected number of transitions in the time for which the series is summed.
 const SERIES_TIME: f64 = 1.0 / 64.0;
 
 /// Chooses a state by weight; `own` is a number in [0, 1).
