@@ -10,8 +10,8 @@
 //! times drives expiry and keepalives, so these cost nothing until the next wake-up.
 //!
 //! # Invariants
-//! 1. A parent's count is the number of its living children.
-//! 2. There are never more states than `dyn_max`.
+//! 1. A parent's count is the number of its children in the table, expired ones included.
+//! 2. No state is added if there are `dyn_max` or more. Lowering `dyn_max` removes none.
 //!
 //! Not for the effect of a rule on a packet whose state is found (see [`crate::run`]).
 
@@ -31,7 +31,7 @@ pub use table::{
 use crate::rule::LimitFields;
 use crate::table::IpfwFlowKey;
 
-/// Returns the fields of `flow` by which a limit counts.
+/// Returns `flow` with 0 in the addresses and ports by which a limit does not count.
 #[must_use]
 pub fn masked(flow: IpfwFlowKey, fields: LimitFields) -> IpfwFlowKey {
     IpfwFlowKey {

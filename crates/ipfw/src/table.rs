@@ -1,7 +1,8 @@
 //! Lookup tables of rules.
 //!
-//! A table maps keys of one kind to values. Address tables find the longest prefix; other tables
-//! match exactly. Each distinct value is stored once and shared by all entries that have it.
+//! A table maps keys of one kind to values. Tables of IP and Ethernet addresses find the longest
+//! prefix; other tables match exactly. Each distinct value is stored once and shared by all entries
+//! that have it.
 //!
 //! Not for the text of commands (see [`crate::text`]), or which rule names which table.
 
@@ -26,9 +27,9 @@ pub enum TableKind {
     Addr,
     /// Names of ports.
     Iface,
-    /// Numbers, such as ports and user ids.
+    /// Numbers, such as ports and marks.
     Number,
-    /// Ethernet addresses.
+    /// Prefixes of Ethernet addresses.
     Mac,
     /// Some fields of a flow.
     Flow(FlowFields),

@@ -7,7 +7,7 @@
 //! Parsing does not depend on an engine: a command that parses may still be refused by an engine.
 //! ipfw features that have no meaning between two ports are refused by name, with the reason.
 //!
-//! Not for: files, command line flags, or names that need a resolver.
+//! Not for: reading files, command line flags, or names that need a resolver.
 
 mod address;
 mod body;
@@ -57,8 +57,8 @@ pub fn parse_command(text: &str) -> Result<IpfwCommand, RuleTextError> {
     parse_line(text, 1)?.ok_or_else(|| RuleTextError::nothing(1))
 }
 
-/// Parses a file of commands, one per line. `#` starts a comment, and empty lines are skipped. Each
-/// line may begin with the word `ipfw`.
+/// Parses a file of commands, one per line. `#` starts a comment, except within a comment of a rule
+/// (`//`), and empty lines are skipped. Each line may begin with the word `ipfw`.
 ///
 /// # Errors
 /// [`RuleTextError`] for the first invalid line.

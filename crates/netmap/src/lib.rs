@@ -20,22 +20,25 @@
 //!
 //! ```text
 //!   restart   captures a domain by visiting its ports and files; resumes it in a successor process
-//!   request   ioctls, from bytes to answers: register, information, switches, sync loops, delegation
+//!   request   ioctls, from bytes to answers: register, information, switches, sync loops,
+//!             delegation
 //!   open      a domain, the names in it, open files and their polls, providers of ports
 //!   port      Adapter and AdapterBase, abilities of some ports, binds, wakers, taps;
 //!             kinds: detached, pipe, monitor, vale
-//!   memory    a user's file and the memories in it, external pages, the ledger, the caller's memory
+//!   memory    a user's file and the memories in it, external pages, the ledger, the caller's
+//!             memory
 //!   types     shapes, names, parameters, results, the format of the saved state
 //! ```
 //!
-//! There is one exception: a layer that has changed a domain calls `Domain::commit`, which saves
-//! the domain through `restart`.
+//! There is one exception: `open` and `request` call the methods of `Domain` that `restart`
+//! implements, such as `Domain::commit`, which saves the domain after a change.
 //!
 //! # Invariants
 //! 1. A client can harm only itself and the other clients of its [`Domain`]. Whatever it wrote to
 //!    shared memory is read once and checked before it is used.
-//! 2. No call blocks: a ring that another thread is syncing is skipped. Only a sync loop runs for
-//!    long; [`Netmap::runs_until_cancelled`] returns whether a call starts one.
+//! 2. No sync waits for frames or free slots; a ring that another thread is syncing may be skipped.
+//!    Only a call that starts a sync loop runs until it is stopped or cancelled
+//!    ([`Netmap::runs_until_cancelled`]).
 //! 3. Closing an open file (dropping its [`OpenHandle`]) releases everything that the file holds,
 //!    whatever its state.
 //!

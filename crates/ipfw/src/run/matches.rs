@@ -11,7 +11,8 @@ use crate::rule::{
 };
 use crate::table::{LookupTable, TableValue, ValueKind, ValueKinds};
 
-/// A packet and the rule that it is matched against.
+/// What is needed to match a packet against a rule: the packet, the configuration, and the rule's
+/// number and set.
 pub(super) struct RuleQuery<'a> {
     pub(super) config: &'a IpfwConfig,
     pub(super) packet: &'a PacketHeaders,
@@ -19,7 +20,7 @@ pub(super) struct RuleQuery<'a> {
     pub(super) crossing: &'a PacketMetadata,
     pub(super) number: RuleNumber,
     pub(super) set: u8,
-    /// The value found by this rule's last table lookup; `None` if no lookup has found one.
+    /// The value found by this rule's last successful table lookup; `None` if none has succeeded.
     pub(super) tablearg: Option<&'a TableValue>,
 }
 
@@ -195,7 +196,8 @@ impl<'a> RuleQuery<'a> {
         }
     }
 
-    /// Returns whether `find` finds an entry in the table, and the entry has the required value.
+    /// Returns whether `find` finds an entry in the table, and the entry has the required value, if
+    /// one is required. The entry's value then becomes `tablearg`.
     fn table_holds(
         &mut self,
         test: &TableTest,
@@ -305,7 +307,8 @@ pub(super) fn glob(pattern: &[u8], name: &[u8]) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// Returns the index in the pattern after the element that matches `byte`.
+/// Returns the index after the pattern's element at index `at`; `None` if that element does not
+/// match `byte`.
 fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     match *pattern.get(at)? {
         b'?' => Some(at + 1),

@@ -21,7 +21,7 @@ pub enum CheckPass {
 pub struct PacketMetadata {
     /// Whether the packet is checked when it comes in or when it goes out.
     pub pass: CheckPass,
-    /// The port by which the packet came in; `None` for a frame that the firewall itself sends.
+    /// The port by which the packet came in; `None` if it is unknown.
     pub recv: Option<PortIndex>,
     /// The port by which the packet leaves; `None` until it is known.
     pub xmit: Option<PortIndex>,
@@ -33,7 +33,8 @@ pub struct PacketMetadata {
     /// first rule.
     pub resume: Option<ResumePoint>,
     pub(super) calls: Vec<ResumePoint>,
-    /// Counts the operations whose number is limited per packet and pass.
+    /// The state names looked up in this pass, and counts of the operations whose number is limited
+    /// per pass.
     pub(super) search: StateSearch,
 }
 
@@ -41,7 +42,8 @@ pub struct PacketMetadata {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResumePoint {
     pub(super) rule: u64,
-    /// The number of the rule, which is used if the rule no longer exists.
+    /// The number of the rule, which is used if the rule no longer exists, or to `return` to the
+    /// next number.
     pub number: RuleNumber,
 }
 

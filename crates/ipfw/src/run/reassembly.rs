@@ -1,13 +1,14 @@
 //! Reassembly of IPv4 fragments, so that rules see the whole packet.
 //!
 //! The firewall is between two ports and does not change packet sizes. Reassembled packets are only
-//! used to match rules; the fragments themselves leave unchanged, once all have arrived.
+//! used for checks. The fragments themselves are released once all have arrived, with the changes
+//! that rules have made to the packet.
 //!
 //! # Invariants
 //! 1. At most [`MAX_PACKETS`] packets wait, of at most [`MAX_FRAGMENTS`] fragments each.
-//! 2. Fragments of one packet never overlap. A packet with overlapping fragments is discarded,
-//!    since it is unknown which bytes a host would accept (RFC 5722 requires the same for IPv6). If
-//!    a fragment arrives again with the same bytes, only the second copy is dropped.
+//! 2. The waiting fragments of a packet never overlap. A packet with overlapping fragments is
+//!    discarded, since it is unknown which bytes a host would accept (RFC 5722 requires the same
+//!    for IPv6). If a fragment arrives again with the same bytes, only the second copy is dropped.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -29,11 +30,12 @@ pub struct FragmentCounters {
     pub fragments: u64,
     /// Packets reassembled.
     pub whole: u64,
-    /// Frames that left with their packet.
+    /// Frames of the reassembled packets.
     pub released: u64,
     /// Frames dropped because other fragments of their packet did not arrive in time.
     pub late: u64,
-    /// Frames dropped because they overlapped, or exceeded the maximum packet size.
+    /// Frames dropped because a fragment of their packet was invalid, overlapped or contradicted
+    /// another one, or exceeded the maximum packet size or number of fragments.
     pub overlapping: u64,
     /// Frames dropped because too many packets waited.
     pub crowded: u64,
@@ -64,7 +66,7 @@ struct PartialPacket {
     since_ns: u64,
     /// Fragments by offset in bytes.
     fragments: BTreeMap<u32, WaitingFragment>,
-    /// Payload bytes of the whole packet; `None` until its last fragment has arrived.
+    /// Payload bytes of the whole packet; `None` until the fragment at its end has arrived.
     total: Option<u32>,
 }
 
@@ -89,7 +91,7 @@ pub(super) struct ReassembledPacket {
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     waiting: BTreeMap<FragmentKey, PartialPacket>,
-    /// The arrival time and key of each waiting packet, oldest first.
+    /// For each waiting packet, the arrival time of its first fragment, and its key; oldest first.
     expiry_queue: BTreeSet<(u64, FragmentKey)>,
     order: u64,
     counters: FragmentCounters,

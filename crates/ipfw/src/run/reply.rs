@@ -1,9 +1,9 @@
 //! Answers to rejected packets.
 //!
 //! A bridge has no address of its own, so the source of an ICMP error is the packet's destination
-//! address. Errors, multicasts, broadcasts, later fragments and resets are never answered. ICMP
-//! errors are limited in rate. Resets are not, because each of them answers one segment of one
-//! connection.
+//! address. Errors, multicasts, broadcasts and later fragments are never answered, and resets and
+//! aborts are not answered by their own kind. ICMP errors are limited in rate. Resets and aborts
+//! are not, because each of them answers one packet of one connection.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -35,8 +35,8 @@ pub struct CheckOutputs {
     /// Set by the caller: whether lines that do not go to the system log have a reader.
     pub is_watched: bool,
     /// Set by the caller: whether the caller itself sends the ICMP errors of `reject` and
-    /// `unreach`, as a router does from its own address. If so, the verdict is
-    /// `RuleVerdict::Reject`.
+    /// `unreach`, as a router does from its own address. If so, the verdict on a packet that gets
+    /// such an error is `RuleVerdict::Reject`.
     pub leaves_errors: bool,
     /// Number of lines that were omitted from `log` because they have no reader.
     pub unseen: u64,
@@ -90,8 +90,8 @@ const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
-/// Rates of ICMP errors. They are higher than the limits of a router, because `reject` answers each
-/// of a host's many connections.
+/// Rates and bursts of ICMP errors. All but the total rate are higher than the defaults of a
+/// router, because `reject` answers each of a host's many connections.
 const ERROR_LIMITS: IcmpLimits = IcmpLimits {
     per_second: 1000,
     burst: 1000,
@@ -99,7 +99,7 @@ const ERROR_LIMITS: IcmpLimits = IcmpLimits {
     destination_burst: 100,
 };
 
-/// The parts of the firewall that packet checks change, except for counters and states.
+/// The random draws and rate limits that packet checks use.
 #[derive(Clone, Debug)]
 pub(super) struct RunResources {
     /// Random draws for `prob`.
@@ -115,7 +115,8 @@ impl RunResources {
     }
 }
 
-/// Builds the answer; `None` if the packet must not be answered, or the rate limit is reached.
+/// Builds the answer; `None` if the packet must not or cannot be answered in this way, or if the
+/// rate limit is reached.
 pub(super) fn answer(
     frame: &[u8],
     packet: &PacketHeaders,
@@ -123,8 +124,8 @@ pub(super) fn answer(
     (errors, now): (&mut IcmpLimiter, u64),
 ) -> Option<Vec<u8>> {
     let offending = OffendingPacket::parse(frame)?;
-    // For group addresses, fragments and source addresses, resets follow the same rules as ICMP
-    // errors.
+    // For group addresses, fragments and source addresses, resets and aborts follow the same rules
+    // as ICMP errors.
     offending.may_answer(IcmpProblem::Prohibited.message(false)).ok()?;
     let link = FlowEthernet::of(packet).reversed();
     let flow = reversed(packet.flow());
@@ -143,8 +144,9 @@ pub(super) fn answer(
     Some(answer)
 }
 
-/// Returns the ICMP error of an answer; `None` if the answer is not an ICMP error, or if it must
-/// not or cannot be sent for this packet.
+/// Returns the ICMP error of an answer; `None` if the answer is not an ICMP error, if the packet's
+/// IP version has no such error, or if the packet is an ICMP message other than a request. The
+/// caller must check whether the packet may be answered otherwise.
 pub(super) fn error_of(packet: &PacketHeaders, answer: RejectReply) -> Option<IcmpMessage> {
     if is_icmp_without_question(packet) {
         return None;

@@ -20,8 +20,8 @@ enum RestoreRefusal {
 }
 
 impl Firewall {
-    /// Takes the results of the `state` commands since the last call, to be passed to the engines
-    /// that have the flows.
+    /// Takes the results of the `state` commands since the last call. The states must be passed to
+    /// the engines that have the flows.
     pub fn take_restored(&mut self) -> RestoredStates {
         core::mem::take(&mut self.restored)
     }
@@ -38,8 +38,8 @@ impl Firewall {
         self.states.take(now_ns)
     }
 
-    /// Returns the commands that restore the states of these firewalls, which have the same list of
-    /// rules.
+    /// Returns the commands that restore the living states in these snapshots of firewalls that
+    /// have the same list of rules as this one.
     #[must_use]
     pub fn state_commands(&self, of_all: &[StateSnapshot], now_ns: u64) -> Vec<StateCommand> {
         let mut living: Vec<&FlowState> = of_all.iter().flat_map(StateSnapshot::states).collect();
@@ -86,7 +86,8 @@ impl Firewall {
         }
     }
 
-    /// Executes a `state` command outside a file, which must succeed.
+    /// Executes a pending `state` command outside a file, where it is an error if the state is
+    /// refused or has expired.
     pub(super) fn settle_one(&mut self, now_ns: u64) -> Result<(), CommandError> {
         if self.pending_states.is_empty() {
             return Ok(());
@@ -127,7 +128,8 @@ impl Firewall {
         let ports = &self.config.ports;
         let port = command.port.as_ref();
         let port = port.and_then(|name| ports.iter().position(|port| port == name));
-        // The state shares the text of the rule's name, which makes comparing equal names fast.
+        // The state shares the text of the name in the rule, which makes comparing equal names
+        // fast.
         let of_rule = entry.rule.keep.as_ref().map(|keep| &keep.name);
         let name = of_rule.filter(|name| **name == command.name).unwrap_or(&command.name);
         Ok(SavedState {

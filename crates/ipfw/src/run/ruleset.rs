@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   commands --> Firewall (plain, sees no packet) --ruleset--> Ruleset
-//!                     ^ count                                     | adopt: whole, between packets
+//!                     ^ show_counters                             | adopt: whole, between packets
 //!                     '--------------- counters ---- Firewall <---'
 //! ```
 //!
-//! Compiling ten thousand rules takes long. Adopting compiled rules is fast: it only moves the
-//! counters of each rule. So packet checks never wait until commands are parsed.
+//! Compiling ten thousand rules takes long. Adopting compiled rules is fast: it only copies the
+//! counters of each rule, and updates the translators and the states of removed rules. So packet
+//! checks never wait for the parsing and compiling of commands.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -20,7 +21,7 @@ use super::translate::Translators;
 use crate::rule::DEFAULT_RULE;
 use crate::state::{StateLifetimes, StateSnapshot, StateTable};
 
-/// Everything that commands change, compiled.
+/// Everything that commands change in a firewall; compiled, unless it is from [`Firewall::before`].
 #[derive(Clone, Debug)]
 pub struct Ruleset {
     config: IpfwConfig,
@@ -53,8 +54,8 @@ impl Ruleset {
         firewall
     }
 
-    /// Returns the ruleset for one of `firewalls` firewalls that share the flows. The maximum
-    /// number of states is divided among these firewalls.
+    /// Returns the ruleset for one of `firewalls` firewalls among which the flows are distributed.
+    /// The maximum number of states is divided among them.
     #[must_use]
     pub fn shared_among(mut self, firewalls: u32) -> Self {
         self.max = self.max.div_ceil(firewalls.max(1));
@@ -71,7 +72,7 @@ impl Firewall {
     }
 
     /// Returns the ruleset without compiled rules. It serves to undo a change, or to give new
-    /// tables to firewalls that have the same rules.
+    /// tables and translators to firewalls that have the same rules.
     #[must_use]
     pub fn before(&self) -> Ruleset {
         Ruleset {
@@ -84,8 +85,9 @@ impl Firewall {
     }
 
     /// Takes over rules that were compiled elsewhere. Rules that exist in both rulesets keep their
-    /// counters; the states of removed rules are removed. `ruleset` receives the old values, so
-    /// that the caller can drop them outside the packet path.
+    /// counters; the states of removed rules are removed, or moved to the default rule. If
+    /// `ruleset` has no compiled rules, the present ones stay. `ruleset` receives the old
+    /// configuration and rules, so that the caller can drop them outside the packet path.
     pub fn adopt(&mut self, ruleset: &mut Ruleset) {
         let old = &self.config.list;
         let counters =
@@ -155,8 +157,8 @@ impl Firewall {
         FlowSnapshot { states: self.states.clone(), translators: self.translators.clone() }
     }
 
-    /// Replaces the states and translated flows by those of firewalls that share the flows. Only
-    /// the first of these firewalls has translated flows.
+    /// Replaces the states and translated flows by those of firewalls among which the flows are
+    /// distributed. Only the first of these firewalls has translated flows.
     pub fn take_flows(&mut self, known: impl IntoIterator<Item = FlowSnapshot>) {
         let mut known = known.into_iter();
         let Some(first) = known.next() else { return };
@@ -166,7 +168,7 @@ impl Firewall {
             self.states.max = self.states.max.saturating_add(states.max);
             for state in states.take(0) {
                 // The maxima have been added, so there is enough space for the states of all
-                // firewalls.
+                // firewalls, unless `dyn_max` was lowered below their number.
                 let _ = self.states.restore(state, 0);
             }
         }

@@ -1,17 +1,17 @@
 //! Bounds a packet's path through the list: state lookups, calls and flow changes.
 //!
 //! A packet can go back in the list in only two ways: if its state is found, the search continues
-//! after the state's rule, and `call` and `return` jump. Each name is looked up once and calls are
-//! counted, so every path ends.
+//! after the state's rule, and `call` and `return` jump. For each flow that the packet gets, each
+//! name is looked up at most once. Calls and flow changes are limited, so every path ends.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::rule::{ObjectName, Rule, RuleAction};
 
-/// Maximum number of calls of one packet in a check: far more than a list without a loop needs.
+/// Maximum number of calls of a packet in one pass: far more than a list without a loop needs.
 pub(super) const MAX_CALLS_MADE: u32 = 1024;
-/// Maximum number of times that translation and reassembly may change a packet's flow in one check.
+/// Maximum number of times that translation and reassembly may change a packet's flow in one pass.
 const MAX_FLOW_CHANGES: u32 = 32;
 
 /// The name of the states that a rule looks up, as a small number that the list assigns.
@@ -36,8 +36,8 @@ impl StateNameId {
 pub(super) struct StateNames(BTreeMap<ObjectName, StateNameId>);
 
 impl StateNames {
-    /// Makes a rule share the text of its name with earlier rules, so that comparing equal names is
-    /// fast.
+    /// Makes a rule share the text of its state name with earlier rules, so that comparing equal
+    /// names is fast.
     pub(super) fn share(&self, rule: &mut Rule) {
         let keep = rule.keep.as_mut().map(|keep| &mut keep.name);
         let check = match &mut rule.action {
@@ -70,7 +70,8 @@ impl StateNames {
     }
 }
 
-/// Counts the operations whose number is limited per packet.
+/// Records which state names were looked up for a packet in one pass, and counts the packet's calls
+/// and flow changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StateSearch {
     /// One bit for each name that was looked up; the bit of [`StateNameId::ANY`] means all names.
@@ -86,7 +87,7 @@ impl StateSearch {
     pub(super) const NEW: Self =
         Self { first: 0, more: Vec::new(), calls_made: 0, flow_changes: 0 };
 
-    /// Resets everything, for another packet.
+    /// Resets everything, for another packet or pass.
     #[inline]
     pub(super) fn restart(&mut self) {
         self.first = 0;

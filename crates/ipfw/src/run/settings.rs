@@ -3,18 +3,21 @@ use alloc::string::String;
 
 use crate::state::StateTable;
 
-/// The values of ipfw's sysctls. [`IpfwSettings::get`] lists the names.
+/// The values of ipfw's sysctls, except those that the state table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpfwSettings {
     /// Whether packets are checked. If not, all packets pass.
     pub enable: bool,
-    /// Whether packets that leave a pipe are accepted; otherwise they continue at the next rule.
+    /// Whether packets are accepted after a pipe, queue, translation or reassembly; otherwise they
+    /// continue at the next rule.
     pub one_pass: bool,
     /// Step between the numbers of rules that are added without a number, 1..=1000.
     pub autoinc_step: u32,
-    /// Whether log lines go to the log. If not, they only go to captures.
+    /// Whether log lines of rules without `logdst` go to the system log. If not, they go to
+    /// captures of logged packets.
     pub verbose: bool,
-    /// Maximum number of log lines of a rule that has no limit of its own; 0 means no limit.
+    /// Maximum number of log lines of a rule that is added without a limit of its own; 0 means no
+    /// limit.
     pub verbose_limit: u32,
     /// Maximum number of tables.
     pub tables_max: u32,
@@ -114,7 +117,8 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl IpfwSettings {
-    /// Returns the value of a sysctl.
+    /// Returns the value of a sysctl that can be set; `None` if there is none. Only the part of
+    /// `name` after the last dot is compared.
     #[must_use]
     pub fn get(&self, states: &StateTable, name: &str) -> Option<u32> {
         let life = &states.lifetimes;

@@ -27,7 +27,7 @@ pub struct ListOptions {
     pub sets: bool,
     /// The format of rules.
     pub style: RuleStyle,
-    /// Lists only rules of this set; `None` means all sets.
+    /// Lists only rules and states of this set; `None` means all sets.
     pub set: Option<u8>,
 }
 
@@ -62,8 +62,8 @@ impl Firewall {
     /// Lists the rules with numbers in `ranges`, or all rules if there are no ranges.
     ///
     /// # Errors
-    /// [`CommandError`] if a range contains no rule. The error's text lists the rules of the other
-    /// ranges.
+    /// [`CommandError`] if a range contains no rule that these options show. The error's text is
+    /// the listing of the other ranges.
     pub fn list(
         &self,
         ranges: &[NumberRange],

@@ -261,7 +261,8 @@ fn rows(table: &LookupTable, flags: CommandFlags) -> String {
     table.sorted().into_iter().map(row).collect()
 }
 
-/// Returns whether an error is ignored. With `-q`, existing and missing keys are not errors.
+/// Returns whether a change of entries succeeds without output: with `-q`, if it had no error, or
+/// if its first error was an existing or missing key.
 const fn is_silent(error: Option<&TableError>, flags: CommandFlags) -> bool {
     let is_harmless = matches!(error, None | Some(TableError::Exists | TableError::NotFound));
     flags.quiet && is_harmless
@@ -291,7 +292,8 @@ fn changed(
     }
 }
 
-/// Returns the tables that a rule looks up, with the kind that each use requires.
+/// Returns the tables that a rule looks up, each with the kind with which it is created if it does
+/// not exist.
 #[must_use]
 pub fn tables_of(rule: &Rule) -> Vec<(&ObjectName, TableKind)> {
     let conditions = rule.body.clauses().flatten().map(|pattern| &pattern.condition);

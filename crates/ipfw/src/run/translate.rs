@@ -1,8 +1,9 @@
 //! `nat` and `nptv6`: configured instances, and the translation of packets by them.
 //!
-//! As in FreeBSD, the pass decides the direction: on the way in the destination is translated, on
-//! the way out the source. The translated packet continues after the rule, or is accepted at once
-//! with `one_pass`.
+//! As in FreeBSD, the pass decides the direction of `nat`: on the way in the destination is
+//! translated, on the way out the source. The direction of `nptv6` depends on which prefix the
+//! packet's addresses have. The translated packet continues after the rule, or with `one_pass`, is
+//! accepted without further rules.
 
 use alloc::collections::BTreeMap;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -29,7 +30,7 @@ pub(super) struct Translators {
     secrets: Stream,
     hosts: HostMacs,
     /// The summed counters of other firewalls, which listings show instead of this firewall's
-    /// counters; `None` if there are none.
+    /// counters; `None` until they are set.
     pub(super) shown: Option<TranslationStats>,
     pub(super) nat: BTreeMap<u16, (u64, Translator)>,
     pub(super) nptv6: BTreeMap<ObjectName, (u64, Nptv6Instance)>,
@@ -38,7 +39,8 @@ pub(super) struct Translators {
 /// A running instance of `nptv6`.
 #[derive(Clone, Debug)]
 pub(super) struct Nptv6Instance {
-    /// The prefixes; `None` while the port that gives the external prefix has no address.
+    /// The prefixes; `None` while the port that gives the external prefix has no IPv6 address other
+    /// than link-local ones.
     prefixes: Option<Nptv6Prefixes>,
     pub(super) counters: nptv6::Nptv6Counters,
 }
@@ -104,8 +106,8 @@ fn v4_of(config: &IpfwConfig, port: &str) -> Option<Ipv4Addr> {
     })
 }
 
-/// Returns the address of a `nat` instance that has neither `ip` nor `if`: the first address of
-/// `me`.
+/// Returns the address of a `nat` instance that has neither `ip` nor `if`: the first IPv4 address
+/// of `me`.
 fn first_v4(config: &IpfwConfig) -> Option<Ipv4Addr> {
     config.me.iter().find_map(|(address, _)| match address {
         IpAddr::V4(address) => Some(*address),
@@ -203,7 +205,7 @@ impl Firewall {
         self.translators.nat.get_mut(&number).map(|(_, translator)| translator)
     }
 
-    /// Lets the first `nat` instance that knows the packet's flow translate it.
+    /// Lets the first `nat` instance that has a flow or a redirection for the packet translate it.
     fn nat_global(&mut self, bytes: &mut [u8], pass: CheckPass, now: u64) -> TranslationOutcome {
         let skips = |settings: &NatConfig| settings.modes.has(slipring_nat::NatMode::SkipGlobal);
         let all = self.translators.nat.values_mut().map(|(_, translator)| translator);

@@ -25,9 +25,9 @@ pub struct NatView {
     pub number: u16,
     /// The parameters of the instance, as a command gives them after `config`.
     pub config: String,
-    /// Current flows by kind; `None` before the first packet.
+    /// Current flows by kind; `None` while no firewall runs the instance.
     pub flows: Option<[(&'static str, u64); 6]>,
-    /// Packets and flows by outcome; `None` before the first packet.
+    /// Packets and flows by outcome; `None` while no firewall runs the instance.
     pub outcomes: Option<[(&'static str, u64); 13]>,
 }
 

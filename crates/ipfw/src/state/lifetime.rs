@@ -13,7 +13,7 @@ pub struct StateLifetimes {
     pub fin: u32,
     /// TCP, reset or never opened; less than 5 seconds.
     pub rst: u32,
-    /// UDP flows.
+    /// UDP and UDP-Lite.
     pub udp: u32,
     /// Everything else.
     pub short: u32,
@@ -30,7 +30,8 @@ const SYN: u16 = 0x02;
 const RST: u16 = 0x04;
 const BOTH_SYN: u16 = SYN | SYN << 8;
 const BOTH_FIN: u16 = FIN | FIN << 8;
-/// Bits for the sides that have acknowledged new data since the lifetime was last renewed.
+/// Bits for the sides that have sent an up-to-date acknowledgement since the lifetime was last
+/// renewed.
 const FORWARD_ACK: u8 = 1;
 const BOTH_ACK: u8 = 3;
 
@@ -53,7 +54,7 @@ impl FlowState {
         }
     }
 
-    /// Returns the new lifetime; `None` if the segment does not renew it.
+    /// Returns the new lifetime in seconds; `None` if the segment does not renew it.
     fn update_tcp(
         &mut self,
         update: &StateUpdate,
@@ -71,8 +72,10 @@ impl FlowState {
         }
     }
 
-    /// Returns whether both sides have now acknowledged new data, which shows that the connection
-    /// is alive. Old acknowledgements, or new ones of one side alone, do not renew the lifetime.
+    /// Returns whether both sides have now sent an up-to-date acknowledgement since the lifetime
+    /// was last renewed, which shows that the connection is alive. An acknowledgement is up to date
+    /// if its number is not below that side's last one; an answer to a keepalive repeats that one.
+    /// Old acknowledgements, or those of one side alone, do not renew the lifetime.
     fn progress(&mut self, update: &StateUpdate, direction: FlowDirection) -> bool {
         let (known, bit) = match direction {
             FlowDirection::Forward => (&mut self.ack_forward, FORWARD_ACK),

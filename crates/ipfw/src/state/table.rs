@@ -26,8 +26,9 @@ const KEEPALIVE_PERIOD_NS: u64 = 5_000_000_000;
 
 /// The state of a flow.
 ///
-/// The fields fill three cache lines. The first line identifies the state's flow, and the second
-/// line has the fields that a packet changes. A hit does not read the third line.
+/// The fields fill three cache lines. The first line has the flow and the times of expiry and
+/// wake-up, and the second line has the other fields that a hit changes. A hit reads the third line
+/// only if the state gets keepalives.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct FlowState {
@@ -38,7 +39,7 @@ pub struct FlowState {
     /// Time of the state's next wake-up, in ns; heap entries of the state with other times are
     /// ignored.
     wakes_ns: u64,
-    /// Number of packets after the first one.
+    /// Number of packets for which the state was found; the packet that created it does not count.
     pub packets: u64,
     /// Total bytes of the packets that `packets` counts.
     pub bytes: u64,
@@ -53,7 +54,7 @@ pub struct FlowState {
     pub(super) ack_reverse: u32,
     pub(super) tcp: u16,
     pub(super) acked: u8,
-    /// The set of the rule whose action runs on a hit.
+    /// The set that the state's rule had when the state was created or restored.
     pub set: u8,
     /// The number of the rule whose action runs on a hit.
     pub number: RuleNumber,
@@ -139,7 +140,7 @@ pub struct NewState {
     pub port: Option<u16>,
 }
 
-/// Why a state is not created; the packet is dropped.
+/// Why a state is not created or restored. A packet that was to create it is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateRefusal {
     /// There are already `dyn_max` states.
@@ -286,11 +287,12 @@ impl StateTable {
         None
     }
 
-    /// Creates a state for the packet described by `update`, unless its flow already has a state of
-    /// that name. `hash` is the hash of the flow.
+    /// Creates a state for the packet described by `update`, unless its flow already has a living
+    /// state of that name. `hash` is the hash of the flow.
     ///
     /// # Errors
-    /// [`StateRefusal`] if the state is not created. Only the counter of the refusal has changed.
+    /// [`StateRefusal`] if the state is not created. The refusal is counted, and expired states may
+    /// have been removed.
     pub fn make(
         &mut self,
         new: NewState,
@@ -360,7 +362,7 @@ impl StateTable {
         self.put(state, hash);
     }
 
-    /// Stores a state in a slot.
+    /// Stores a state in a slot, links it to its hash, and schedules its wake-up.
     fn put(&mut self, mut state: FlowState, hash: StateHash) {
         self.generation = self.generation.wrapping_add(1);
         state.generation = self.generation;

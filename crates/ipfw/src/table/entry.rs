@@ -39,7 +39,7 @@ pub struct LookupTable {
     /// The number of the table that listings show.
     pub index: u32,
     entries: TableEntries,
-    /// Every distinct value, with the number of entries that have it.
+    /// Every distinct value, with the number of entries that have it, which is 0 in a free slot.
     values: Vec<(TableValue, u32)>,
     value_indices: ValueMap<TableValue>,
     free: Vec<u32>,
@@ -71,8 +71,8 @@ pub enum TableError {
 }
 
 impl LookupTable {
-    /// Builds an empty table. `secret` keys its hashes, for the case that a program adds source
-    /// addresses to the table: senders cannot choose addresses that collide.
+    /// Builds an empty table. `secret` keys its hashes, for the case that a program adds the flows
+    /// or ports of packets to the table: senders cannot choose keys that collide.
     #[must_use]
     pub fn new(options: TableOptions, index: u32, secret: [u64; 2]) -> Self {
         let hasher = KeyedBuildHasher(secret);
@@ -120,7 +120,7 @@ impl LookupTable {
     ///
     /// # Errors
     /// [`TableError::Exists`] if the key exists and `update` is false, or [`TableError::Limit`] if
-    /// the table is full. In both cases the table is unchanged.
+    /// the table is full or its keys are of another kind. In all cases the table is unchanged.
     pub fn insert(
         &mut self,
         key: &TableKey,
@@ -231,7 +231,8 @@ impl LookupTable {
         v4.get(address).map(|index| self.value(index))
     }
 
-    /// Looks up as many addresses as fit into `found`, so that memory accesses overlap.
+    /// Looks up at most [`FoundValues::MAX_LOOKUPS`] addresses together, so that memory accesses
+    /// overlap.
     pub fn find_all(
         &self,
         addresses: impl Iterator<Item = (IpFamily, u128)> + Clone,

@@ -16,7 +16,7 @@ use crate::text::TableOptions;
 pub struct Tables {
     sets: BTreeMap<u8, BTreeMap<ObjectName, Arc<LookupTable>>>,
     last_index: u32,
-    /// Keys the hashes of the tables.
+    /// The key of the tables' hashes.
     secret: [u64; 2],
 }
 
@@ -168,7 +168,7 @@ impl Tables {
     }
 
     /// Adds entries to a table. Returns the result of each, without rows ([`Self::rows_of`]), and
-    /// the first error.
+    /// the first error. If the table does not exist or is locked, returns only the error.
     pub fn add(
         &mut self,
         at: (u8, &ObjectName),
@@ -183,8 +183,8 @@ impl Tables {
         })
     }
 
-    /// Fills in the rows of [`Self::add`]'s results. They are computed separately, because a file
-    /// with many entries does not need them.
+    /// Fills in the rows of [`Self::add`]'s results. They are computed separately, because a
+    /// command without output does not need them.
     pub fn rows_of(
         &self,
         (set, name): (u8, &ObjectName),
@@ -194,7 +194,7 @@ impl Tables {
         let Some(table) = self.get(set, name.as_str()) else { return };
         for (change, entry) in changes.iter_mut().zip(entries) {
             change.row = match parsed(entry, &table.options) {
-                // The entry was not tried, so it is shown as written.
+                // The entry was not tried, so only its key is shown, as written.
                 _ if change.result == EntryChangeResult::Ignored => entry.0.clone(),
                 Ok((key, value)) => row(table, &key, &value),
                 Err(_) => format!("{} {}", entry.0, entry.1.as_deref().unwrap_or("0")),
@@ -202,7 +202,8 @@ impl Tables {
         }
     }
 
-    /// Removes entries from a table. Returns the result of each, and the first error.
+    /// Removes entries from a table. Returns the result of each, and the first error. If the table
+    /// does not exist or is locked, returns only the error.
     pub fn remove(
         &mut self,
         at: (u8, &ObjectName),

@@ -71,7 +71,7 @@ impl TableValue {
     }
 
     /// Parses the text after a key in `table add`: one number or address for a legacy table,
-    /// otherwise one item for each of `kinds`.
+    /// otherwise one item for each of `kinds`, or fewer items, of which the last is repeated.
     ///
     /// # Errors
     /// [`TableValueError`] names the item that is wrong or missing.
@@ -88,7 +88,7 @@ impl TableValue {
         let mut last = None;
         for kind in kinds.iter() {
             // If there are fewer items than kinds, the last item also applies to the remaining
-            // kinds, if it is valid for them.
+            // kinds, for which it must be valid.
             let item = items.next().or(last).unwrap_or("");
             last = Some(item);
             value.set(kind, item).ok_or_else(|| TableValueError {

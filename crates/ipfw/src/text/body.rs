@@ -35,8 +35,8 @@ pub(super) fn read(cursor: &mut WordCursor<'_>, rule: &mut Rule) -> Result<(), R
 }
 
 /// Refuses a rule without a condition, because the condition may have been forgotten; an author who
-/// means every packet can write so. `check-state` and `return` need no body; a rule may consist of
-/// a comment.
+/// means every packet can write so. `check-state` and `return` need no body; neither does `count`
+/// with a comment.
 pub(super) fn require_body(rule: &Rule, action: &SourceWord) -> Result<(), RuleTextError> {
     let needs_none = matches!(rule.action, RuleAction::CheckState(_) | RuleAction::Return(_))
         || matches!(rule.action, RuleAction::Count) && rule.comment.is_some();
@@ -64,8 +64,9 @@ pub(super) fn can_hold(
     }
 }
 
-/// Returns whether the next word is a protocol rather than an option: it is followed by `from`, or
-/// its name cannot begin an option.
+/// Returns whether the body begins with protocols rather than with an option: with known protocols
+/// before `from`, or with a word that cannot begin an option and is a known protocol or is followed
+/// by `from`.
 fn has_head(cursor: &WordCursor<'_>) -> bool {
     let (mut ahead, mut second) = (cursor.clone(), cursor.clone());
     let known = block(&mut ahead, protocol).is_ok();
@@ -73,7 +74,8 @@ fn has_head(cursor: &WordCursor<'_>) -> bool {
         return true;
     }
     second.skip();
-    // A word before `from` counts as a protocol, even if no such protocol exists.
+    // A word before `from` that cannot begin an option counts as a protocol, even if no such
+    // protocol exists.
     (known || second.peek_text() == "from") && !is_option_start(cursor)
 }
 
@@ -130,7 +132,7 @@ pub(super) fn block<'w>(
     }
 }
 
-/// Replaces patterns that always hold by an empty list.
+/// Replaces a list of patterns by an empty list if one of them always holds.
 trait FlattenAny {
     fn flatten_any(self) -> Vec<ConditionPattern>;
 }

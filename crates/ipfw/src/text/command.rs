@@ -33,14 +33,14 @@ pub enum IpfwCommand {
         /// Only rules with these numbers; empty means all.
         ranges: Vec<NumberRange>,
     },
-    /// `zero`: resets packet counters and the numbers of logged lines.
+    /// `zero`: resets packet counters and the counts of logged lines.
     Zero {
         /// Resets only rules of this set; `None` means all sets.
         set: Option<u8>,
         /// Only rules with these numbers; empty means all.
         ranges: Vec<NumberRange>,
     },
-    /// `resetlog`: resets only the numbers of logged lines.
+    /// `resetlog`: resets only the counts of logged lines.
     ResetLog {
         /// Resets only rules of this set; `None` means all sets.
         set: Option<u8>,
@@ -49,7 +49,7 @@ pub enum IpfwCommand {
     },
     /// The `flush` command.
     Flush {
-        /// Deletes only rules of this set; `None` means all sets.
+        /// Deletes only rules of this set; `None` means all sets except 31.
         set: Option<u8>,
     },
     /// `set …`.
@@ -99,7 +99,7 @@ pub enum DeleteTarget {
 pub enum SetCommand {
     /// Shows which sets are enabled.
     Show,
-    /// Disables some sets and enables others at once. Bit `i` of each mask means set `i`.
+    /// Disables some sets and enables others, in one step. Bit `i` of each mask means set `i`.
     Change {
         /// Sets to disable.
         disable: u32,
@@ -129,17 +129,17 @@ pub enum SetCommand {
 pub enum EnableTarget {
     /// The firewall as a whole.
     Firewall,
-    /// Whether packets that leave a pipe are accepted at once, instead of being checked by the
-    /// rules that follow.
+    /// Whether packets that leave a pipe or queue, and packets that were translated or reassembled,
+    /// are accepted instead of being checked by the rules that follow.
     OnePass,
     /// No effect; accepted so that scripts work.
     Debug,
-    /// Logging of packets.
+    /// Whether packets are logged to the system log instead of captures, if their rule names no
+    /// destination.
     Verbose,
     /// Keepalives of states.
     DynKeepalive,
-    /// No effect, since this engine never searches for a rule by number; accepted so that scripts
-    /// work.
+    /// No effect, since this engine has no such cache; accepted so that scripts work.
     SkipToCache,
 }
 

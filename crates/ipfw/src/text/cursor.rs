@@ -58,8 +58,8 @@ impl<'w> WordCursor<'w> {
         RuleTextError::at(&end, "the line ends too early".into(), expected)
     }
 
-    /// If the next word begins with `//`, returns the rest of the line after it and consumes all
-    /// words; otherwise `None`.
+    /// If the next word begins with `//`, consumes all words and returns the line after the `//`;
+    /// otherwise returns `None`. Unprintable characters are replaced.
     pub(super) fn comment(&mut self) -> Option<String> {
         let word = self.peek().filter(|word| word.text.starts_with("//"))?;
         self.at = self.words.len();
@@ -67,7 +67,7 @@ impl<'w> WordCursor<'w> {
         Some(comment.replace(is_unprintable, "\u{fffd}"))
     }
 
-    /// Returns the line as written, from `word` on; consumes all words.
+    /// Returns the line as written, from `word` up to the first `#`; consumes all words.
     pub(super) fn rest_of_line(&mut self, word: &SourceWord) -> &'w str {
         self.at = self.words.len();
         let text = &self.raw[word.offset..];

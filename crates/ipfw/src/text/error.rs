@@ -20,14 +20,14 @@ pub struct RuleTextError {
     pub kind: RuleTextErrorKind,
 }
 
-/// Kinds of errors, with different exit codes.
+/// Kinds of errors; they determine [`RuleTextError::exit_code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleTextErrorKind {
-    /// The command does not exist.
+    /// The command is missing or does not exist.
     Usage,
     /// The command is invalid.
     Data,
-    /// An ipfw feature that has no meaning here.
+    /// An ipfw feature that is not available here.
     Refused,
 }
 
@@ -61,7 +61,7 @@ impl RuleTextError {
         }
     }
 
-    /// The exit code of sysexits(3) that ipfw would return: 64 or 65.
+    /// The exit code, which is 64 or 65, as ipfw uses the codes of sysexits(3).
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self.kind {

@@ -15,7 +15,7 @@ use crate::rule::{
     TagOp, Unreach,
 };
 
-/// Largest number of a rule, a tag or a pipe.
+/// Largest number of a rule or a tag.
 const MAX_ARG: u64 = 65534;
 const EXPECTED_ACTION: &str = "an action: allow, deny, count, skipto, pipe, …";
 
@@ -195,7 +195,7 @@ fn mark(cursor: &mut WordCursor<'_>) -> Result<Arg, RuleTextError> {
     number::within(word, 0, u32::MAX.into(), "mark").map(|mark| Arg::Number(mark as u32))
 }
 
-/// Parses `a`, `a,port`, `[a]:port`, `tablearg` or `port:NAME`.
+/// Parses `a`, `a,port`, `[a]:port`, `tablearg`, `tablearg,port` or `port:NAME`.
 fn hop(cursor: &mut WordCursor<'_>) -> Result<NextHop, RuleTextError> {
     let expected = "an address with or without `,PORT`, `tablearg`, or `port:NAME`";
     let word = cursor.next(expected)?;

@@ -1,10 +1,10 @@
-//! Names of the language that represent numbers.
+//! Names of the language that represent values.
 
 use crate::rule::LookupKey;
 
 pub(super) type NameTable<T> = [(&'static str, T)];
 
-/// Returns the number of `name`.
+/// Returns the value of `name`.
 pub(super) fn value<T: Copy>(table: &NameTable<T>, name: &str) -> Option<T> {
     table.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
 }
@@ -163,7 +163,7 @@ pub(super) const PROTOCOLS: &NameTable<u8> = &[
     ("xns", 22),
 ];
 
-/// Services, as in services(5).
+/// Common services, by their names in services(5).
 pub(super) const SERVICES: &NameTable<u16> = &[
     ("echo", 7),
     ("discard", 9),

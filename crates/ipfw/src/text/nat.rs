@@ -267,7 +267,8 @@ fn remote(cursor: &mut WordCursor<'_>, count: u16) -> Result<RedirectRemote, Rul
     found.ok_or_else(|| RuleTextError::unexpected(word, expected))
 }
 
-/// Parses ports by number or name; returns the first port and the number of ports.
+/// Parses a port by number or name, or a range of numbers; returns the first port and the number
+/// of ports.
 fn ports_of(text: &str) -> Option<(u16, u16)> {
     if let Some(port) = service_value(text).filter(|&port| port > 0) {
         return Some((port, 1));

@@ -99,7 +99,8 @@ fn range(item: &str, high: u16, names: &NameTable<u16>) -> Option<(u16, u16)> {
     if let Some(one) = endpoint(item, high, names) {
         return Some((one, one));
     }
-    // A dash within a name is escaped by a backslash; the first unescaped dash separates.
+    // In a range, a dash within a name is escaped by a backslash; the first unescaped dash
+    // separates the ends.
     let dash = (1..item.len()).find(|&at| {
         item.as_bytes()[at] == b'-' && item.as_bytes()[at - 1] != b'\\' && item.is_char_boundary(at)
     })?;

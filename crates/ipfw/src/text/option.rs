@@ -14,7 +14,8 @@ use crate::rule::{
     LimitFields, LookupKey, LookupMask, Rule, StateLimit,
 };
 
-/// Options that compare a header field with ranges: maximum value and names.
+/// Options that compare a header field with ranges: keyword, field, maximum value, and names of
+/// values.
 const NUMBERS: &[(&str, HeaderField, u16, &NameTable<u16>)] = &[
     ("src-port", HeaderField::SrcPort, u16::MAX, names::SERVICES),
     ("dst-port", HeaderField::DstPort, u16::MAX, names::SERVICES),
@@ -29,7 +30,7 @@ const NUMBERS: &[(&str, HeaderField, u16, &NameTable<u16>)] = &[
     ("tcpmss", HeaderField::TcpMss, u16::MAX, &[]),
 ];
 
-/// All other words that begin an option.
+/// The keywords of all other supported options.
 const KEYWORDS: &[&str] = &[
     "in",
     "out",
@@ -119,7 +120,7 @@ pub(super) fn any_port(cursor: &mut WordCursor<'_>) -> bool {
     is_any
 }
 
-/// Replaces `not in` by `out`, and vice versa.
+/// Replaces `not in` by `out`, and `not out` by `in`. Only for patterns with `not`.
 fn invert_direction(pattern: &mut ConditionPattern) {
     pattern.condition = match pattern.condition {
         Condition::In => Condition::Out,
@@ -129,8 +130,8 @@ fn invert_direction(pattern: &mut ConditionPattern) {
     pattern.not = false;
 }
 
-/// Parses the options that create states, for which `not` and brackets are invalid. Returns `false`
-/// if the next word begins another option.
+/// Parses one option about the states that the rule creates; `not` and brackets are invalid for
+/// these options. Returns `false` if no such option is next.
 pub(super) fn state(cursor: &mut WordCursor<'_>, rule: &mut Rule) -> Result<bool, RuleTextError> {
     let Some(word) = cursor.peek() else { return Ok(false) };
     let (probe, limited) = match word.text.as_str() {

@@ -1,7 +1,9 @@
 //! Prints a rule as `ipfw list` does, without its number.
 //!
-//! The output parses to the same rule. Ports after the destination are printed as the option
-//! `dst-port`, TCP flags `syn,!ack` as `setup`, `unreach host` as `reject`.
+//! If the style is neither compact nor brief, the output parses to the same rule, except for two
+//! things: the set is not printed, and probabilities are rounded unless the style is `exact`. Ports
+//! after the destination are printed as the option `dst-port`, TCP flags `syn,!ack` as `setup`,
+//! `unreach host` as `reject`.
 
 mod parts;
 
@@ -20,9 +22,9 @@ use parts::CommaSeparated;
 /// How a rule is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleStyle {
-    /// `-c`: omits `from any to any` if there are other conditions.
+    /// `-c`: omits `from any to any` if the body has no options.
     pub compact: bool,
-    /// `-b`: prints only action and comment.
+    /// `-b`: omits the body, and prints `// ...` if there is no comment.
     pub brief: bool,
     /// `-N`: prints service names for ports.
     pub names: bool,
@@ -249,8 +251,8 @@ fn address(f: &mut Formatter<'_>, word: &str, condition: &Condition) -> fmt::Res
     }
 }
 
-/// Prints the name of each bit that was not printed yet: first the bits that must be set, then
-/// those that must be clear, in the order of the table.
+/// Prints names in the order of the table: a name whose bits must all be set, and with `!` a name
+/// whose bits must all be clear. Skips names that add no bit to those printed before.
 fn flags(f: &mut Formatter<'_>, word: &str, bits: BitTest, table: &NameTable<u8>) -> fmt::Result {
     f.write_str(word)?;
     let (mut set, mut clear, mut comma) = (bits.set, bits.clear, "");
@@ -280,7 +282,7 @@ fn write_ranges(
         let service =
             if is_port && style.names { names::name(names::SERVICES, value) } else { None };
         match (service, field) {
-            // An unescaped dash in a name would parse as a range.
+            // In a range, an unescaped dash in a name would separate the ends.
             (Some(name), _) => f.write_str(&name.replace('-', "\\-")),
             (None, HeaderField::MacType) => write!(f, "{value:#06x}"),
             (None, _) => write!(f, "{value}"),

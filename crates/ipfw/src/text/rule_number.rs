@@ -1,4 +1,4 @@
-//! Rule numbers and ranges of them in commands.
+//! Numbers of rules and of `nat` instances in commands, and ranges of them.
 
 use super::number;
 use crate::rule::{Rule, RuleNumber};
@@ -6,13 +6,13 @@ use crate::rule::{Rule, RuleNumber};
 /// A rule to add, and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddRule {
-    /// The rule's number; `None` appends it after the last rule.
+    /// The rule's number; `None` appends the rule at the end, before the default rule.
     pub number: Option<RuleNumber>,
     /// The rule.
     pub rule: Rule,
 }
 
-/// A range of rule numbers, including both ends.
+/// A range of numbers of rules or `nat` instances, including both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberRange {
     /// The lowest number.
@@ -21,7 +21,7 @@ pub struct NumberRange {
     pub last: RuleNumber,
 }
 
-/// A rule number, or two with a `-` between them.
+/// Parses a number, or two with a `-` between them; `None` if `item` is neither.
 pub(super) fn range(item: &str) -> Option<NumberRange> {
     let read = |text| number::decimal(text).and_then(|number| RuleNumber::try_from(number).ok());
     let (first, last) = item.split_once('-').unwrap_or((item, item));

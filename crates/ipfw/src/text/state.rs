@@ -5,8 +5,9 @@
 //!       mac 02:00:00:00:00:01 02:00:00:00:00:02 in em0 seen syn/syn acks 17/99 counted 3 120
 //! ```
 //!
-//! The command is one line. Words after the name of the state come in any order. Omitted words mean
-//! none: no tags, no limit, no flags seen, no packets counted.
+//! The command is one line. Words after the name of the state come in any order. `left` is
+//! required, and without `at` the state counts as saved now. Other omitted words mean none: no
+//! tags, no limit, no flags seen, no packets counted.
 
 use alloc::format;
 use alloc::string::String;

@@ -46,7 +46,7 @@ pub enum TableVerb {
     },
     /// Swaps the contents with another table.
     Swap(ObjectName),
-    /// Refuses changes by `add`, `delete` and `flush`.
+    /// Refuses changes by `add`, `delete`, `flush` and `swap`.
     Lock,
     /// Allows changes again.
     Unlock,
@@ -92,9 +92,9 @@ pub struct TableOptions {
     pub limit: u32,
     /// Whether the table is locked from the start.
     pub locked: bool,
-    /// `missing`: an existing table of the same kind is accepted.
+    /// `missing`: an existing table is accepted if it has the same kinds of keys and values.
     pub missing: bool,
-    /// `or-flush`: an existing table of the same kind is emptied.
+    /// `or-flush`: an existing table is emptied if it has the same kinds of keys and values.
     pub or_flush: bool,
 }
 
@@ -255,8 +255,8 @@ fn values(cursor: &mut WordCursor<'_>) -> Result<ValueKinds, RuleTextError> {
     Ok(kinds.into_iter().collect())
 }
 
-/// Parses the name of an ipfw algorithm, which is otherwise ignored: the engine chooses the
-/// algorithm. Entries that ipfw's `addr:hash` could not hold are still refused.
+/// Parses the name and options of an ipfw algorithm. They appear in listings, but the engine
+/// chooses its algorithm itself. Entries that ipfw's `addr:hash` could not hold are still refused.
 fn algorithm(cursor: &mut WordCursor<'_>) -> Result<(String, Option<[u8; 2]>), RuleTextError> {
     let expected = "addr:radix, addr:hash, addr:kfib, iface:array, number:array, flow:hash or \
                     mac:radix";
@@ -276,7 +276,7 @@ fn algorithm(cursor: &mut WordCursor<'_>) -> Result<(String, Option<[u8; 2]>), R
     }
     let is_hash = name == "addr:hash";
     let expected = "masks=/LENGTH,/LENGTH of IPv4 and IPv6 prefixes, as in masks=/24,/64";
-    // The value is either one quoted text, or one word per item.
+    // The name and each option are separate words, even if the shell passed them as one argument.
     let (mut text, mut at, mut hashed) = (word.text.clone(), word, [32, 128]);
     let mut options: Vec<_> = word.text.split_whitespace().skip(1).collect();
     loop {

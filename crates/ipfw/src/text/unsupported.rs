@@ -1,4 +1,4 @@
-//! ipfw features that have no meaning between two ports, with the reason.
+//! ipfw features that are not available here. Each has a text with an alternative and the reason.
 
 use super::names::NameTable;
 

@@ -1,8 +1,9 @@
 //! Splits a line into words.
 //!
-//! Blanks separate words, except next to commas. Brackets around several words are separate words;
-//! brackets within a word, as in `table(x)` and `1.2.3.0/24{1,2}`, belong to that word. `#` ends
-//! the line. A word that begins with `//` begins the comment, which the parser takes from the line.
+//! Blanks separate words, except next to commas. Brackets around words are separate words; brackets
+//! within a word, as in `table(x)` and `1.2.3.0/24{1,2}`, belong to that word. A word that begins
+//! with `//` begins the comment, which the parser takes from the line. Before the comment, `#` ends
+//! the line.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -90,7 +91,7 @@ impl WordSplitter {
     }
 }
 
-/// Returns how many closing brackets have no opening bracket.
+/// Returns the number of closing brackets minus the number of opening brackets.
 fn surplus(text: &str) -> i32 {
     text.bytes().fold(0, |sum, byte| match byte {
         b'{' | b'(' => sum - 1,

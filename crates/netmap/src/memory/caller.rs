@@ -9,7 +9,7 @@ use slipring_abi::PlainData;
 use crate::memory::external::SharedPages;
 use crate::types::cancel::Cancel;
 
-/// Reads and writes the caller's address space. A transfer completes or fails as a whole.
+/// Reads and writes the caller's address space. A transfer that fails may have been made in part.
 pub trait CallerMemory {
     /// Fills `out` from address `addr`.
     ///
@@ -28,7 +28,8 @@ pub trait CallerMemory {
     ///
     /// # Errors
     /// [`Errno::FAULT`] if the range is not mapped writable and in one piece; [`Errno::OPNOTSUPP`]
-    /// if no other process can map it.
+    /// if no other process can map it; [`Errno::NOMEM`] if this process lacks memory or
+    /// descriptors.
     fn shared(&mut self, _addr: u64, _len: u64) -> Result<SharedPages, Errno> {
         Err(Errno::OPNOTSUPP)
     }

@@ -1,12 +1,12 @@
 //! External memory (option EXTMEM): pages of the program that hold the rings and buffers of a port.
 //!
-//! The pages are used in place: this process maps their file too. A program that passes the same
-//! pages again gets the same memory, with the sizes of the first request. The program uses its own
-//! mapping: offsets count from the first of its pages, and `mmap` of the device still shows the
-//! user's file.
+//! The pages are used in place: this process maps their file too. While the memory is in use, a
+//! program that passes the same pages again gets the same memory, with the sizes of the first
+//! request. The program uses its own mapping: offsets count from the first of its pages, and `mmap`
+//! of the device still shows the user's file.
 //!
 //! Sizes follow netmap: there are three kinds of objects. Objects for interfaces and rings share
-//! one area here, and buffers fill the rest.
+//! one area here. The buffers are after that area: as many as fit, at most as many as requested.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -44,7 +44,7 @@ pub struct SharedPages {
 
 impl SharedPages {
     /// Returns the location of the pages: the file and the offset in it. Two locations are equal if
-    /// they are the same pages.
+    /// both ranges begin at the same byte of the same file.
     pub(crate) fn location(&self) -> ExternalPages {
         ExternalPages { file: self.identity, offset: self.offset }
     }
@@ -76,7 +76,7 @@ impl SharedPages {
     }
 }
 
-/// Identifies a range of pages in a file.
+/// Identifies the start of a range of pages in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ExternalPages {
     file: (u64, u64),
@@ -92,8 +92,8 @@ pub(crate) struct ExtmemLayout {
 }
 
 impl ExtmemLayout {
-    /// Reads the sizes from the option. For a size that is 0, takes the size of private memories
-    /// from the parameters.
+    /// Reads the sizes and numbers of objects from the option. For one that is 0, takes that of
+    /// private memories from the parameters.
     ///
     /// # Errors
     /// [`Errno::INVAL`] if the option has no pages, or an invalid size or number of objects.

@@ -144,7 +144,7 @@ impl Ledger {
         if self.write_at(&head.bytes(), which as u64 * HEAD_STRIDE_BYTES).is_err() || !fits {
             for which in 0..STATE_OFFSETS.len() as u64 {
                 // This write cannot fail for lack of memory, because the page with the heads
-                // already exists.
+                // exists if any state was written before.
                 let _ = self.write_at(&[0xff; 40], which * HEAD_STRIDE_BYTES);
             }
         }
@@ -159,7 +159,8 @@ impl Ledger {
     }
 }
 
-/// Returns the state with the highest sequence number among those that were written completely.
+/// Returns the state whose head has the highest sequence number, and this head; `None` if there is
+/// no valid head, or if the state does not match its checksum.
 fn last_state(file: &OwnedFd) -> Option<(LedgerHead, Vec<u8>)> {
     let heads = STATE_OFFSETS.into_iter().zip(0u64..).filter_map(|(offset, which)| {
         let mut bytes = [0; 40];
@@ -192,8 +193,8 @@ mod tests {
     }
 
     fn adopted(ledger: &Ledger) -> Option<Vec<u8>> {
-        // Dropping the adopted ledger would free the pages of its region, which other tests still
-        // read.
+        // Dropping the adopted ledger would free the pages of its region, which the test still
+        // reads.
         Ledger::adopt(copy(ledger)).map(|(adopted, state)| {
             std::mem::forget(adopted);
             state

@@ -28,7 +28,7 @@ impl NetmapMemory {
         self.id
     }
 
-    /// Returns whether only some ports may use the memory.
+    /// Returns whether this is not the user's global memory.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.id != GLOBAL_MEM_ID

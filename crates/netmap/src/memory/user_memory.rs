@@ -28,7 +28,7 @@ use crate::types::params::{MemoryParams, ObjectPools};
 
 pub use usage::MemoryUse;
 
-/// Divisor of the free space: a new memory gets 1/16 of it for spare buffers.
+/// Divisor of the free space: a new memory may get 1/16 of it for spare buffers.
 const SPARE_SHARE_DIVISOR: u64 = 16;
 
 /// The file of one user and the memories in it.
@@ -103,8 +103,8 @@ impl UserMemory {
         Self::with_file(uid, file, parameters)
     }
 
-    /// Adopts the memory file of a previous process. Its memories are restored one by one with
-    /// [`Self::resume_memory`].
+    /// Adopts a new memory file, or that of a previous process. The memories of a previous process
+    /// are then restored one by one with [`Self::resume_memory`].
     pub(crate) fn with_file(
         uid: u32,
         file: OwnedFd,
@@ -121,9 +121,9 @@ impl UserMemory {
         })
     }
 
-    /// Keeps all memories allocated until this process ends, even if programs close their files
-    /// before that. So programs that outlive the daemon can still read the memory that they have
-    /// mapped.
+    /// Keeps all memories that now exist allocated until this process ends, even if programs close
+    /// their files before that. So programs that outlive the daemon can still read the memory that
+    /// they have mapped.
     pub fn keep_memory_mapped(&self) {
         let memories = lock(&self.memories);
         memories.values().filter_map(Weak::upgrade).for_each(std::mem::forget);
@@ -152,8 +152,8 @@ impl UserMemory {
         self.parameters.current()
     }
 
-    /// Returns the memory with this number. The global memory is created on first use and freed
-    /// when its last user releases it.
+    /// Returns the memory with this number. The global memory is created if it does not exist, and
+    /// freed when nothing refers to it any more.
     ///
     /// # Errors
     /// [`Errno::INVAL`] if no memory has this number; [`Errno::NOMEM`] if the global memory cannot
@@ -171,10 +171,10 @@ impl UserMemory {
         }
     }
 
-    /// Creates a private memory for one port or a family of ports.
+    /// Creates a private memory for one port, or for several ports that belong together.
     ///
     /// # Errors
-    /// [`Errno::NOMEM`] if the user's file has no space left.
+    /// [`Errno::NOMEM`] if the user's file has no space for the memory, or no number is left.
     pub fn private_memory(&self, room: MemoryNeeds) -> Result<Arc<NetmapMemory>, Errno> {
         let mut memories = lock(&self.memories);
         let id = free_id(&mut memories)?;
@@ -187,12 +187,12 @@ impl UserMemory {
         self.make(&mut memories, id, geometry, self.parameters.private_pools())
     }
 
-    /// Returns the external memory in a program's pages. If a memory in exactly these pages is
-    /// still in use, returns that memory; otherwise creates a new one.
+    /// Returns the external memory in a program's pages. If a memory that begins at the same byte
+    /// of the same file is still in use, returns that memory; otherwise creates a new one.
     ///
     /// # Errors
-    /// [`Errno::INVAL`] if the range has partial pages; [`Errno::NOMEM`] if it has too few pages
-    /// for these sizes.
+    /// [`Errno::INVAL`] if the range does not begin at a page boundary; [`Errno::NOMEM`] if it
+    /// cannot be mapped, or has too few pages for these sizes.
     pub(crate) fn external_memory(
         &self,
         pages: &SharedPages,
@@ -213,10 +213,11 @@ impl UserMemory {
         Ok(memory)
     }
 
-    /// Returns the global memory if it has enough space, otherwise a private one.
+    /// Returns the global memory if it has enough free buffers, otherwise a private one.
     ///
     /// # Errors
-    /// [`Errno::NOMEM`] if neither the global memory nor the user's file has enough space.
+    /// [`Errno::NOMEM`] if the global memory cannot be created, or if it has too few free buffers
+    /// and the user's file has no space for a private memory.
     pub fn memory_with(&self, room: MemoryNeeds) -> Result<Arc<NetmapMemory>, Errno> {
         let global = self.memory(GLOBAL_MEM_ID)?;
         if global.region.free_bufs() >= room.bufs {

@@ -1,4 +1,4 @@
-//! Detaches an interface that has vanished from its switch and reports it.
+//! Handles a vanished interface: detaches it from its switch and reports that it has vanished.
 
 use std::sync::{Arc, Weak};
 

@@ -1,4 +1,4 @@
-//! Lists the ports that programs have bound, for monitoring.
+//! Lists the bound ports of a domain.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::types::lock::lock;
 use crate::types::outcome::AdapterCounters;
 use crate::types::port_name::PortKind;
 
-/// A port that a program has bound and that can be monitored.
+/// A port that is bound by a program, or as an interface of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundPort {
     /// Inode number of the network namespace in which the port was opened.
@@ -24,7 +24,8 @@ pub struct BoundPort {
 }
 
 impl Domain {
-    /// Returns all bound ports, sorted by network namespace and name.
+    /// Returns all bound ports except null ports and monitors, sorted by network namespace and
+    /// name.
     #[must_use]
     pub fn bound_ports(&self) -> Vec<BoundPort> {
         let (named, pipes, persistent) = {

@@ -1,5 +1,5 @@
-//! A lock between changes of a domain and the thread that saves its state: many changes may run at
-//! once, or one save.
+//! A lock between changes of a domain and the thread that saves its state: many changes may run in
+//! parallel, or one save.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -15,8 +15,8 @@ pub(crate) struct CommitLock {
 #[derive(Debug, Default)]
 struct CommitLockState {
     changes: usize,
-    /// Threads that wait to save. They take precedence over new changes; otherwise a busy user's
-    /// state might never be saved.
+    /// Threads that save or wait to save. They take precedence over new changes; otherwise a busy
+    /// user's state might never be saved.
     writers: usize,
     writing: bool,
 }
@@ -37,8 +37,8 @@ impl CommitLock {
         ChangeGuard(this.clone())
     }
 
-    /// Blocks new changes until the returned guard is dropped, and waits until no change is in
-    /// progress.
+    /// Blocks new changes until the returned guard is dropped, and waits until no change and no
+    /// other save is in progress.
     pub(crate) fn lock_exclusive(&self) -> ExclusiveGuard<'_> {
         let mut now = lock(&self.state);
         now.writers += 1;

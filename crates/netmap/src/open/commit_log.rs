@@ -34,7 +34,7 @@ pub(crate) struct CommitLog {
     uid: u32,
     store: Option<Arc<dyn FdStore>>,
     pub(crate) lock: Arc<CommitLock>,
-    /// Open files, by the numbers under which the front knows them.
+    /// The open files to save, by the numbers under which the front knows them.
     files: Mutex<BTreeMap<u64, Arc<dyn PersistentOpen>>>,
 }
 
@@ -63,7 +63,7 @@ impl CommitLog {
         book
     }
 
-    /// Returns the open files.
+    /// Returns the open files to save.
     pub(crate) fn files(&self) -> Vec<Arc<dyn PersistentOpen>> {
         lock(&self.files).values().cloned().collect()
     }

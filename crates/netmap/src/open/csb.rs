@@ -97,8 +97,9 @@ impl Csb {
     /// are initialised from the rings.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: the rings are not bound exclusively, or no block can be at an address.
-    /// [`Errno::FAULT`]: not all blocks are mapped.
+    /// [`Errno::INVAL`]: the rings are not bound exclusively, or an address is not a multiple of
+    /// the block size. [`Errno::FAULT`]: not all blocks are mapped. [`Errno::NOMEM`]: this process
+    /// cannot map them.
     pub(crate) fn new(
         binding: &Binding,
         option: &NmreqOptCsb,

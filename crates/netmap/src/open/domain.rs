@@ -24,7 +24,7 @@ pub struct Domain {
     /// Limits the file descriptors that sync loops of the domain use.
     pub(crate) loop_fds: FdQuota,
     /// The ledger for the successor process. Even without a store, it holds the persistent words of
-    /// pipes.
+    /// pipes and switch ports.
     pub(crate) ledger: Ledger,
     pub(crate) commit_log: CommitLog,
 }
@@ -80,7 +80,7 @@ impl Domain {
     }
 
     /// Returns the inode number of the network namespace and the name of each persistent port,
-    /// sorted by name.
+    /// sorted by number, then by name.
     #[must_use]
     pub fn persistent_ports(&self) -> Vec<(u64, String)> {
         let ports = lock(&self.names).switches.all_persistent();

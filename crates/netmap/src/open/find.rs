@@ -1,4 +1,5 @@
-//! Finds or creates the port that a request names: pipes, null ports, monitors, provided ports.
+//! Finds or creates the port that a request names: pipes, null ports, monitors, switch ports,
+//! provided ports.
 
 use std::sync::{Arc, Weak};
 
@@ -110,7 +111,7 @@ impl AdapterRequest<'_> {
         names.pipes.get(&master).and_then(Weak::upgrade).map(|pipe| pipe.end(role))
     }
 
-    /// Finds a port that is neither a pipe nor null.
+    /// Finds or creates a port that is neither a pipe nor a null port nor a monitor.
     fn port(
         &self,
         names: &mut AdapterNames,
@@ -128,7 +129,7 @@ impl AdapterRequest<'_> {
         Ok(port)
     }
 
-    /// Finds a port with this name that is neither a pipe nor a switch port.
+    /// Like [`Self::port`], but fails with `NXIO` for the name of a switch port.
     pub(crate) fn interface(
         &self,
         names: &mut AdapterNames,
@@ -137,7 +138,8 @@ impl AdapterRequest<'_> {
         if is_vale(self.name) { Err(Errno::NXIO) } else { self.port(names, provider) }
     }
 
-    /// Finds the end of a pipe; its sign (`{` or `}`) is at byte `sign` of the name.
+    /// Finds an end of a pipe, or creates the pipe; the sign of the end (`{` or `}`) is at byte
+    /// `sign` of the name.
     fn pipe(
         &self,
         names: &mut AdapterNames,
@@ -175,7 +177,7 @@ impl AdapterRequest<'_> {
         provider: &dyn Provider,
     ) -> Result<Arc<dyn Adapter>, Errno> {
         let key = self.key(name);
-        // The request's options are for the pipe, not for its parent.
+        // The request's mode, sizes and flags are for the pipe, not for its parent.
         let register = NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() };
         match (AdapterRequest { name, register: &register, ..*self }).port(names, provider) {
             Err(Errno::NXIO) => {}

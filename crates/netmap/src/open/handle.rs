@@ -56,10 +56,10 @@ pub struct OpenFile {
     pub(crate) domain: Arc<Domain>,
     pub(crate) opener: Opener,
     pub(crate) waker: Arc<Waker>,
-    /// Locked while a bind is in progress.
+    /// Locked while a bind, or the request `CSB_ENABLE`, is in progress.
     pub(crate) binding: Mutex<()>,
     pub(crate) bound: OnceLock<Binding>,
-    /// The control blocks of a sync loop; while they exist, nothing else syncs the rings.
+    /// The control blocks of the rings; while they exist, only a sync loop syncs the rings.
     pub(crate) csb: OnceLock<Csb>,
     pub(crate) kloop: Kloop,
     pub(crate) poll_credit: PollCredit,

@@ -18,7 +18,7 @@ pub(crate) struct Kloop {
 struct KloopState {
     running: Option<Arc<KloopBell>>,
     /// Whether the end of a loop was requested. As in netmap, a stop while no loop runs ends the
-    /// next loop at once, because the thread that starts the loop may be late.
+    /// next loop immediately, because the thread that starts the loop may be late.
     stopping: bool,
 }
 
@@ -41,7 +41,7 @@ impl Kloop {
     }
 
     /// Requests the end of the running loop and waits for it. If no loop runs, the next loop ends
-    /// at once.
+    /// immediately.
     pub(crate) fn stop(&self) {
         let mut state = self.lock();
         state.stopping = true;
@@ -53,7 +53,7 @@ impl Kloop {
     }
 }
 
-/// A running loop; it ends when this is dropped.
+/// Marks a loop as running, until the value is dropped.
 pub(crate) struct RunningKloop<'k>(&'k Kloop);
 
 impl RunningKloop<'_> {

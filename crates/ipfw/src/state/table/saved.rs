@@ -15,8 +15,8 @@ pub struct TcpStateInfo {
     pub flags: [u8; 2],
     /// The last acknowledgement numbers, forward and reverse.
     pub acks: [u32; 2],
-    /// Which sides have acknowledged new data since the lifetime was last renewed: bit 0 forward,
-    /// bit 1 reverse.
+    /// Which sides have sent an up-to-date acknowledgement since the lifetime was last renewed: bit
+    /// 0 forward, bit 1 reverse.
     pub acked: u8,
 }
 
@@ -32,7 +32,7 @@ pub struct SavedState {
     pub rule: u64,
     /// The number of that rule.
     pub number: RuleNumber,
-    /// The set of that rule.
+    /// The set that the state's rule had when the state was created or restored.
     pub set: u8,
     /// The fields by which a limit counts the state; `None` if there is no limit.
     pub limit: Option<LimitFields>,
@@ -44,7 +44,7 @@ pub struct SavedState {
     pub link: FlowEthernet,
     /// The port where the flow's first packet came in; `None` if unknown.
     pub port: Option<u16>,
-    /// Number of packets after the first one.
+    /// Number of packets for which the state was found; the packet that created it does not count.
     pub packets: u64,
     /// Total bytes of the packets that `packets` counts.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! A snapshot of one firewall's states, for listing by another firewall.
+//! A snapshot of one firewall's states, which another firewall lists or saves.
 
 use alloc::vec::Vec;
 

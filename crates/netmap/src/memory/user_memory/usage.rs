@@ -10,7 +10,7 @@ pub struct MemoryUse {
     pub limit: u64,
     /// Bytes allocated in the file for memories, whether or not programs have touched them.
     pub placed: u64,
-    /// Bytes of the file that occupy memory of the machine.
+    /// Bytes of the file that occupy memory or swap of the machine.
     pub touched: u64,
 }
 

@@ -39,12 +39,12 @@ pub(super) trait CsbStorage {
     fn full_fence();
 }
 
-/// The program's values for one ring: its indices, and whether it sleeps.
+/// The program's values for one ring: the indices, and whether the program wants to be woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CsbAppState {
     pub(crate) head: u32,
     pub(crate) cur: u32,
-    /// Whether the program sleeps until it is woken.
+    /// Whether the program wants to be woken, because it may sleep.
     pub(crate) needs_kick: bool,
 }
 
