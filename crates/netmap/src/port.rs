@@ -7,7 +7,8 @@
 //!   adapter                                      the trait
 //!   base                                         data common to all ports
 //!   delegation  switched  persist                abilities of some ports
-//!   claims  waker  monitor_taps  kicks  sharing  parts that ports are made of
+//!   slot_snapshot  claims  waker  monitor_taps
+//!   kicks  sharing                               parts that ports are made of
 //! ```
 
 pub(crate) mod adapter;

@@ -11,7 +11,7 @@ use crate::types::port_name::PortKey;
 /// Ports with their names.
 type NamedAdapters<T> = Vec<(PortKey, Arc<T>)>;
 
-/// The live ports of one domain.
+/// The ports of one domain that requests find by name. The entry of a port may outlive the port.
 #[derive(Debug, Default)]
 pub(crate) struct AdapterNames {
     pub(crate) ports: HashMap<PortKey, Weak<dyn Adapter>>,
@@ -20,7 +20,7 @@ pub(crate) struct AdapterNames {
 }
 
 impl AdapterNames {
-    /// Returns the ports that are found by name, then the pipes.
+    /// Returns the existing ports of the table `ports`, then the existing pipes.
     pub(crate) fn all(&self) -> (NamedAdapters<dyn Adapter>, NamedAdapters<Pipe>) {
         let ports = self.ports.iter().filter_map(|(key, one)| Some((key.clone(), one.upgrade()?)));
         let pipes = self.pipes.iter().filter_map(|(key, one)| Some((key.clone(), one.upgrade()?)));
@@ -37,8 +37,8 @@ impl AdapterNames {
         self.pipes.insert(key, Arc::downgrade(pipe));
     }
 
-    /// Finds the port with this name, if it is in use and its name still refers to it
-    /// ([`Adapter::is_stale`]).
+    /// Finds the port with this name in `ports`, if the port still exists and the name still refers
+    /// to it ([`Adapter::is_stale`]).
     pub(crate) fn port(&self, key: &PortKey) -> Option<Arc<dyn Adapter>> {
         self.ports.get(key).and_then(Weak::upgrade).filter(|port| !port.is_stale())
     }

@@ -1,6 +1,7 @@
 //! Poll, which also syncs. It syncs tx rings, unless the bind has `NR_NO_TX_POLL` and the caller
-//! waits only for frames. It syncs rx rings if the caller waits for frames, or if the bind has
-//! `NR_DO_RX_POLL`. It reports whether a slot is available at or after the program's `cur`.
+//! does not wait for free tx slots. It syncs rx rings if the caller waits for frames, or if it
+//! waits for free tx slots and the bind has `NR_DO_RX_POLL`. It reports whether a slot is available
+//! at or after the program's `cur`.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -22,8 +23,8 @@ impl PollEvents {
     pub const IN: Self = Self(0x001 | 0x040);
     /// `POLLOUT | POLLWRNORM`.
     pub const OUT: Self = Self(0x004 | 0x100);
-    /// `POLLERR`: the file is not bound, its port no longer exists, or the indices of a ring were
-    /// invalid.
+    /// `POLLERR`: the file is not bound or has control blocks of a sync loop, its port or memory no
+    /// longer exists, or the indices of a ring were invalid.
     pub const ERR: Self = Self(0x008);
 
     /// Returns whether any event is in both sets.
@@ -52,8 +53,9 @@ impl OpenHandle {
     /// [`PollEvents::ERR`].
     ///
     /// If no event is ready, waits up to `patience`, provided that recent waits of this file
-    /// succeeded. If `arm` is a handle, the next change is reported to [`crate::Notify`] with that
-    /// handle.
+    /// succeeded; if they failed, now and then one poll waits as a trial. If `arm` is a handle,
+    /// arms the [`crate::Waker`] of the file, which reports new frames or slots to
+    /// [`crate::Notify`] with that handle.
     pub fn poll(&self, wanted: PollEvents, arm: Option<u64>, patience: Duration) -> PollEvents {
         let Some(binding) = self.bound.get() else { return PollEvents::ERR };
         if self.csb.get().is_some() {
@@ -147,7 +149,7 @@ impl PollState {
     }
 }
 
-/// Syncs the rings of a direction; `ready` is the event to report if a ring has slots.
+/// Syncs the rings of a direction; `ready` is the event to report if a ring has an available slot.
 fn sync_all(binding: &Binding, dir: TxRx, ready: PollEvents) -> PollState {
     let mut seen = PollState::default();
     for i in binding.rings[dir as usize].clone() {

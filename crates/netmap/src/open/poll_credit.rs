@@ -11,9 +11,11 @@ pub(crate) struct PollCredit {
     credit: AtomicU32,
 }
 
-/// Number of failed waits in a row after which polls stop waiting.
+/// Number of failed waits in a row after which polls stop waiting. After a trial, one failed wait
+/// is enough.
 const MAX_CREDIT: u32 = 8;
-/// Number of polls without a wait until one poll waits again, as a trial.
+/// After the first poll without a wait, this many further polls do not wait. Then one poll waits
+/// again, as a trial.
 const TRIAL_INTERVAL: u32 = 64;
 
 impl Default for PollCredit {
@@ -29,9 +31,9 @@ impl PollCredit {
         if credit > 0 && credit <= MAX_CREDIT {
             return true;
         }
-        // After the last failed wait, the count starts at `MAX_CREDIT + TRIAL_INTERVAL` and falls
-        // by 1 with each poll. At `MAX_CREDIT` it is set to 1, so that the next poll waits once, as
-        // a trial.
+        // The first poll after the credit has reached 0 sets the credit to `MAX_CREDIT +
+        // TRIAL_INTERVAL`, and each further poll subtracts 1. At `MAX_CREDIT` it is set to 1, so
+        // that the next poll waits once, as a trial.
         let next = if credit == 0 { MAX_CREDIT + TRIAL_INTERVAL } else { credit - 1 };
         self.credit.store(if next == MAX_CREDIT { 1 } else { next }, Ordering::Relaxed);
         false

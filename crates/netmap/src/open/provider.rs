@@ -17,14 +17,15 @@ use crate::types::shape::AdapterShape;
 
 /// Provides ports of kinds that this crate does not implement: NICs, `vhost:` ports.
 pub trait Provider: Send + Sync + Debug {
-    /// Finds or creates the port with this name. It need not take any resources before
+    /// Finds or creates the port with this name. The port need not take any resources before
     /// [`Adapter::activate`].
     ///
     /// # Errors
-    /// [`Errno::NXIO`]: no port has this name.
+    /// [`Errno::NXIO`]: no port has this name. Other errors: the port cannot be used.
     fn find(&self, wanted: &AdapterRequest<'_>) -> Result<Arc<dyn Adapter>, Errno>;
 
-    /// Checks whether the opener may bind or create the port with this name and kind.
+    /// Checks whether the opener may bind, create, attach or query the port with this name and
+    /// kind.
     ///
     /// # Errors
     /// The error that the request gets if the provider refuses it.
@@ -55,7 +56,8 @@ pub struct RecoveredPort<'l> {
     /// The port's numbers of rings and slots.
     pub shape: AdapterShape,
     /// The existing rings in their current state, by [`crate::TxRx`]; `None` for rings that were
-    /// never created. Each slot that does not belong to the program names a buffer. The rings stay
+    /// never created. Each tx slot in flight, and each rx slot that does not belong to the program,
+    /// names a buffer that no other slot names, or buffer 0 if no buffer was free. The rings stay
     /// allocated as long as one of these views exists.
     pub rings: [Vec<Option<RingView>>; 2],
 }
@@ -64,7 +66,7 @@ pub struct RecoveredPort<'l> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AdapterEvent {
-    /// An interface that was attached to a switch has vanished; it is no longer in the switch.
+    /// An interface that was attached to a switch has vanished, and is detached from the switch.
     InterfaceGone {
         /// The user who owns the switch.
         uid: u32,
@@ -78,13 +80,13 @@ pub enum AdapterEvent {
 pub struct AdapterRequest<'w> {
     /// The domain of the request.
     pub domain: &'w Arc<Domain>,
-    /// The program that made the request.
+    /// The program that opened the file on which the request is made.
     pub opener: &'w Opener,
     /// The port's name, as in `nr_name`.
     pub name: &'w str,
-    /// The body of the bind request, with the mode, sizes and flags.
+    /// The mode, sizes and flags for a bind: those of the request, or defaults if it has none.
     pub register: &'w NmreqRegister,
-    /// The memory that `nr_mem_id` names, if it names one.
+    /// The memory that `nr_mem_id` names or that the program provides (option EXTMEM), if any.
     pub memory: Option<&'w Arc<NetmapMemory>>,
 }
 

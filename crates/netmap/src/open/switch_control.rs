@@ -28,7 +28,7 @@ pub struct SwitchInfo {
     pub config: SwitchConfig,
     /// The switch's ports, in order of their numbers.
     pub ports: Vec<SwitchPortInfo>,
-    /// The addresses that the switch has learned.
+    /// The addresses in the switch's table, learned or static.
     pub addresses: Vec<MacEntry>,
 }
 
@@ -72,8 +72,8 @@ impl Domain {
         infos.filter(|info| !info.ports.is_empty()).collect()
     }
 
-    /// Reads or changes the switch `name`. The closure gets the forwarding engine, the time, and
-    /// the numbers and names of the ports.
+    /// Reads or changes the switch `name`. The closure gets the forwarding engine, the time of its
+    /// clock in ns, and the numbers and names of the ports.
     ///
     /// # Errors
     /// [`Errno::NOENT`] if no switch has this name.
@@ -93,7 +93,8 @@ impl Domain {
     /// Removes a persistent port.
     ///
     /// # Errors
-    /// [`Errno::NOENT`]: no port has this name. [`Errno::BUSY`]: a switch or a program uses it.
+    /// [`Errno::NOENT`]: no persistent port has this name. [`Errno::BUSY`]: the port is in a
+    /// switch, or a program uses it.
     pub fn remove_persistent(&self, netns: u64, name: &str) -> Result<(), Errno> {
         let change = self.begin_change();
         let removed = lock(&self.names).switches.remove_persistent(&(netns, name.to_owned()));
@@ -106,8 +107,8 @@ impl Domain {
     /// its name there: `vale0:eth0`. Returns the number that it had in the switch.
     ///
     /// # Errors
-    /// [`Errno::NXIO`]: nothing is attached under this name. [`Errno::INVAL`]: a program owns it,
-    /// or the name is invalid.
+    /// [`Errno::NXIO`]: nothing is attached under this name. [`Errno::INVAL`]: the port is not
+    /// persistent and lives as long as programs have it open, or the name is invalid.
     pub fn detach(&self, netns: u64, name: &str) -> Result<SwitchPortId, Errno> {
         let change = self.begin_change();
         let detached = self.detach_port(&(netns, name.to_owned()), PolledNic::Detach);
@@ -116,7 +117,8 @@ impl Domain {
         detached
     }
 
-    /// Like [`Self::detach`], for a caller that has already begun a change of the domain.
+    /// Like [`Self::detach`], for a caller that has already begun a change of the domain. With
+    /// [`PolledNic::Refuse`], returns [`Errno::BUSY`] for an interface that workers poll.
     pub(crate) fn detach_port(
         &self,
         key: &PortKey,
@@ -131,7 +133,7 @@ impl Domain {
             let index = attached.id();
             let gone = names.switches.attached.remove(key);
             drop(names);
-            // Dropping the attachment waits for its worker to end.
+            // Dropping the attachment waits for its workers to end.
             drop(gone);
             return Ok(index);
         }

@@ -16,26 +16,28 @@ use crate::types::shape::AdapterShape;
 
 /// The maximum number of rings per direction of a port.
 const MAX_RINGS: u16 = 16;
-/// The minimum number of spare buffers in a port's memory. Pipes and monitors that come later use
-/// them.
+/// The minimum number of spare buffers in a port's memory. Pipes and monitors with `NR_ZCOPY_MON`
+/// that come later use them.
 const SPARE_BUFS: u32 = 2048;
-/// The maximum number of extra buffers of a port; a request may be granted fewer than it asks for.
+/// The maximum number of extra buffers by which a new memory is enlarged; a request may be granted
+/// fewer than it asks for.
 const MAX_EXTRA_BUFS: u32 = 500_000;
 /// Bytes of a port's memory that are reserved for interface records and for the rings of later
-/// pipes and monitors.
+/// pipes and monitors with `NR_ZCOPY_MON`.
 const SPARE_RING_BYTES: u64 = 256 << 10;
-/// Bytes of ring memory that are reserved for each spare buffer: a pipe has a slot for the buffer
-/// at either end.
+/// Bytes of ring memory that are reserved for each spare buffer: a pipe has, at either end, a slot
+/// for the buffer.
 const RING_BYTES_PER_BUF: u64 = 40;
 impl AdapterRequest<'_> {
-    /// Finds or creates a switch port. It is attached to the switch at its first bind.
+    /// Creates a switch port, and its switch if that does not exist. The port is attached to the
+    /// switch at its first bind.
     pub(crate) fn vale(&self, names: &mut AdapterNames) -> Result<Arc<dyn Adapter>, Errno> {
         let (switch, _) = split(self.name)?;
         let hub = names.switches.get_or_create(self.opener.netns, switch);
         Ok(self.vale_port(self.name, Some(hub))?)
     }
 
-    /// Creates an unused port with the sizes that the request asks for.
+    /// Creates an unused port with the sizes that the request asks for, within limits.
     pub(crate) fn vale_port(
         &self,
         name: &str,

@@ -31,7 +31,7 @@ pub trait Adapter: Send + Sync + Debug {
     /// Returns the data common to all ports.
     fn base(&self) -> &AdapterBase;
 
-    /// Returns the ring numbers and sizes; before [`Self::activate`], the expected ones.
+    /// Returns the numbers of rings and slots; before [`Self::activate`], the expected ones.
     fn shape(&self) -> AdapterShape;
 
     /// Creates the rings that a bind of `mode` (`NR_REG_*`) needs, if they do not exist. Called
@@ -48,12 +48,12 @@ pub trait Adapter: Send + Sync + Debug {
     /// [`Self::activate`].
     fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView>;
 
-    /// Sends from, or receives into, ring `i`. Never blocks: one call moves at most as many frames
-    /// as a ring has slots.
+    /// Sends from, or receives into, ring `i`. Never waits for a program, only for locks that are
+    /// held briefly. One call moves at most as many frames as the ring has slots.
     fn sync(&self, dir: TxRx, i: usize) -> SyncStatus;
 
     /// Returns the listeners to wake when ring `i` becomes ready; `None` if the port has no ring
-    /// `i`.
+    /// `i`. The result may be `None` before [`Self::activate`].
     fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners>;
 
     /// Returns whether the interface, pipe or switch behind the port no longer exists.
@@ -62,7 +62,7 @@ pub trait Adapter: Send + Sync + Debug {
     }
 
     /// Returns whether the port's name no longer refers to this port, because its interface has
-    /// vanished or was renamed. Called once for each bind.
+    /// vanished or was renamed. Called at each lookup of the name.
     fn is_stale(&self) -> bool {
         self.has_vanished()
     }
@@ -95,7 +95,8 @@ pub trait Adapter: Send + Sync + Debug {
         None
     }
 
-    /// Returns the port as a port that survives a restart of the daemon; `None` for other ports.
+    /// Returns the port as a port that this crate saves and resumes at a restart of the daemon;
+    /// `None` for other ports. Ports of a provider are resumed by [`crate::Provider::resume`].
     fn as_persistent(&self) -> Option<Persistent<'_>> {
         None
     }
@@ -169,7 +170,7 @@ impl dyn Adapter + '_ {
         }
     }
 
-    /// Returns the bytes of the virtio-net header before each frame
+    /// Returns the length in bytes of the virtio-net header before each frame
     /// ([`SwitchedPort::vnet_header`]); 0 for ports that are not switch ports.
     pub(crate) fn vnet_header(&self) -> u32 {
         self.as_switched().map_or(0, |port| port.vnet_header())

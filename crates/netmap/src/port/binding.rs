@@ -19,17 +19,19 @@ use crate::types::outcome::SyncStatus;
 use crate::types::shape::{AdapterShape, TxRx};
 use crate::types::state::BoundState;
 
-/// A bind of an open file to rings of a port. Dropping it releases the rings and the extra buffers.
+/// A bind of an open file, or of an attachment to a switch, to rings of a port. Dropping it
+/// releases the rings and the extra buffers.
 #[derive(Debug)]
 pub(crate) struct Binding {
     interface: InterfaceRecord,
     pub(crate) rings: [Range<usize>; 2],
     pub(crate) flags: u64,
-    /// Forwards frames between an interface and its host; `None` if the bind does not have the
-    /// rings of both.
+    /// Forwards frames between an interface and its host; `None` if the port has no host rings, or
+    /// the bind has no tx or no rx rings.
     pub(crate) forward: Option<Forward>,
     waker: Arc<Waker>,
-    /// The claimed rings; released first when the bind is dropped.
+    /// The claimed rings. In an option, so that `drop` can release them before it checks whether
+    /// the port is idle.
     claim: Option<Claim>,
     /// The delegation of the rings that the program syncs itself, ended when the guard is dropped;
     /// `None` if there is no delegation.
@@ -66,7 +68,7 @@ impl Binding {
         Ok(binding)
     }
 
-    /// Restores a bind that the previous process granted; `None` if it is inconsistent.
+    /// Restores a bind that the previous process granted; `None` if the state is inconsistent.
     pub(crate) fn resume(
         state: &BoundState,
         port: Arc<dyn Adapter>,
@@ -102,13 +104,14 @@ impl Binding {
         }
     }
 
-    /// Returns `nr_offset`: the offset of the bind's interface record in the user's file.
+    /// Returns `nr_offset`: the offset of the bind's interface record in the user's file, or in the
+    /// external memory of the port.
     pub(crate) fn offset(&self) -> u64 {
         self.port.memory().region().file_offset() + self.interface.offset()
     }
 
-    /// Syncs ring `i` of the port. For an rx ring, first forwards the frames that the program has
-    /// marked with `NS_FORWARD`.
+    /// Syncs ring `i` of the port. For an rx ring, first forwards frames between the interface and
+    /// its host ([`Forward::before_sync`]).
     #[inline]
     pub(crate) fn sync(&self, dir: TxRx, i: usize) -> SyncStatus {
         if let (TxRx::Rx, Some(forward)) = (dir, &self.forward) {
@@ -166,7 +169,7 @@ impl Binding {
 impl Drop for Binding {
     fn drop(&mut self) {
         self.stop_listening(&self.waker);
-        // The delegation ends before anything else can bind the rings.
+        // The delegation ends before the claim: rings without a claim are never lent.
         drop(lock(&self.delegation).take());
         let region = self.port.memory().region();
         region.release_bufs(linked_bufs(region, self.interface.extra_bufs()));
@@ -178,11 +181,11 @@ impl Drop for Binding {
 }
 
 /// Returns the buffers of an extra list, up to the first invalid link: the program may have written
-/// anything there.
+/// anything into the list.
 fn linked_bufs(region: &Region, head: BufIdx) -> Vec<BufIdx> {
     let mut bufs = Vec::new();
     let mut next = head;
-    // A list that is longer than the memory has a cycle.
+    // A list with more entries than the memory has buffers has a cycle.
     while region.is_usable(next) && bufs.len() < region.num_bufs() as usize {
         bufs.push(next);
         let mut word = [0; 4];

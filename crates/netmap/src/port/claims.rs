@@ -32,8 +32,8 @@ impl Claims {
         self.0.iter().all(|uses| lock(uses).iter().all(|one| one.users == 0))
     }
 
-    /// Returns the lock that serialises claims. A caller holds it from before a claim until the
-    /// rings are set up for that claim.
+    /// Takes the lock that serialises new binds of the port. A bind holds it from before its claim
+    /// until the rings are set up for that claim.
     pub(crate) fn settling(&self) -> MutexGuard<'_, ()> {
         lock(&self.1)
     }

@@ -19,8 +19,8 @@ pub trait DelegatingPort {
     /// Lends rings to the program that has bound them; it then syncs them in its own process.
     ///
     /// # Errors
-    /// [`Errno::OPNOTSUPP`] if that is impossible; [`Errno::BUSY`] if a ring is lent to another
-    /// program.
+    /// [`Errno::OPNOTSUPP`] if that is impossible; [`Errno::BUSY`] if a ring is lent already;
+    /// [`Errno::NOMEM`] or [`Errno::NFILE`] if memory or descriptors do not suffice.
     fn lend(
         &self,
         _: &[Range<usize>; 2],
@@ -33,8 +33,7 @@ pub trait DelegatingPort {
     /// process.
     ///
     /// # Errors
-    /// [`Errno::OPNOTSUPP`] if that is impossible; [`Errno::BUSY`] if a queue is lent to another
-    /// program.
+    /// [`Errno::OPNOTSUPP`] if that is impossible; [`Errno::BUSY`] if a queue is lent already.
     fn lend_queues(
         &self,
         _rings: &[Range<usize>; 2],
@@ -47,8 +46,8 @@ pub trait DelegatingPort {
     /// waits for that sync sleeps.
     fn kick(&self) {}
 
-    /// Announces that a thread will sleep until the listeners of ring `i` are woken. The thread
-    /// checks the ring once more after this call.
+    /// Announces that a thread may sleep until the listeners of ring `i` are woken. Before it
+    /// sleeps, the thread checks the ring once more after this call.
     fn announce_sleep(&self, _dir: TxRx, _i: usize) {}
 
     /// Locks ring `i` as a sync does, and calls `then` while the lock is held.
@@ -77,8 +76,9 @@ pub struct DelegatedHalf {
     pub dir: TxRx,
     /// The ring's number in the port.
     pub ring: usize,
-    /// Layout of the pipe direction to which the ring belongs. Its offsets are in bytes from the
-    /// start of the user's file.
+    /// Layout of the pipe direction to which the ring belongs. Its offsets are in bytes: from the
+    /// start of the port's region as [`DelegatingPort::lend`] returns them, from the start of the
+    /// user's file as [`crate::OpenHandle::lend`] returns them.
     pub layout: DirectionLayout,
     /// An eventfd that wakes this program after it has announced its sleep.
     pub doorbell: OwnedFd,

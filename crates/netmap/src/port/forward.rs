@@ -1,6 +1,7 @@
-//! Forwards frames between an interface and its host without a copy in the program. On a ring with
-//! `NR_FORWARD`, each frame that the program marks with `NS_FORWARD` and gives back goes to the
-//! other side. With the parameter `fwd`, all frames on all rings are forwarded, marked or not.
+//! Forwards frames between an interface and its host without a copy in the program. On an rx ring
+//! with `NR_FORWARD`, each frame that the program marks with `NS_FORWARD` and gives back goes to
+//! the other side. With the parameter `fwd`, all frames that the program gives back on any rx ring
+//! are forwarded, marked or not.
 //!
 //! Frames move from an rx ring to a tx ring of the same open file, at the rx sync that would have
 //! released them. Buffers are exchanged, or copied where payloads have offsets. Both sides have to
@@ -24,8 +25,8 @@ use crate::types::shape::{AdapterShape, TxRx};
 pub(crate) struct Forward {
     /// Number of the interface's rx rings; the host's rx rings follow them.
     nic_rx: usize,
-    /// The bound tx rings that lead to the host. `to_nic` contains the tx rings that lead to the
-    /// interface.
+    /// The bound tx rings that lead to the host. `to_nic` contains all tx rings that lead to the
+    /// interface, or none unless all of them are bound.
     to_host: Range<usize>,
     to_nic: Range<usize>,
     /// For each rx ring, the first slot that was not yet checked for a mark.
@@ -64,8 +65,8 @@ impl Forward {
         self.parameters = Some(parameters.clone());
     }
 
-    /// Forwards the frames that the program has given back on rx ring `i`. Called just before the
-    /// ring is synced.
+    /// Forwards, of the frames that the program has given back on rx ring `i`, those that are
+    /// marked, or all with the parameter `fwd`. Called just before the ring is synced.
     pub(crate) fn before_sync(&self, port: &dyn Adapter, i: usize) {
         let (Some(ring), Some(seen)) = (port.ring(TxRx::Rx, i), self.forwarded.get(i)) else {
             return;

@@ -17,13 +17,13 @@ pub(crate) trait KickHandler: Send + Sync + Debug {
     /// Called when the doorbell was rung.
     fn handle_kick(&self);
 
-    /// Called when a program that synced in its own process no longer exists. It may have ended
-    /// before it could notify its sleeping peers.
+    /// Called when rings are no longer lent to a program. The program may have been killed before
+    /// it could notify its sleeping peers.
     fn handle_client_exit(&self);
 }
 
-/// Watches the doorbells of programs that sync in their own processes, and wakes the programs for
-/// which this process syncs.
+/// Watches the doorbells that programs ring after syncs in their own processes, and wakes the
+/// programs for which this process syncs.
 #[derive(Debug)]
 pub struct KickDispatcher {
     epoll: OwnedFd,
@@ -44,9 +44,10 @@ struct KickRegistration {
 /// The number that epoll reports for the doorbell that stops the dispatcher.
 const STOP_EVENT: u64 = 0;
 /// The first client ID. The smaller IDs 0 (no client) and 1 (the host) are reserved. A client ID is
-/// greater than every value in a ring, for this reason: after the shared words are freed, a ring
-/// may be created in their place. A program that still reads that memory must not mistake a value
-/// of the ring for its own ID.
+/// greater than every value that a ring has in the place of the shared word that names the program
+/// to which a ring is lent, for this reason: after the shared words are freed, a ring may be
+/// created in their place. A program that still reads that word must not mistake a value of the
+/// ring for its own ID.
 const FIRST_CLIENT_ID: u32 = 1 << 31;
 
 impl KickDispatcher {
@@ -97,7 +98,8 @@ impl KickDispatcher {
         Ok(())
     }
 
-    /// Handles doorbells until [`Self::stop`] is called. A front runs this in a separate thread.
+    /// Handles doorbells until [`Self::stop`] is called or the epoll descriptor fails. A front runs
+    /// this in a separate thread.
     pub fn run(&self) {
         let mut events = Vec::with_capacity(64);
         while !self.stopped.load(Ordering::Acquire) {

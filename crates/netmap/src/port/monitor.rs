@@ -1,11 +1,12 @@
 //! Monitors: ports that receive what another port sends, or receives, or both.
 //!
-//! Each monitor belongs to its opener. Its rings are in a memory of its own, or (`NR_ZCOPY_MON`) in
-//! the memory of the monitored port. A monitor ends when the last program unbinds the monitored
-//! port.
+//! Each monitor belongs to its opener. Its rings are in a memory of its own, in the memory that the
+//! request names, or (`NR_ZCOPY_MON`) in the memory of the monitored port. A monitor ends when the
+//! last program unbinds the monitored port.
 //!
-//! A monitor sees a received frame as soon as the port's program learns of the frame; with
-//! `NR_ZCOPY_MON`, as in netmap, as soon as the program has released the frame.
+//! A monitor sees a received frame when the frame is put into the ring of the port's program; on a
+//! pipe, when the other end sends the frame. With `NR_ZCOPY_MON`, as in netmap, the monitor sees it
+//! at the first sync after the program has released it.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub(crate) fn is_monitor_request(register: &NmreqRegister) -> bool {
     register.nr_flags & (NR_MONITOR_TX | NR_MONITOR_RX | NR_ZCOPY_MON) != 0
 }
 
-/// Returns the monitored directions, by [`TxRx`]: both if `NR_ZCOPY_MON` is the only flag.
+/// Returns the monitored directions, by [`TxRx`]: both if neither direction has its flag.
 fn selected_directions(flags: u64) -> [bool; 2] {
     match [NR_MONITOR_TX, NR_MONITOR_RX].map(|flag| flags & flag != 0) {
         [false, false] => [true, true],
@@ -51,8 +52,7 @@ pub(crate) struct Monitor {
     silent: KernRing,
     silent_view: RingView,
     no_listeners: Listeners,
-    /// Whether the monitor has buffers of its own, into which frames are copied; otherwise it uses
-    /// the port's memory.
+    /// Whether the monitor was requested without `NR_ZCOPY_MON`; see [`MonitorSelection`].
     copies: bool,
     /// Must be the last field, so that the memory is dropped after the rings.
     base: AdapterBase,

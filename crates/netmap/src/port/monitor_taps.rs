@@ -1,10 +1,10 @@
 //! The monitors of a port, and which frames each of them gets.
 //!
 //! A port shows its monitors three kinds of slots: with frames that the port is about to send, with
-//! frames that it is about to deliver to its program, and with frames that its program has
-//! released. Each slot is read only once, for all monitors and, on a switch port, for the switch.
-//! So all agree on the frames and their lengths. A monitor gets these frames in order. Frames for
-//! which its own ring had no space are left out and counted.
+//! frames that it delivers to its program, and with frames that its program has released. Each
+//! time, a slot is read only once for all monitors, and when a switch port sends, also for the
+//! switch. So all agree on the frames and their lengths. A monitor gets the frames of a ring in
+//! order. Frames for which its own ring had no space are left out and counted.
 //!
 //! Each monitor copies the bytes of the frames itself. All monitors get the same bytes, unless a
 //! program that shares the memory writes to a frame at that moment although it does not own the
@@ -36,7 +36,8 @@ pub struct MonitorTaps {
 enum MonitorPoint {
     /// The program has queued the frames to be sent.
     Sent,
-    /// The frames have arrived, and the program is about to learn of them.
+    /// The frames have arrived, and the program is about to learn of them or has just learned of
+    /// them.
     Arrived,
     /// The program has released received frames.
     Released,
@@ -61,8 +62,8 @@ impl MonitorPoint {
 pub(crate) struct MonitorSelection {
     /// Whether the monitor sees sent frames, and whether it sees received frames, by [`TxRx`].
     pub(crate) directions: [bool; 2],
-    /// Whether the monitor has separate buffers. If so, it sees frames as they arrive, otherwise as
-    /// they are released.
+    /// Whether the monitor was requested without `NR_ZCOPY_MON`. If so, it sees received frames as
+    /// they arrive, otherwise as they are released. In both cases, the monitor gets copies.
     pub(crate) copies: bool,
 }
 
@@ -77,7 +78,7 @@ impl MonitorSelection {
     }
 }
 
-/// A port that has to know whether it has monitors.
+/// An observer that has to know whether a port has monitors.
 pub trait MonitorListener: Send + Sync + std::fmt::Debug {
     /// Called after the set of monitors may have changed.
     fn monitors_changed(&self);
@@ -223,7 +224,8 @@ pub(crate) struct MonitorRing {
     pub(crate) view: RingView,
     pub(crate) kern: Mutex<KernRing>,
     pub(crate) listeners: Listeners,
-    /// Number of frames copied into the ring. The lock on `kern` protects this counter and `lost`.
+    /// Number of frames copied into the ring. This counter and `lost` change only under the lock on
+    /// `kern`.
     frames: AtomicU64,
     /// Number of frames lost because the ring was full.
     lost: AtomicU64,
@@ -292,7 +294,8 @@ impl MonitorTap {
 }
 
 impl MonitorRing {
-    /// Copies frames while the ring has free slots, and counts them.
+    /// Copies each frame for which the ring has enough free slots; counts the copied and the lost
+    /// frames.
     fn copy(&self, dir: TxRx, ring: &RingView, slots: &[SlotSnapshot]) {
         // Waiting for the lock is short: it is held only while one batch is copied, and no program
         // can hold it.

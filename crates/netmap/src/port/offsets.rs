@@ -1,9 +1,10 @@
 //! Payload offsets (option OFFSETS): a frame begins where its slot's `ptr` says, not at the start
 //! of the buffer.
 //!
-//! The first bind of a ring fixes which offsets its slots can hold. Later binds may ask for offsets
-//! within these limits, not for more. On most ports the limits end when the last program unbinds
-//! the ring. Rings of a pipe keep their offsets, since frames may wait in them.
+//! The first bind of a ring with this option fixes which offsets the slots can hold. Later binds
+//! may ask for offsets within these limits, not for more. On most ports the limits end when the
+//! last program unbinds the ring. Rings of a pipe keep their offsets, since frames may wait in
+//! them.
 
 use rustix::io::Errno;
 use slipring_abi::NmreqOptOffsets;
@@ -32,7 +33,8 @@ impl OffsetsRequest {
     ///
     /// # Errors
     /// [`Errno::INVAL`] if bits are outside `ptr`, if the offsets do not fit the bits or leave too
-    /// little of a buffer, or if the alignment is invalid.
+    /// little of a buffer, if the initial offset is above the maximum, or if the alignment is
+    /// invalid.
     pub(crate) fn from_option(option: &NmreqOptOffsets, buf_size: u32) -> Result<Self, Errno> {
         let mask = match option.nro_offset_bits {
             0 | 64 => u64::MAX,
@@ -115,8 +117,8 @@ struct OffsetRing<'p> {
 /// the granted values.
 ///
 /// # Errors
-/// [`Errno::OPNOTSUPP`] if the port has no offsets; [`Errno::BUSY`] if earlier binds fixed smaller
-/// offsets; [`Errno::INVAL`] if the port supports only smaller offsets.
+/// [`Errno::OPNOTSUPP`] if there is a request and the port supports no offsets; [`Errno::BUSY`] if
+/// earlier binds fixed smaller offsets; [`Errno::INVAL`] if the port supports only smaller offsets.
 pub(crate) fn apply_offsets(
     port: &dyn Adapter,
     claim: &Claim,

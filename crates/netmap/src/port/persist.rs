@@ -11,7 +11,7 @@ use crate::port::adapter::Adapter;
 use crate::port::monitor_taps::MonitorTaps;
 use crate::types::state::{MonitorState, PipeState, PortRef, PortState, ValePortState};
 
-/// A port that survives a restart; only ports of this crate do.
+/// A port that this crate saves and resumes at a restart. A provider resumes its own ports.
 pub struct Persistent<'p>(pub(crate) &'p dyn PersistentPort);
 
 /// A port that can be saved.
@@ -26,7 +26,7 @@ pub(crate) trait PortVisitor {
     /// Saves a port that is connected to nothing.
     fn detached(&mut self) -> PortRef;
 
-    /// Saves an end of a pipe.
+    /// Saves the pipe to which the visited end belongs.
     fn pipe_end(&mut self, pipe: Arc<dyn PersistentPipe>, is_slave: bool) -> PortRef;
 
     /// Saves a monitor. `target` is the monitored port's monitor taps; `None` while that port is

@@ -1,9 +1,9 @@
 //! Pipes: two ends that pass slots to each other; frames are never copied.
 //!
 //! Both ends are created together when the first end is opened, and live while one of them is open.
-//! So sent frames wait until a program opens the other end, and an end that is closed and opened
-//! again has its rings unchanged. The rings are in the memory of the parent port, whose name begins
-//! the pipe's name.
+//! So sent frames wait until a program opens the other end. An end that is closed and opened again
+//! while the other end stays open has its rings unchanged. The rings are in the memory of the
+//! parent port, whose name begins the pipe's name.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
@@ -175,8 +175,8 @@ impl PersistentPipe for Pipe {
     }
 }
 
-/// How long the opener of a monitor waits until programs have finished syncs that they have begun.
-/// A sync normally takes less time.
+/// How long, at most, a change of the monitors waits until programs have finished syncs that they
+/// have begun. A sync normally takes less time.
 const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 
 impl Pipe {
@@ -237,8 +237,8 @@ impl KickHandler for Pipe {
 
 impl MonitorListener for Pipe {
     /// Called when a monitor was added or removed. While the pipe is monitored, this process does
-    /// all syncs, and shows the frames to the monitor. Frames that one end receives are shown when
-    /// the other end sends them.
+    /// all syncs, and shows the frames to the monitors. Frames that one end receives are shown when
+    /// the other end sends them; with `NR_ZCOPY_MON`, when the receiver has released them.
     fn monitors_changed(&self) {
         let Some(sharing) = self.shared.get() else { return };
         let monitored = self.sides.iter().any(|side| side.monitor_taps.has_monitors());

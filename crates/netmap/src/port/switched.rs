@@ -23,15 +23,16 @@ pub trait SwitchedPort {
     fn set_vnet_header(&self, bytes: u32) -> Result<(), Errno>;
 
     /// Returns whether tx ring `i` has queued frames whose bytes must be fetched from the program's
-    /// memory (`NS_INDIRECT`). A sync stops before the first of them.
+    /// memory (`NS_INDIRECT`). A sync stops before the first of them. Returns false while another
+    /// thread syncs the ring.
     fn has_indirect(&self, i: usize) -> bool;
 
     /// Fetches the bytes of the frames for which [`Self::has_indirect`] returns `true`. A program
     /// can make this take as long as it likes.
     ///
     /// # Errors
-    /// The reason, if no frame can be fetched. A single frame that cannot be read becomes one
-    /// without bytes, and is not an error.
+    /// The reason, if no frame can be fetched. A slot whose bytes cannot be read gets length 0;
+    /// this is not an error.
     fn fetch_indirect(&self, i: usize, caller: &mut dyn CallerMemory) -> Result<(), Errno>;
 
     /// Records that a sync of tx ring `i` is about to send the slots before `end`, as a real sync

@@ -1,13 +1,13 @@
 //! Switches (netmap's VALE): `vale0:a` is port `a` of the learning switch `vale0`.
 //!
 //! ```text
-//!   tx ring of vale0:a       Bridge of vale0      rx rings of vale0:b, vale0:c, a NIC
+//!   tx ring of vale0:a       Bridge of vale0      rx rings of vale0:b, vale0:c; tx rings of a NIC
 //!   SyncFrames::read -----> Switch::forward -----> DestinationRing::deliver -----> listeners
-//!                            (a lock)               (no lock; a lease of slots each)
+//!                            (a lock)               (copies without a lock into leased slots)
 //! ```
 //!
-//! Every port has a memory of its own, so frames are copied. A full ring drops frames, which is
-//! counted. A switch exists while it has a port.
+//! Ports may have different memories, so frames are always copied. A full ring drops frames, which
+//! is counted. A switch exists while it has a port.
 
 pub(crate) mod attach;
 pub(crate) mod bridge;

@@ -1,9 +1,9 @@
 //! An interface attached to a switch, with or without its host stack.
 //!
 //! The interface is bound exclusively. A worker thread takes the role of a program: it sleeps until
-//! frames arrive, passes them to the switch, and gives the slots back. Senders put frames for the
-//! interface directly into its tx rings. If a worker finds that the interface has vanished, it
-//! detaches the interface.
+//! frames arrive, passes them to the switch, and gives the slots back. With `VALE_POLLING_ENABLE`,
+//! several workers may do this, without sleeping. Senders put frames for the interface directly
+//! into its tx rings. If a worker finds that the interface has vanished, it detaches the interface.
 
 mod restart;
 
@@ -45,7 +45,7 @@ enum NicWorkers {
     /// Workers that poll the rings of the NIC without sleeping, and a worker that sleeps until
     /// frames arrive on the rings of the host.
     Polling { _nic: Vec<NicWorker>, _host: Option<NicWorker>, plan: PollingPlan },
-    /// No workers; only while they are being replaced.
+    /// No workers: before the first worker starts, and while workers are being replaced.
     None,
 }
 
@@ -159,7 +159,7 @@ impl NicAttachment {
         matches!(*lock(&self.workers), NicWorkers::Polling { .. })
     }
 
-    /// Replaces the workers by workers that poll without sleeping.
+    /// Replaces the workers: from now on, workers poll the NIC's rings without sleeping.
     pub(crate) fn poll(&self, polling: &PollingPlan, ticker: &Arc<Ticker>) -> Result<(), Errno> {
         let mut workers = lock(&self.workers);
         *workers = NicWorkers::None;

@@ -1,7 +1,8 @@
 //! One switch: its ports, its learned addresses, and the forwarding of a batch.
 //!
-//! Decisions are made under a lock, in a few nanoseconds per frame; copying needs no lock.
-//! Attaching and detaching wait for the batches in progress, which never wait for a program.
+//! Decisions are made under a lock, in a few nanoseconds per frame; copying needs no lock that
+//! excludes other senders. Attaching and detaching wait for the batches in progress, which never
+//! wait for a program.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -19,8 +20,8 @@ use crate::port::vale::destination_ring::DestinationRing;
 use crate::port::vale::frames::SyncFrames;
 use crate::types::lock::lock;
 
-/// The maximum number of ports of a switch. It is four times the number of ports that a slot's
-/// flags or a list can name.
+/// The maximum number of ports of a switch. The flags of a slot (`NS_PORT_MASK`) can name only the
+/// ports 1 to 255.
 const MAX_PORTS: usize = 1024;
 
 /// A switch of the user, netmap's VALE.
@@ -43,13 +44,13 @@ struct NamedBridgePort {
     port: Arc<BridgePort>,
 }
 
-/// A port of a switch, as senders and the forwarding engine use it.
+/// A port of a switch, as the senders that deliver frames to it use it.
 #[derive(Debug)]
 pub(crate) struct BridgePort {
     pub(crate) rings: Vec<DestinationRing>,
     /// Bytes of the virtio-net header before each frame.
     pub(crate) vnet: AtomicU32,
-    /// The monitors of the port, which see its frames too; `None` if the port cannot be monitored.
+    /// The monitors of the port, for their counters; `None` if the port cannot be monitored.
     monitor_taps: Option<Arc<MonitorTaps>>,
 }
 

@@ -55,8 +55,8 @@ pub(super) struct LeasedSlots {
 #[derive(Clone, Copy)]
 pub(super) struct CopyPlan<'p> {
     pub(super) view: &'p RingView,
-    /// Whether the receiver is a program. Then the flags of each slot also hold the frame's number
-    /// of slots.
+    /// Whether the receiver is a program. If so, and if a frame takes several slots, the flags of
+    /// each slot also hold the number of these slots.
     pub(super) tells_count: bool,
     pub(super) source: FrameSource<'p>,
     /// Bytes of the virtio-net header that the receiver expects before each frame.
@@ -72,7 +72,7 @@ impl CopyPlan<'_> {
         (self.view.region().buf_size() - before) as usize
     }
 
-    /// Writes `bytes` at the place in slot `i` where a frame's data begin.
+    /// Writes `bytes` at the place in the buffer of slot `i` where a frame's data begin.
     fn write_in(&self, i: SlotIdx, bytes: &[u8]) {
         let (buf, region) = (self.view.slot(i).buf, self.view.region());
         match self.view.payload_offset(i) {
@@ -167,7 +167,7 @@ impl CopyPlan<'_> {
             let from = (part.from.buf, usize::from(part.from.offset) + part.from_at);
             view.copy(to, self.source.ring, from, part.len);
         });
-        // The flags of a program's slot hold the number of fragments.
+        // The flags of a program's slot hold the number of fragments if there are several.
         let shown = if self.tells_count && count > 1 { count << 8 } else { 0 };
         let more = |i: u32| if i + 1 < count { SlotFlags::MOREFRAG.0 } else { 0 };
         edit.each_len(slots, self.buf_size(), |i, len| {

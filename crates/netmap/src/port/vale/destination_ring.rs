@@ -2,7 +2,8 @@
 //!
 //! Several senders copy into one ring at the same time. Each leases a range of free slots, copies
 //! without any lock, and completes the lease. Slots become visible up to the first lease that is
-//! not complete; its sender then also publishes the complete leases after it.
+//! not complete; when its sender completes that lease, it also publishes the complete leases that
+//! follow.
 //!
 //! ```text
 //!   slots   | the program's | lease 1 | lease 2 (done) | lease 3 | free |
@@ -92,7 +93,7 @@ impl DestinationRing {
         &self.view
     }
 
-    /// Takes back the slots that the program has read.
+    /// Takes back the slots that the program has released.
     pub(crate) fn sync(&self) -> SyncStatus {
         // Waiting for the lock is short: a sender that holds it copies nothing except frames for
         // monitors.
@@ -108,7 +109,7 @@ impl DestinationRing {
         SyncStatus::Done
     }
 
-    /// Copies as many frames as there are free slots; returns the numbers of frames and bytes
+    /// Copies as many frames as fit into the free slots; returns the numbers of frames and bytes
     /// delivered.
     pub(crate) fn deliver(
         &self,
@@ -139,8 +140,8 @@ impl DestinationRing {
         delivered
     }
 
-    /// Like [`Self::deliver`], but the senders' virtio-net headers may request offloads, so frames
-    /// are rebuilt.
+    /// Like [`Self::deliver`], but the frames' virtio-net headers may request offloads, so the
+    /// frames are rebuilt.
     #[cold]
     fn deliver_with_fixup(
         &self,
@@ -171,9 +172,9 @@ impl DestinationRing {
         if count == 0
             && let Some((nic, i)) = &self.nic
         {
-            // Too few slots are free. The interface may have sent frames in the meantime, so a
-            // flush may free slots. The lock is released first, because the flush may deliver to
-            // another switch.
+            // Not even one frame fits into the free slots. The interface may have sent frames in
+            // the meantime, so a flush may free slots. The lock is released first, because the
+            // flush may deliver to another switch.
             drop(room);
             nic.flush(*i);
             room = lock(&self.leases);

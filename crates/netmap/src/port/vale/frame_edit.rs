@@ -28,10 +28,11 @@ pub(crate) struct FrameEdit {
 
 /// A range of bytes to copy.
 pub(crate) struct CopyPart {
-    /// Number of the slot in the copy; `offset` is where in that slot the bytes go.
+    /// Number of the slot in the copy; `at` is where in that slot the bytes go.
     pub(crate) slot: u32,
     pub(crate) at: usize,
-    /// The slot of the source from which the bytes are copied.
+    /// The slot of the source from which the bytes are copied; `from_at` is where in that slot they
+    /// begin.
     pub(crate) from: SlotSnapshot,
     pub(crate) from_at: usize,
     pub(crate) len: usize,
@@ -85,8 +86,8 @@ impl FrameEdit {
         self.head_len += VLAN_TAG_LEN;
     }
 
-    /// Returns the bytes that replace the first bytes of the source; `None` if these bytes do not
-    /// change.
+    /// Returns the bytes with which the copy begins, before the bytes that are copied from the
+    /// source; `None` if there are none.
     pub(crate) fn head(&self) -> Option<&[u8]> {
         (self.head_len > 0).then(|| &self.head[..self.head_len])
     }

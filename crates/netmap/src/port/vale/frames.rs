@@ -12,7 +12,7 @@ use crate::port::slot_snapshot::SlotSnapshot;
 pub(super) const LINE_BYTES: usize = 64;
 /// Bytes that the switch examines.
 const HEADER_BYTES: usize = 24;
-/// The maximum number of slots of a frame; longer frames are lost.
+/// The maximum number of slots of a frame; frames with more slots are lost.
 const MAX_FRAGMENTS: usize = 64;
 /// How many slots ahead the first lines of buffers are prefetched. The processor's hardware
 /// prefetcher does not reach that far.
@@ -26,7 +26,8 @@ pub(crate) struct SyncFrames {
     /// The slots of `frames`, in order.
     slots: Vec<SlotSnapshot>,
     frames: Vec<FrameEntry>,
-    /// The first bytes of each frame: a cache line.
+    /// The first bytes of each frame: a cache line, of which only [`HEADER_BYTES`] are set for a
+    /// frame that [`Self::gather_line`] added.
     lines: Vec<CacheLine>,
     /// Whether any frame takes more than one slot or does not begin at its buffer's start.
     fragmented: bool,
@@ -52,7 +53,8 @@ struct FrameEntry {
 impl SyncFrames {
     /// Reads the whole frames in the slots `from..to`, each after a virtio-net header of `vnet`
     /// bytes. Returns the first slot that was not consumed: a frame that continues beyond `to`
-    /// waits, and so does a frame whose bytes are in the program's private memory (`NS_INDIRECT`).
+    /// waits, unless it is too long. A frame whose bytes are in the program's private memory
+    /// (`NS_INDIRECT`) waits too, along with all frames after it.
     pub(crate) fn read(
         &mut self,
         ring: &RingView,
@@ -88,7 +90,8 @@ impl SyncFrames {
             }
             (first, end) = (self.slots.len(), at);
         }
-        // The frame has more slots than a frame may have, or than the ring has.
+        // A frame that continues is lost if it already has more slots than a frame may have, or as
+        // many as the program can own in the ring.
         let (begun, room) = (self.slots.len() - first, ring.num_slots() as usize - 1);
         if begun > 0 && (self.in_discarded || begun > MAX_FRAGMENTS || begun == room) {
             self.discard(first);
@@ -132,7 +135,7 @@ impl SyncFrames {
         self.frames.push(frame);
     }
 
-    /// Adds the first bytes of a frame that may be spread over several slots.
+    /// Adds the first [`HEADER_BYTES`] of a frame; they may be spread over several slots.
     #[cold]
     fn gather_line(&mut self, ring: &RingView, first: usize, vnet: usize) {
         let mut line = [0; LINE_BYTES];

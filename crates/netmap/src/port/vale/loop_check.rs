@@ -1,4 +1,5 @@
-//! Persistent ports that are attached to two switches, and so connect these switches.
+//! Persistent ports that are attached to two switches, and so connect these switches. In the
+//! picture, a port is attached to `vale0`, and as an interface to `vale1`.
 //!
 //! ```text
 //!   senders of vale1 --> tx rings --> vale0          in the thread of the sender

@@ -10,14 +10,16 @@ use slipring_wire::offload::{Segmenter, VnetForm, VnetHeader, complete_at};
 
 use crate::port::slot_snapshot::SlotSnapshot;
 
-/// The maximum number of segments of a frame: twice what 64 KiB need at the smallest IPv4 size.
+/// The maximum number of segments of a frame: about twice as many as 64 KiB take with the IPv4
+/// default of 536 bytes per segment.
 const MAX_SEGMENTS: usize = 256;
 /// Bytes of both MAC addresses.
 const MAC_ADDRESSES_LEN: usize = 12;
 const VLAN_TAG_LEN: usize = 4;
 
-/// Converts one frame of the sender to the frames that the receiver gets, each with the receiver's
-/// header before it; `None` on failure.
+/// Converts one frame of the sender to the frames that the receiver gets, each after the receiver's
+/// header, if it expects one; `None` on failure. `from` and `to` are the lengths of the sender's
+/// and the receiver's virtio-net headers.
 pub(crate) fn apply_offloads(
     ring: &RingView,
     slots: &[SlotSnapshot],

@@ -1,9 +1,9 @@
 //! A switch port that programs bind. It has rings of its own, and frames are copied.
 //!
 //! Most ports live as long as a program has them bound (`vale0:a`). Persistent ports are created
-//! and removed by some requests, and attached to switches by other requests. Frames sent to a
-//! persistent port outside a switch are discarded. In a second switch a persistent port acts as an
-//! interface: the ports of that switch put frames into the tx rings.
+//! and removed by some requests, and attached to switches by other requests. Frames that a program
+//! sends on a persistent port outside a switch are discarded. In a second switch a persistent port
+//! acts as an interface: the ports of that switch put frames into its tx rings.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError};
@@ -266,8 +266,8 @@ impl SourceRing {
     }
 
     /// Passes the queued slots whose bytes are in the program's private memory (`NS_INDIRECT`) to a
-    /// closure. If the indices are invalid, no slot counts as queued; the next sync reports the
-    /// error.
+    /// closure. No slot counts as queued while another thread syncs the ring, or if the indices are
+    /// invalid; the next sync reports invalid indices.
     fn visit_indirect_slots<T>(
         &self,
         visit: impl FnOnce(&mut dyn Iterator<Item = (SlotIdx, Slot)>) -> T,

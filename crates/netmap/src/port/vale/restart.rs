@@ -2,7 +2,8 @@
 //!
 //! A frame that was being sent when the daemon was killed is not sent again, because it may already
 //! be in some rings. So at most the frames of one sync of each tx ring are missing. The port counts
-//! them as lost by a restart. Frames in rx rings, and frames queued after that sync, are preserved.
+//! each of their slots as a frame lost by a restart. Frames in rx rings, and frames queued after
+//! that sync, are preserved.
 
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ impl BridgeTable {
         hubs.map(state).collect()
     }
 
-    /// Restores a switch of the previous process; `None` if its number is taken or implausible.
+    /// Restores a switch of the previous process; `None` if its number is taken.
     pub(crate) fn resume(&mut self, state: &BridgeState) -> Option<Arc<Bridge>> {
         let at = usize::from(state.number);
         while self.bridges.len() <= at {

@@ -32,7 +32,8 @@ impl BridgeTable {
         self.persistent.contains_key(key)
     }
 
-    /// Returns all ports that [`Self::existing`] finds, with their own names.
+    /// Returns all ports that [`Self::existing`] finds: attached interfaces with their names in the
+    /// switch, persistent ports with their own names.
     pub(crate) fn ports_by_name(&self) -> Vec<(PortKey, Arc<dyn Adapter>)> {
         let attached = self.attached.iter().map(|(key, one)| (key.clone(), one.nic().clone()));
         let persistent = self.persistent.iter();
@@ -41,7 +42,8 @@ impl BridgeTable {
         attached.chain(persistent).collect()
     }
 
-    /// Finds an interface in a switch, or a persistent port by either of its names.
+    /// Finds an interface in a switch, or a persistent port by its own name or its name in a
+    /// switch.
     pub(crate) fn existing(&self, key: &PortKey) -> Option<Arc<dyn Adapter>> {
         if let Some(attached) = self.attached.get(key) {
             return Some(attached.nic().clone());

@@ -1,7 +1,7 @@
 //! Saves and restores interfaces attached to switches.
 //!
 //! Frames that had arrived but were not given back may have been switched already, so they are not
-//! switched again. The port counts them as lost by a restart.
+//! switched again. The port counts each of their slots as a frame lost by a restart.
 
 use std::sync::Arc;
 
