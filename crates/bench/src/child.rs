@@ -24,13 +24,14 @@ pub(super) fn slipring() -> Result<PathBuf, BenchError> {
     found.ok_or_else(|| BenchError::Skipped("no slipring beside slipring-bench or in PATH".into()))
 }
 
-/// Returns a command of `slipring` that runs on the program's CPU.
+/// Binds the calling thread to the program's CPU, and returns a command of `slipring` that inherits
+/// this.
 pub(super) fn command(args: &[&str]) -> Result<Command, BenchError> {
     pin(PROGRAM_CPU);
     command_on_any_cpu(args)
 }
 
-/// Returns a command of `slipring` that runs where this thread may.
+/// Returns a command of `slipring` that may run on the CPUs on which the calling thread may run.
 pub(super) fn command_on_any_cpu(args: &[&str]) -> Result<Command, BenchError> {
     let mut command = Command::new(slipring()?);
     command.args(args).stdin(Stdio::null());
@@ -62,7 +63,7 @@ fn idle() -> Result<BenchRound, BenchError> {
     let args = ["bridge", "-q", "--sleep", "-T", "0", "-t", MAX_RUN_SECS, &one, &other];
     let start = || Ok(command(&args)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
     let mut bridge = BenchChild(lab.within(start)?);
-    // Waits until the bridge has opened its ports.
+    // By then, the bridge has usually opened its ports.
     std::thread::sleep(Duration::from_millis(300));
     Ok(Box::new(move |time| {
         let _ = &lab;

@@ -13,7 +13,8 @@ use super::scratch::ScratchDir;
 
 const C_SOURCE: &str = include_str!("../programs/netmap.c");
 
-/// A daemon, and the program that uses it. Both end on drop.
+/// A daemon, and a directory with its run directory and the compiled C program. On drop, the daemon
+/// ends and the directory is removed.
 pub(super) struct BenchDaemon {
     files: ScratchDir,
     daemon: Child,
@@ -58,7 +59,7 @@ impl BenchDaemon {
         self.run_dir().join("netmap")
     }
 
-    /// Starts the program. When this returns, the program has bound its port.
+    /// Starts the program. When this returns, the program has bound its port, or has failed.
     pub(super) fn start(&self, words: &[&str]) -> Result<BenchClient, BenchError> {
         let mut command = Command::new(self.files.path().join("netmap"));
         command.arg(self.path()).args(words).stdout(Stdio::piped()).stderr(Stdio::piped());

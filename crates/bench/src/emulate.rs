@@ -33,7 +33,7 @@ pub(crate) fn rows() -> Vec<BenchRow> {
 }
 
 /// Returns the row for frames of `N` bytes at full load in one thread. The goal is at most `bound`
-/// times the floor.
+/// times the floor's time per packet.
 fn one_thread<const N: usize>(bound: f64) -> BenchRow {
     let lag = Rc::new(Cell::new(DEFAULT_LAG_FRAMES));
     let floor_lag = lag.clone();

@@ -1,7 +1,7 @@
 //! Measures the cost of rules, tables, states and pipes of the firewall, without ports and between
-//! namespaces.
+//! veth links, and how exactly its pipes shape traffic.
 //!
-//! Figures without ports are per second of CPU time, which other load on the machine affects less
+//! Rates without ports are per second of CPU time, which other load on the machine affects less
 //! than elapsed time.
 
 mod accuracy;

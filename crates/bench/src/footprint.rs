@@ -1,12 +1,12 @@
-//! The memory that a port with default rings needs: by how much this process grows when it opens
-//! the port.
+//! The memory that a port with default rings needs in addition to its region: by how much the
+//! resident memory of this process grows when it opens the port, minus the size of the region.
 
 use super::lab::{BenchLab, OUTPUT_IFNAME};
 use super::measure::{BenchError, BenchReading};
 use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 use super::veth::{InterfacePath, open};
 
-/// Maximum growth in addition to the memory region: 16 MiB.
+/// Maximum growth in addition to the memory region, in bytes: 16 MiB.
 const MAX_OVERHEAD_BYTES: f64 = (16 << 20) as f64;
 const REGION_NAME: &str = "region";
 

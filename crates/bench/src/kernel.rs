@@ -1,4 +1,5 @@
-//! The kernel's own forwarding over the same links. One namespace routes UDP between two others.
+//! The kernel's own forwarding over veth links. The namespace of the test network routes UDP
+//! packets from its source to a second namespace.
 
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;

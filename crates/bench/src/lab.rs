@@ -1,5 +1,5 @@
 //! The test network of a contender, in its own network namespace: pairs of veth links, programs
-//! that drop received frames, and the fastest source of frames that there is.
+//! that drop received frames, and a fast source of frames: an XDP program on live frames.
 
 use std::mem::forget;
 use std::rc::Rc;
@@ -72,7 +72,7 @@ impl BenchLab {
         within(&self.netns, work)
     }
 
-    /// Creates `value` in the namespace. It will also be dropped in the namespace.
+    /// Calls `make` in the namespace. The returned value will also be dropped in the namespace.
     pub(super) fn hold<T: Send>(
         self: &Rc<Self>,
         make: impl FnOnce() -> Result<T, BenchError> + Send,
@@ -80,8 +80,8 @@ impl BenchLab {
         Ok(InNetns { value: Some(self.within(make)?), lab: self.clone() })
     }
 
-    /// Runs `work` in the namespace. During this, copies of `frame` are sent from `ifname` on the
-    /// other CPU.
+    /// Runs `work` in the namespace. During this, copies of `frame` are sent from `ifname` on
+    /// [`FEEDER_CPU`].
     pub(super) fn while_feeding<T: Send>(
         &self,
         ifname: &str,
@@ -105,7 +105,7 @@ impl BenchLab {
     }
 }
 
-/// A value that belongs to a test network. It is used and dropped in its namespace.
+/// A value that belongs to a test network. It is created and dropped in the network's namespace.
 pub(super) struct InNetns<T: Send> {
     value: Option<T>,
     pub(super) lab: Rc<BenchLab>,
@@ -139,7 +139,8 @@ fn within<T: Send>(
     netns.run(|| Ok(work()))?
 }
 
-/// Creates two joined links and sets them up, in the network namespace of the calling thread.
+/// Creates a veth pair in the network namespace of the calling thread. Sets both ends up, and
+/// switches their GRO on.
 pub(super) fn pair(one: &str, other: &str) -> Result<(), BenchError> {
     let netlink = Netlink::open()?;
     netlink.add_veth(one, other, None)?;
@@ -151,8 +152,8 @@ pub(super) fn pair(one: &str, other: &str) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Makes the kernel coalesce received frames. Otherwise, frames that BPF redirects would be lost,
-/// unless the peer has a native program.
+/// Makes the kernel coalesce the frames that `iface` receives (GRO). Otherwise, frames that BPF
+/// redirects into its veth pair would be lost, unless `iface` has a native XDP program.
 pub(super) fn receive_by_napi(iface: &Iface) {
     // The interface belongs to this benchmark alone. So its features need not be restored.
     forget(iface.with_features(&[(Feature::Gro, true)]));
@@ -188,7 +189,7 @@ fn failed(cause: OpenCause) -> BenchError {
     }
 }
 
-/// Loads a program that sends each frame on which it runs out of `ifname`.
+/// Loads a program that redirects each frame to `ifname`, which sends the frame.
 ///
 /// The program is also attached to an interface on which no frame arrives. The kernel waits for a
 /// grace period when a program gets its first user or loses its last one. Without the attachment,

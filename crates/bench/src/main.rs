@@ -1,17 +1,18 @@
 //! `slipring-bench`, the program that `slipring bench` runs. It prints a table of this machine's
-//! performance. For each row, the same run also measures a floor (the least work that any
-//! implementation must do) and peers (other programs for the same task). All are measured in turn.
+//! performance. For many rows, the same run also measures floors (the least work that any
+//! implementation must do) or peers (other programs for the same task). All are measured in turn.
 //!
 //! All traffic stays in pipes, in memory, and in private network namespaces.
 //!
-//! A module may use the modules that are above it in this table:
+//! A module may use the modules that are above it or to its left in this table:
 //!
 //! | layer | modules |
 //! |---|---|
 //! | measuring | `measure`; `row`: a row, its contenders, a round; `frame`, `memory`, `priority` |
 //! | set-ups | `scratch`, `lab`, `child`, `daemon`, `pipe_ends`, `handover` |
-//! | peers | `kernel`, `testpmd` and `xsk` with `veth` |
-//! | rows | `process`, `native`, `netmap`, `pipe`, `emulate`, `firewall`, `route`, `vale`, `latency`, `footprint`, `null`, `raw` |
+//! | peers | `kernel`; `testpmd`, `xsk` and `veth`, which use each other |
+//! | rows | `process`, `native`, `netmap`, `pipe`, `emulate`, `firewall`, `route` |
+//! | more rows | `vale`, `latency`, `footprint`, `null`, `raw` |
 //! | program | `rows`, `reader_task`, `outcome`, `report` |
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -10,7 +10,8 @@ use rustix::time::{ClockId, clock_gettime};
 use slipring_port::{ErrorClass, Nanos, OpenError, RunError, now};
 use slipring_ring::{RegionError, SyncFault};
 
-/// The CPU of senders, of generators, and of the kernel's work to receive frames.
+/// The CPU of what feeds the measured program: of senders, and of the kernel's work to receive
+/// frames.
 pub(crate) const FEEDER_CPU: usize = 0;
 /// The CPU on which the measured program runs.
 pub(crate) const PROGRAM_CPU: usize = 1;
@@ -20,7 +21,7 @@ pub(crate) const PROGRAM_CPU: usize = 1;
 pub(crate) enum BenchError {
     /// The machine lacks something that the contender needs.
     Skipped(String),
-    /// The contender has run, but failed.
+    /// The contender has failed, at its start or in a turn.
     Failed(String),
 }
 
@@ -81,7 +82,8 @@ pub(crate) struct BenchReading {
     pub(crate) value: f64,
     /// Packets per second of CPU time; `None` if this is not known.
     pub(crate) per_cpu_second: Option<f64>,
-    /// Other figures, in the unit of the row.
+    /// Other figures with their names. If a name ends with `cpu`, its figure is a fraction of 1;
+    /// otherwise, it is in the unit of the row.
     pub(crate) extra: Vec<(&'static str, f64)>,
 }
 
@@ -118,7 +120,7 @@ pub(crate) fn tally<E>(
     let until = start + time.as_nanos() as Nanos;
     let mut packets = 0;
     loop {
-        // The clock is read only after 16 rounds, because reading it each time would take too long.
+        // The clock is read only after 16 calls, because reading it each time would take too long.
         for _ in 0..16 {
             packets += work()?;
         }
@@ -154,8 +156,8 @@ pub(crate) fn thread_cpu() -> Nanos {
     time.tv_sec as Nanos * 1_000_000_000 + time.tv_nsec as Nanos
 }
 
-/// Returns the CPU time of another process, summed over its living threads; `None` if the process
-/// has ended.
+/// Returns the CPU time of a process, summed over its living threads; `None` if the process does
+/// not exist.
 pub(crate) fn process_cpu(pid: u32) -> Option<Nanos> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let spent = |task: io::Result<std::fs::DirEntry>| {

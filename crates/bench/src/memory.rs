@@ -21,7 +21,7 @@ pub(crate) fn copies<const N: usize>() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// Copies all buffers once.
+/// Copies one frame of `N` bytes from each buffer. Returns the number of frames.
 fn copy<const N: usize>(from: &[u8], to: &mut [u8]) -> u64 {
     for (from, to) in from.chunks_exact(BUF_SIZE).zip(to.chunks_exact_mut(BUF_SIZE)) {
         if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::measure::{BenchError, BenchReading};
 use super::row::{BenchGoal, BenchRound, BenchRow, Contender, ContenderRole, GoalMetric, RowUnit};
 
-/// How long and how often each contender is measured.
+/// How long and how often each contender is measured. The field `once` of a row takes precedence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BenchEffort {
     /// Number of turns of each contender.
@@ -50,7 +50,7 @@ struct ContenderRun {
     measured: ContenderResult,
 }
 
-/// Measures a row. Ends early once `stopped` returns true.
+/// Measures a row. Once `stopped` returns true, no further turn begins.
 pub(crate) fn measure(row: BenchRow, effort: BenchEffort, stopped: impl Fn() -> bool) -> RowResult {
     let (runs, time) = row.once.map_or((effort.runs, effort.time), |time| (1, time));
     let wanted = |contender: &Contender| !effort.alone || contender.role == ContenderRole::Ours;

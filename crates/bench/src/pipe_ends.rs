@@ -24,7 +24,7 @@ pub(super) const TWO_THREADS_NAME: &str = "own pipe, 2 threads";
 /// How the reading end reads a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadMode {
-    /// The frame is read in place.
+    /// The frame is not copied to another region. In a private region it is read in place.
     Swap,
     /// The frame is copied to another region and read there. This is as between ports that do not
     /// share a region.
@@ -128,7 +128,7 @@ impl<E: BenchPipeEnd> PipeWriter<E> {
 pub(super) struct PipeReader<E = PipeEnd> {
     end: E,
     next: u64,
-    /// The ring to which frames are copied; `None` if they are read in place.
+    /// The ring to which frames are copied; `None` for [`ReadMode::Swap`].
     copies: Option<RingHalves<Tx>>,
 }
 
@@ -177,7 +177,8 @@ impl<E: BenchPipeEnd> PipeReader<E> {
     }
 }
 
-/// Reads frames in place. Returns how many were read, and whether all were correct.
+/// Reads frames, in place if the region is private. Returns how many were read, and whether all
+/// were correct.
 #[inline(always)]
 fn read<const N: usize>(end: &mut impl BenchPipeEnd, batch: u32, first: u64) -> (u64, bool) {
     let (mut sequence, mut right) = (first, true);

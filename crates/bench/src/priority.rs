@@ -9,9 +9,9 @@ const AUTOGROUP_PATH: &str = "/proc/self/autogroup";
 /// Gives priority to this process and the children that it will start. Returns a text that says how
 /// far this has succeeded.
 ///
-/// The kernel groups processes by their sessions. The weight of the group counts before that of its
-/// processes. A process group leader, such as a process that a shell has started, cannot leave its
-/// session. `make bench` starts a process that can.
+/// With autogroups, the kernel groups processes by their sessions. The weight of the group counts
+/// before that of its processes. A process group leader, such as a process that a shell has
+/// started, cannot leave its session. `make bench` starts a process that can.
 pub(crate) fn raise() -> &'static str {
     if rustix::process::nice(-20).is_err() {
         return "ordinary priority";
@@ -19,7 +19,7 @@ pub(crate) fn raise() -> &'static str {
     if !Path::new(AUTOGROUP_PATH).exists() {
         return "nice -20";
     }
-    // Only the weight of our own session may be changed.
+    // The weight of a session that another process leads is left as it is.
     if !is_session_leader() {
         return "nice -20 within the session's scheduling group";
     }

@@ -1,6 +1,5 @@
-//! The reading end of a pipe in another process. This is the same program, started again with a
-//! socket as its standard input. The memory region and the two doorbells are passed through the
-//! socket.
+//! The reading end of a pipe in another process. That process runs the same program, with a socket
+//! as its standard input. The memory region and the two doorbells are passed through the socket.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -98,7 +97,7 @@ pub(super) fn result(child: Child) -> Result<BenchTally, BenchError> {
     }
 }
 
-/// Runs the other process. It attaches to its end, reads, and reports the result.
+/// Runs in the other process: attaches to the passed end, reads, and returns the result.
 pub(super) fn read(part: PassedPipeEnd) -> Result<BenchTally, BenchError> {
     let [region, mine, peers] = receive()?;
     let region = Region::attach(region)?;

@@ -7,7 +7,7 @@ use super::measure::{BenchError, BenchTally};
 use super::process::PassedPipeEnd;
 use super::{native, process};
 
-/// The task of the second process. It is in the only argument of the process.
+/// The task of the second process, which gets it as the value of its flag `--part`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReaderTask {
     /// Attach to the pipe end that is passed to the process, and read.

@@ -1,4 +1,4 @@
-//! The table: as text while rows are measured, and as JSON at the end.
+//! The table: either as text while rows are measured, or as JSON at the end.
 
 use serde_json::{Value, json};
 
@@ -104,8 +104,8 @@ fn figures(outcome: &RowResult, measured: &ContenderResult, first: bool) -> Stri
     line.trim_end().to_owned()
 }
 
-/// Formats a figure in the unit of its row. Shares of CPU time have names that end with `cpu`, and
-/// are formatted as shares in every row.
+/// Formats a further figure in the unit of its row. In every row, figures whose names end with
+/// `cpu` are formatted as shares.
 fn show_extra(unit: RowUnit, name: &str, value: f64) -> String {
     if name.ends_with("cpu") { RowUnit::Share.show(value) } else { unit.show(value) }
 }
@@ -127,7 +127,7 @@ fn goal(unit: RowUnit, GoalVerdict { goal, reached, met }: GoalVerdict) -> Strin
     format!("goal {sign} {shown}: {word}")
 }
 
-/// Returns a row as JSON, with every reading.
+/// Returns a row as JSON, with the main figure of every reading.
 pub(crate) fn json(outcome: &RowResult) -> Value {
     let contenders: Vec<_> = outcome.results.iter().map(|m| contender(outcome, m)).collect();
     let goals: Vec<_> =

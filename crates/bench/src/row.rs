@@ -69,7 +69,8 @@ impl ContenderRole {
 
 /// Prepares a contender, so that it can be measured.
 pub(crate) type ContenderStart = Box<dyn FnOnce() -> Result<BenchRound, BenchError>>;
-/// Runs a contender once, for about this long. Dropping the closure cleans up.
+/// Runs a contender once, for about the given time; some contenders ignore the time. Dropping the
+/// closure cleans up.
 pub(crate) type BenchRound = Box<dyn FnMut(Duration) -> Result<BenchReading, BenchError>>;
 
 /// A program or a loop that is measured in a row.

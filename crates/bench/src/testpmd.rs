@@ -52,7 +52,7 @@ impl TestpmdMode {
 /// How to start testpmd.
 #[derive(Debug, Clone)]
 pub(super) struct TestpmdSetup {
-    /// The option `--vdev` of each port.
+    /// The value of `--vdev` for each port.
     pub(super) devices: Vec<String>,
     pub(super) mode: TestpmdMode,
     pub(super) burst: u32,
@@ -65,9 +65,10 @@ pub(super) struct TestpmdSetup {
     pub(super) bufs: u32,
 }
 
-/// Number of buffers for rings in memory.
+/// Number of buffers for devices that only use memory.
 const MEMORY_RING_BUFS: u32 = 16_384;
-/// Number of buffers for AF_XDP. With fewer, net_af_xdp does not make progress between two ports.
+/// Number of buffers for AF_XDP and AF_PACKET. With fewer, net_af_xdp does not make progress
+/// between two ports.
 const AF_XDP_BUFS: u32 = 65_536;
 
 /// A running testpmd, which waits for commands.
@@ -128,7 +129,7 @@ impl Testpmd {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Returns the CPU time of all threads of testpmd.
+    /// Returns the CPU time of all threads of testpmd, in ns; 0 if testpmd has ended.
     pub(super) fn cpu(&self) -> Nanos {
         process_cpu(self.child.id()).unwrap_or(0)
     }
@@ -137,7 +138,8 @@ impl Testpmd {
         Ok(counted(&self.send_command("show port stats all")?))
     }
 
-    /// Lets testpmd run for `time`, and counts packets.
+    /// Starts forwarding with the command `start`, counts packets for `time` after a warm-up, and
+    /// stops forwarding.
     pub(super) fn run(
         &mut self,
         mode: TestpmdMode,
@@ -182,7 +184,7 @@ impl Drop for Testpmd {
     }
 }
 
-/// Returns the command. With `stdbuf`, replies come at once instead of waiting in a buffer.
+/// Returns the command. With `stdbuf`, replies come immediately instead of waiting in a buffer.
 fn command(setup: &TestpmdSetup, files: &ScratchDir) -> Command {
     let cpu = setup.cpu;
     let mut command = Command::new("stdbuf");
@@ -197,8 +199,8 @@ fn command(setup: &TestpmdSetup, files: &ScratchDir) -> Command {
     command.arg(format!("--forward-mode={}", setup.mode.name()));
     command.arg(format!("--burst={}", setup.burst));
     command.arg(format!("--txpkts={}", setup.len));
-    // testpmd creates its sockets and maps in this directory, not in the run directory of the
-    // system.
+    // testpmd creates its sockets and other runtime files in this directory, not in the run
+    // directory of the system.
     command.env("RUNTIME_DIRECTORY", files.path());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     command

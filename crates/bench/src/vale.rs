@@ -1,6 +1,7 @@
 //! The switch of `/dev/netmap`, but without the device. Its ports belong to threads of this
 //! process, so the figures show only the switching. As with `pkt-gen`, frames are written once and
-//! are sent unchanged. The receiver does not read them.
+//! are sent unchanged, except that with several addresses the destination of each frame is written.
+//! The receiver does not read the frames.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -192,7 +193,7 @@ fn isolate_sender(domain: &Domain) -> Result<(), BenchError> {
 }
 
 const NETNS_ID: u64 = 1;
-/// The number of a station that does not exist.
+/// The station number of the sender. The switch does not know it until the sender has sent.
 const UNKNOWN_STATION: u32 = u32::MAX >> 8;
 
 /// A client with a port of the switch.
@@ -232,8 +233,8 @@ impl SwitchClient {
         Ok(())
     }
 
-    /// Sends the buffers as they are. If there are several addresses, the frames go to them in
-    /// turn.
+    /// Sends a batch of buffers as they are. If there are several addresses, first writes the next
+    /// one to each frame as its destination.
     #[inline(always)]
     fn send(
         &mut self,
@@ -284,7 +285,7 @@ impl SwitchClient {
     }
 }
 
-/// Binds a port; returns the offset of its `netmap_if`.
+/// Opens and binds a port; returns the open and the offset of the port's `netmap_if`.
 fn bind(
     netmap: &Netmap,
     domain: &Arc<Domain>,
@@ -301,7 +302,8 @@ fn bind(
     Ok((open, got.nr_offset.into()))
 }
 
-/// Returns the offset of ring `index` of the port, and its header.
+/// Returns the offset and the header of the ring at `index` in the table of the `netmap_if` at
+/// `at`; `None` if they cannot be read.
 fn ring(mapping: &DeviceMapping, at: u64, index: u64) -> Option<(u64, NetmapRing)> {
     let mut offset = [0; 8];
     let mut header = [0; NetmapRing::SIZE];
@@ -311,8 +313,8 @@ fn ring(mapping: &DeviceMapping, at: u64, index: u64) -> Option<(u64, NetmapRing
     read.then(|| NetmapRing::read_from(&header)).flatten().map(|header| (ring, header))
 }
 
-/// The addresses of receivers, in an order that caches cannot predict: it is made from the bits of
-/// a counter times an odd constant. If there are no addresses, frames are broadcast.
+/// The addresses of the receiver, in an order that caches cannot predict: it is made from the bits
+/// of a counter times an odd constant. If there are no addresses, frames are broadcast.
 struct AddressSequence {
     count: u32,
     drawn: u32,
@@ -368,7 +370,7 @@ impl Notify for NoProvider {
     fn notify(&self, _: u64) {}
 }
 
-/// The memory of a caller that makes an old request. Such a request needs none.
+/// The memory of a caller that makes a request of netmap's old API, which does not access it.
 struct NoMemoryCaller;
 
 impl CallerMemory for NoMemoryCaller {

@@ -174,7 +174,7 @@ fn generate(path: InterfacePath, time: Duration) -> Result<BenchReading, BenchEr
     child::saturating(&path.port(OUTPUT_IFNAME), time)
 }
 
-/// The open ports, and a guard that keeps their far ends from sending.
+/// The open ports and, if a TAP port sends, the program that drops in the kernel what it sends.
 struct VethRig {
     ports: Vec<Port>,
     _drop: Option<BpfLink>,
@@ -195,7 +195,7 @@ impl VethRig {
         Ok(Self { ports, _drop })
     }
 
-    /// Returns how many packets were sent or received so far; the job decides which of them count.
+    /// Returns how many packets the last port has sent, or received if the job is `Rx`.
     fn done(&mut self, job: VethJob) -> u64 {
         let stats = self.ports.last_mut().map(Port::stats).unwrap_or_default();
         if job == VethJob::Rx { stats.rx.packets } else { stats.tx.packets }

@@ -64,7 +64,7 @@ pub(super) fn round(
         VethJob::Forward => vec!["fwd", INPUT_IFNAME, OUTPUT_IFNAME],
     };
     Ok(Box::new(move |time| {
-        // The closure must own this value, because dropping it removes the program.
+        // The closure must own this value, because dropping its last clone removes the program.
         let _ = &yardstick;
         let run = || run(&program, &words, frame.len(), time);
         let tally = match job {

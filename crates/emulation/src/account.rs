@@ -1,4 +1,5 @@
-//! The frame counts of an emulation, all taken at the same moment between two batches.
+//! The frame counts of an emulation. Each thread takes all its counts at one moment between two
+//! batches.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +8,14 @@ use slipring_port::Nanos;
 
 use crate::report::measurement::LinkMeasurement;
 
-/// The account of an emulation or of one of its threads. At any moment, each received frame is
-/// either sent, counted as lost by its cause, or still in flight: see [`Self::is_balanced`]. The
-/// ports' own counts of received frames also include `ring_backlog`, because a port counts a frame
-/// when it is in the port's ring.
+/// The account of an emulation or of one of its threads. Each received frame is either sent,
+/// counted as lost by its cause, handed to the other thread, or still in flight: see
+/// [`Self::is_balanced`]. The ports' own counts of received frames also include `ring_backlog`,
+/// because a port counts a frame when it is in the port's ring.
 #[derive(Debug, Clone, Default)]
 pub struct EmulationAccount {
-    /// When the account was taken, on the clock of [`slipring_port::now`].
+    /// When the account was taken, on the clock of [`slipring_port::now`]; in virtual time, the end
+    /// of the run.
     pub at_ns: Nanos,
     /// The counters of each link, in the order of the plan.
     pub links: Vec<LinkCounters>,

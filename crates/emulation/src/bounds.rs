@@ -49,8 +49,8 @@ impl ChangeBounds {
         Ok(bounds)
     }
 
-    /// Returns an error if a change exceeds a bound. A link that has no rate limit may stay
-    /// unlimited, but a change must not remove a rate limit.
+    /// Returns an error if a change exceeds a bound. If the rate is bounded, a link that has no
+    /// rate limit may stay unlimited, but a change must not remove a rate limit.
     ///
     /// # Errors
     /// [`Failure`] that names the first link that exceeds a bound.
@@ -115,8 +115,8 @@ fn span(ns: u64) -> String {
     human::span(std::time::Duration::from_nanos(ns))
 }
 
-/// Returns the longest possible delay of a link in ns; `None` if a user's model determines the
-/// delay.
+/// Returns the longest delay that a link's delay model allows, in ns; `None` if it is a user's
+/// model.
 fn longest_delay_ns(link: &LinkSpec) -> Option<u64> {
     match link.delay.model {
         DelayModel::User(_) => None,
@@ -197,8 +197,8 @@ mod tests {
             ("\"ou(15Mbit, 1Mbit, 1s)\"".to_owned(), false),
             ("\"ou(15Mbit, 1Mbit, 1s, max=20Mbit)\"".to_owned(), true),
             ("\"tdm(30Mbit, 10ms, 1ms)\"".to_owned(), false),
-            // Two delivery opportunities within a millisecond are 24 Mbit/s, whatever the mean rate
-            // of the trace.
+            // Two delivery opportunities of 1500 bytes within a millisecond are 24 Mbit/s, whatever
+            // the mean rate of the trace.
             (format!("{{ trace = \"{dense}\", mtu = 1500 }}"), false),
             (format!("{{ trace = \"{dense}\", mtu = 1250 }}"), true),
             (format!("\"steps({steps})\""), false),

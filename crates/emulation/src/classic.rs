@@ -10,7 +10,7 @@ use super::flags::{DIRECTED_FLAGS, DirectedFlag};
 use super::presets;
 use crate::config::names::{LINK_NAMES, PORT_NAMES};
 
-/// Returns the first given flag that configures the links; `None` if there is none.
+/// Returns one of the given flags that configure the links; `None` if there is none.
 pub(super) fn first_link_flag(matches: &ArgMatches) -> Option<String> {
     let directed =
         DIRECTED_FLAGS.iter().find(|flag| matches.contains_id(flag.id)).map(DirectedFlag::shown);
@@ -18,8 +18,8 @@ pub(super) fn first_link_flag(matches: &ArgMatches) -> Option<String> {
     directed.or_else(|| whole.find(|id| matches.contains_id(id)).map(|id| format!("--{id}")))
 }
 
-/// Returns the settings that the flags give. Also returns the names of the links without a queue
-/// setting, because these get TLEM's default queue.
+/// Returns the settings that the flags give. Also returns the names of the links with a constant
+/// rate but no queue setting, because these get TLEM's default queue.
 pub(super) fn settings(
     matches: &ArgMatches,
 ) -> Result<(EmulationConfig, Vec<&'static str>), Failure> {
@@ -52,7 +52,8 @@ pub(super) fn settings(
 }
 
 /// Returns the location of a flag for error messages. The location also says whether the program
-/// was called as `tlem`; if so, numbers without a unit have the meaning that TLEM gives them.
+/// was called by a classic name; if so, numbers without a unit have the meaning that TLEM gives
+/// them.
 pub(super) fn flag(matches: &ArgMatches, name: &str) -> ConfigLocation {
     ConfigLocation::flag(name).classic_if(flags::is_called_by_classic_name(matches))
 }

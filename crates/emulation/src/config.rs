@@ -8,9 +8,9 @@
 //! ```
 //!
 //! # Invariants
-//! 1. In an [`EmulationConfig`] every part of a link is a table. A part that is written in one
-//!    line, such as `delay = "normal(20ms, 3ms)"`, is expanded to a table when it is read, so each
-//!    value has a path.
+//! 1. In an [`EmulationConfig`] every part of a link is a table, or for losses a list of tables. A
+//!    part that is written in one line, such as `delay = "normal(20ms, 3ms)"`, is expanded to a
+//!    table when it is read, so each value has a path.
 //! 2. A change that yields no valid network leaves the settings unchanged.
 //!
 //! Not for: applying settings to running links.
@@ -74,7 +74,8 @@ impl EmulationConfig {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`EmulationConfigError`] if the file cannot be opened, is not TOML or has an unknown key.
+    /// [`EmulationConfigError`] if the file cannot be read, is not TOML or has an invalid model
+    /// call. Unknown keys are found by [`Self::network`].
     pub fn open(path: &Path) -> Result<Self, EmulationConfigError> {
         let shown = path.display().to_string();
         let mut config = Self::parse(&shown, &files::configuration(path)?)?;
@@ -96,7 +97,7 @@ impl EmulationConfig {
         Ok(config)
     }
 
-    /// Returns the settings as TOML text; every quantity has its unit.
+    /// Returns the settings as TOML text; quantities from flags get unabbreviated units.
     pub fn to_toml(&self) -> String {
         toml::write(&canonical::written(&self.root))
     }
@@ -118,7 +119,7 @@ impl EmulationConfig {
     /// Returns the ports, in the order of their indices in the network.
     ///
     /// # Errors
-    /// [`EmulationConfigError`] if a port has an unknown setting.
+    /// [`EmulationConfigError`] if a port has no name, or an unknown or invalid setting.
     pub fn ports(&self) -> Result<Vec<PortSetting>, EmulationConfigError> {
         network::ports(&self.root)
     }
@@ -147,7 +148,7 @@ impl EmulationConfig {
     /// Returns the output settings.
     ///
     /// # Errors
-    /// [`EmulationConfigError`] if an output has an unknown setting.
+    /// [`EmulationConfigError`] if an output has an unknown or invalid setting.
     pub fn outputs(&self) -> Result<RunOutputs, EmulationConfigError> {
         self.root.get("output").map(output::read).transpose().map(Option::unwrap_or_default)
     }
@@ -155,7 +156,7 @@ impl EmulationConfig {
     /// Returns the router settings; `None` if the run is not a router.
     ///
     /// # Errors
-    /// [`EmulationConfigError`] if there is an unknown setting.
+    /// [`EmulationConfigError`] if there is an unknown or invalid setting.
     pub(crate) fn route(&self) -> Result<Option<RouteSetting>, EmulationConfigError> {
         self.root.get("route").map(route::read).transpose()
     }
@@ -231,7 +232,7 @@ impl EmulationConfig {
     /// Returns a copy with changed values.
     ///
     /// # Errors
-    /// [`EmulationConfigError`] if a path does not exist, or two paths name the same setting.
+    /// [`EmulationConfigError`] if a path cannot be set, or two paths name the same setting.
     pub(crate) fn with(&self, entries: &[ConfigEntry]) -> Result<Self, EmulationConfigError> {
         path::refuse_twice(entries)?;
         let mut config = self.clone();
@@ -392,8 +393,8 @@ fn is_end(key: &str) -> bool {
 /// Cause in the errors for adding, removing or reconnecting links during a run.
 const FIXED_LINKS_CAUSE: &str = "links are neither added nor removed while they run";
 
-/// A link's rate is either constant or a trace. So if `bps` is set, the trace is removed, and if
-/// `trace` is set, the constant rate is removed.
+/// A rate has `bps` or `trace`, but not both. So if `bps` is set, the settings of the trace are
+/// removed, and if `trace` is set, `bps` is removed.
 fn choose_model(table: &mut ConfigTable, part: &str, key: &str) {
     if part == "rate" && key == "bps" && table.get("trace").is_some() {
         let trace = ["trace", "format", "mtu", "end", "unit", "period", "model"];

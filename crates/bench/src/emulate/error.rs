@@ -57,7 +57,7 @@ fn round(quantile: f64) -> Result<BenchRound, BenchError> {
 }
 
 /// Combines the lateness that the emulator counts with the lateness at the other end. The latter
-/// also contains the time in two pipes and in this thread.
+/// also contains the time in two pipes and in the thread that sends and receives.
 fn reading(
     mut ages: Vec<Nanos>,
     quantile: f64,
@@ -107,8 +107,8 @@ fn feed(left: &mut Port, right: &mut Port, time: Duration) -> Result<Vec<Nanos>,
     }
 }
 
-/// Measures how late a thread that reads the clock without pause notices that a time has come, for
-/// one time in each microsecond. Returns this quantile of the lateness.
+/// Measures how late a thread that reads the clock without pause notices that a point in time has
+/// come, for points that are 1 µs apart. Returns this quantile of the lateness.
 fn timer(quantile: f64, time: Duration) -> BenchReading {
     let mut late = on_cpu(PROGRAM_CPU, || {
         let start = now();

@@ -1,7 +1,7 @@
 //! The floor of a link emulator: the minimum of the work that each frame costs. Every frame is
 //! copied from a slot to a queue, with a header of 32 bytes, and from the queue to a slot. The
-//! queue is as long as the number of frames in flight, and 64 frames are copied at a time. There
-//! are no timers, no clock and no counters.
+//! queue holds at least as many frames as are in flight, and 64 frames are copied at a time. There
+//! are no timers. Only the measurement reads a clock and counts packets.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ impl FloorSlots {
     }
 }
 
-/// Copies a batch into the queue. Returns 0 if the queue is full.
+/// Copies a batch into the queue. Returns 0 if the queue has no space for a batch.
 #[inline(always)]
 fn put<const N: usize>(line: &mut Producer<FloorRecord<N>>, slots: &mut FloorSlots) -> usize {
     let Ok(mut room) = line.write_chunk(RECORDS_PER_BATCH) else { return 0 };
@@ -63,7 +63,7 @@ fn put<const N: usize>(line: &mut Producer<FloorRecord<N>>, slots: &mut FloorSlo
     RECORDS_PER_BATCH
 }
 
-/// Copies a batch out of the queue, once it has more than `lag` records.
+/// Copies a batch out of the queue, once the queue has at least `lag` records and a batch.
 #[inline(always)]
 fn take<const N: usize>(
     line: &mut Consumer<FloorRecord<N>>,

@@ -1,5 +1,5 @@
-//! Ports in memory for the rows of the emulator. One kind always has frames, and the other accepts
-//! all frames.
+//! Ports in memory for the rows of the emulator. Sources have new frames at every sync, and sinks
+//! accept all frames.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use slipring_ring::{
 
 use crate::measure::BenchError;
 
-/// Number of slots per ring. A small ring stays in the cache next to the core.
+/// Number of slots per ring of [`pair`] and of the floor. A small ring stays in the core's cache.
 pub(super) const NUM_SLOTS: u32 = 512;
 
 /// Creates a port that always has frames of `len` bytes, and another that accepts all frames.

@@ -1,4 +1,4 @@
-//! The emulator of all rows: its links, and how it is run for some time.
+//! The emulator in one thread, its links, and how it is run for some time.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use slipring_port::{Port, now};
 use crate::measure::{BenchError, BenchTally, thread_cpu};
 use slipring_emulation::{BurstLimit, Emulator, RealtimeOptions};
 
-/// The delay of the links in all rows, in ns.
+/// The delay of the links in all rows, in ns; the mean delay where the delay varies.
 pub(super) const DELAY_NS: u64 = 20_000_000;
-/// Number of frames in flight that the floor uses if it was not measured before.
+/// Number of frames in flight that the floor uses if that number was not measured before.
 pub(super) const DEFAULT_LAG_FRAMES: usize = 200_000;
 
 /// Returns a link that only delays.

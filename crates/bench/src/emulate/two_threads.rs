@@ -18,7 +18,8 @@ use slipring_emulation::{BurstLimit, Emulator, RealtimeOptions};
 
 const FLOOR_NAME: &str = "copy in, copy out by two";
 
-/// Returns the row for frames of `N` bytes. The goal is at most `bound` times the floor.
+/// Returns the row for frames of `N` bytes. The goal is at most `bound` times the floor's time per
+/// packet.
 pub(super) fn row<const N: usize>(bound: f64) -> BenchRow {
     let lag = Rc::new(Cell::new(DEFAULT_LAG_FRAMES));
     let floor_lag = lag.clone();

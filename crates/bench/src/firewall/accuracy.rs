@@ -1,5 +1,5 @@
-//! Measures how exactly pipes shape traffic between veth links, and how a reload of rules affects
-//! it. The frames contain their send time.
+//! Measures how exactly pipes shape traffic between veth links, and how long a reload of rules
+//! takes under traffic. The frames contain their send time.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -77,8 +77,9 @@ fn bandwidth() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// Measures how much the delay that a pipe adds differs from the configured delay. This includes
-/// waking the firewall and the receiver.
+/// Measures how much the delay that a pipe adds differs from the configured delay. The added delay
+/// is the median age of frames with the pipe, minus that without the pipe. The second figure is the
+/// difference between the whole age and the configured delay.
 fn delay() -> Result<BenchRound, BenchError> {
     let mut probe = FirewallProbe::new(
         "pipe 1 config delay 10ms\nadd set 1 allow ip from any to any\n\

@@ -1,5 +1,5 @@
-//! The firewall between veth links. It is compared with nftables, in a kernel that routes between
-//! the same links.
+//! The firewall between veth links. It is compared with nftables, in a kernel that also routes
+//! between veth links.
 //!
 //! Firewall and kernel each have one CPU for forwarding. All time in which this CPU is busy counts,
 //! whatever the reason is.

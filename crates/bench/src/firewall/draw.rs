@@ -1,6 +1,6 @@
 //! Random numbers that are the same in every run.
 
-/// Marsaglia's xorshift generator.
+/// Marsaglia's xorshift generator, with its output multiplied by a constant.
 pub(super) struct SeededRng(pub(super) u64);
 
 impl SeededRng {

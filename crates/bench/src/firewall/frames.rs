@@ -32,7 +32,8 @@ impl FiveFieldRule {
             (draw.below(100) >= open).then_some((first, last))
         };
         let (src_ports, dst_ports) = (ports(90, 1000), ports(30, 3));
-        // A rule without any condition would match all packets and so end the list.
+        // A rule with none of these conditions could match all packets of its protocol, and end the
+        // list for them.
         let dst = dst.or((src.is_none() && dst_ports.is_none()).then_some((0x0102_0304, 32)));
         let (counts, is_tcp) = (draw.below(10) == 0, draw.below(2) == 0);
         Self { counts, is_tcp, src, dst, src_ports, dst_ports }
@@ -62,7 +63,7 @@ pub(super) fn text(rules: &[FiveFieldRule]) -> String {
     text
 }
 
-/// Builds a frame for one of the rules.
+/// Builds a frame that one of the rules matches.
 pub(super) fn frame(draw: &mut SeededRng, rules: &[FiveFieldRule]) -> Vec<u8> {
     let rule = &rules[draw.below(rules.len() as u64) as usize];
     let mut address = |prefix: Option<(u32, u32)>| {

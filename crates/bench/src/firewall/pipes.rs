@@ -13,7 +13,7 @@ use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 const NUM_FLOWS: u32 = 10_000;
 /// Time in ns that 64 bytes take at 10 Gbit/s.
 const SLOT_NS: u64 = 51;
-/// Number of packets between two readings of the clock.
+/// Number of packets per call of the measured closure.
 const BURST_PACKETS: u64 = 256;
 
 pub(super) fn rows() -> Vec<BenchRow> {
@@ -72,8 +72,8 @@ fn packet(handle: u32) -> ShaperPacket<u32> {
     ShaperPacket { handle, rule: 1, len: 64, ecn: Default::default() }
 }
 
-/// Measures the shaper with packets of `flows` flows in turn, which are offered a little slower
-/// than the link can send. Each flow always has two waiting packets.
+/// Measures the shaper with packets of `flows` flows in turn. With a scheduler, the packets are
+/// offered a little slower than the link can send, and each flow has about two waiting packets.
 fn through(config: &str, object: ShaperTarget, flows: u32) -> Result<BenchRound, BenchError> {
     let mut shaper = shaper(config)?;
     let flow = |n: u32| ShaperFlowKey {

@@ -18,8 +18,8 @@ pub(super) struct BenchFirewall {
 }
 
 impl BenchFirewall {
-    /// Starts a firewall from the input to `output`, on the program's CPU. Returns when the
-    /// firewall accepts commands.
+    /// Starts a firewall between [`INPUT_IFNAME`] and `output`, on the CPU for measured programs.
+    /// Returns when the firewall accepts commands.
     pub(super) fn start(lab: &BenchLab, output: &str, rules: &str) -> Result<Self, BenchError> {
         let files = ScratchDir::new()?;
         std::fs::write(files.path().join("rules"), rules)?;

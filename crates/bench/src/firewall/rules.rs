@@ -23,7 +23,8 @@ pub(super) fn rows() -> Vec<BenchRow> {
 /// Lengths of lists that should all cost nearly the same.
 const LIST_LENGTHS: [usize; 4] = [1, 10, 100, 1000];
 
-/// A list of similar rules for other sources. A rule that allows everything follows.
+/// The pattern of a list: similar rules for sources that no packet has, and a last rule that allows
+/// all UDP.
 struct RuleListPattern {
     id: &'static str,
     title: &'static str,
@@ -77,8 +78,8 @@ fn flow(number: u16) -> Vec<u8> {
     frames::built(&FrameSpec { l4, ..FrameSpec::default() })
 }
 
-/// Returns the row for `count` rules for other sources, followed by a rule that allows everything.
-/// All packets are of one flow.
+/// Returns the row for `count` rules for sources that no packet has, followed by a rule that allows
+/// everything. All packets are of one flow.
 fn sources(count: usize, goal: f64) -> BenchRow {
     let start = move |is_plain| {
         move || {
@@ -97,8 +98,8 @@ fn sources(count: usize, goal: f64) -> BenchRow {
         .goal(GoalMetric::Value, goal)
 }
 
-/// Returns the row for rules with five fields, of which one in ten is a `count` rule. Each packet
-/// is built so that it matches one of them, chosen at random.
+/// Returns the row for rules with five fields. About one rule in ten is a `count` rule. Each packet
+/// is built so that it matches a rule that is chosen at random.
 fn mixed(count: usize, goal: f64) -> BenchRow {
     let start = move |is_plain| {
         move || {

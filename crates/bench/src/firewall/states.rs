@@ -71,7 +71,7 @@ fn hits() -> Result<BenchRound, BenchError> {
     Ok(cpu_round(move || checks.all(&mut firewall, flows.burst())))
 }
 
-/// Measures the creation of all states. This is done once, no matter how long a turn is.
+/// Measures the creation of all states. Each turn does this once, no matter how long a turn is.
 fn new_flows() -> Result<BenchRound, BenchError> {
     Ok(Box::new(|_: Duration| {
         let (mut firewall, mut flows) = (firewall(RULES, false)?, FlowFrames::new());

@@ -13,7 +13,8 @@ use crate::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, thread_cpu};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const NUM_PREFIXES: usize = 1_000_000;
-/// Number of destinations that are looked up in turn. They do not fit in caches.
+/// Number of destinations that are looked up in turn. Their frames do not fit in the CPU's own
+/// caches (L1 and L2).
 const NUM_FRAMES: usize = 1 << 17;
 /// Number of rules that look up the table.
 const NUM_RULES: u64 = 2;

@@ -20,7 +20,7 @@ use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 const OURS_NAME: &str = "slipring route";
 /// Maximum time in ns until a change takes effect.
 const MAX_CHANGE_NS: f64 = 1e8;
-/// The MAC address of the gateway to which routes are changed, and the number of this gateway.
+/// The MAC address of the gateway of the new routes, and the number of this gateway.
 const NEW_MAC: [u8; 6] = [2, 0, 0, 0, 9, 9];
 const NEW_GATEWAY: u16 = 210;
 /// Duration of the stream before and after a change.
@@ -51,8 +51,8 @@ fn changes() -> Result<BenchRound, BenchError> {
     let mut hosts = 1..;
     Ok(Box::new(move |_| {
         let _ = &router;
-        // The full table contains 20.0.0.0/8, but only few /32 routes, so the route of each
-        // measurement is new.
+        // The full table has routes within 20.0.0.0/8, but only few of them are /32, so the route
+        // of each measurement is new.
         let host = hosts.next().unwrap_or(u32::MAX);
         let nanos = change(&lab, Ipv4Addr::from_bits(0x14ff_0000 + host))?;
         Ok(BenchReading::of(nanos as f64))

@@ -24,9 +24,9 @@ use crate::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, thread_cpu};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 /// Number of random destinations. Each pass uses other destinations than the previous pass. All of
-/// them together do not fit into the caches.
+/// them together do not fit into the CPU's own caches (L1 and L2).
 const NUM_DESTINATIONS: usize = 1 << 20;
-/// Number of frames in a pass: 256 KiB of frames. Each pass is measured as a whole.
+/// Number of frames in a pass: about 256 KiB of frames. Each pass is measured as a whole.
 const FRAMES_PER_PASS: usize = 64 * MAX_ROUTE_BATCH;
 
 /// Number of blocks for which the IPv4 table has room. It needs a block for each /24 that has

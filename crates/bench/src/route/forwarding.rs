@@ -50,8 +50,9 @@ pub(super) fn rows(family: RouteFamily, table: PathTable, feed: PathFeed) -> [Be
     [whole, part]
 }
 
-/// Returns the row of the engine with packet sockets and full tables. Both this engine and the
-/// kernel get a frame after the kernel has received it, so both have the same first hop.
+/// Returns the row of the router with packet sockets and full tables. Both this router and the
+/// kernel's forwarding get a frame after the kernel has received it, so both have the same first
+/// hop.
 pub(super) fn packet_row(family: RouteFamily) -> BenchRow {
     let (id, title, bound) = match family {
         RouteFamily::V4 => ("v4", "IPv4, 1 M routes (--full)", 1.1),

@@ -1,5 +1,6 @@
 //! Installs routes and neighbours in the calling thread's namespace, by messages of rtnetlink that
-//! are sent many at a time and answered only if they fail: a million routes take seconds.
+//! are sent many at a time: a million routes take seconds. Only the last message, and messages that
+//! fail, are answered.
 //!
 //! ```text
 //!   nlmsghdr 16  len 4 | type 2 | flags 2 | sequence 4 | port 4

@@ -1,5 +1,5 @@
-//! Limits the rate of frames, for engines that forward on another CPU. Without a limit, the source
-//! would only fill their rings.
+//! Limits the rate of frames, for routers that forward on another CPU than that of the source.
+//! Without a limit, the source would only fill their rings.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ impl FramePace {
         Self { due: now() }
     }
 
-    /// Waits until the next `frames` frames may be sent. Lost time is not made up for.
+    /// Waits until the next `frames` frames may be sent. If the caller is late, it does not catch
+    /// up.
     pub(super) fn wait(&mut self, frames: usize) {
         let time = now();
         if time < self.due {

@@ -8,7 +8,8 @@
 //!                                                                     permanent neighbours
 //! ```
 //! Everything runs in the sender's system calls on one CPU, as softirqs: the router's program or
-//! the kernel's forwarding, and the sink.
+//! the kernel's forwarding, and the sink. Only a router with packet sockets forwards on another
+//! CPU.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
@@ -108,7 +109,7 @@ impl PathSource {
     }
 }
 
-/// A path.
+/// A path, with what runs on it.
 pub(super) struct RoutePath {
     kind: PathKind,
     source: PathSource,
@@ -149,18 +150,19 @@ impl RoutePath {
         Ok(Self { kind, source, router, _drop: drop, lab })
     }
 
-    /// The namespace of the path.
+    /// Returns the test network of the path.
     pub(super) fn lab(&self) -> &BenchLab {
         &self.lab
     }
 
-    /// Sends for `time`; counts the frames that reach the end, and all CPU time spent. A turn in
-    /// which more than one frame in ten is lost is repeated, because it would include the cost of
-    /// lost frames. Frames are lost if another CPU has begun to serve an interface: that CPU
-    /// continues as long as frames arrive, and the rings overflow while it has other work.
+    /// Sends for `time`; counts the frames that reach the end (if the path does not forward, those
+    /// that leave the source), and all CPU time spent. A turn in which more than one frame in ten
+    /// is lost is repeated, because it would include the cost of lost frames. Frames are lost if
+    /// another CPU has begun to serve an interface: that CPU continues as long as frames arrive,
+    /// and the rings overflow while it has other work.
     ///
     /// # Errors
-    /// If frames are lost in each of five turns.
+    /// If more than one frame in ten is lost in each of five turns, or the source fails.
     pub(super) fn measure(&self, time: Duration) -> Result<BenchTally, BenchError> {
         self.measure_beside(time, &mut || Ok(()))
     }
@@ -168,7 +170,7 @@ impl RoutePath {
     /// Like [`Self::measure`], but the sender calls `between` from time to time.
     ///
     /// # Errors
-    /// If frames are lost in each of five turns, or `between` fails.
+    /// The errors of [`Self::measure`], and those of `between`.
     pub(super) fn measure_beside(
         &self,
         time: Duration,
@@ -187,7 +189,8 @@ impl RoutePath {
         Err(BenchError::Failed(lost))
     }
 
-    /// Returns the number of frames that were sent, and the tally at the end of the path.
+    /// Returns the number of frames that were sent, and the tally of the frames that have left the
+    /// output (if the path does not forward, the source).
     fn turn(
         &self,
         time: Duration,
@@ -206,7 +209,7 @@ impl RoutePath {
     }
 }
 
-/// Maximum number of turns with losses before a measurement fails.
+/// Number of turns with too many losses after which a measurement fails.
 const MAX_TURNS: u32 = 5;
 
 /// Gives the two inner interfaces of a lab addresses of these families, with permanent neighbours
@@ -216,7 +219,7 @@ pub(super) fn routed_lab(
     families: &[RouteFamily],
 ) -> Result<Rc<BenchLab>, BenchError> {
     lab.within(|| families.iter().try_for_each(|&family| configure(family)))?;
-    // The router requires that the kernel also forwards the other family.
+    // The router requires that the kernel forwards both families.
     lab.within(|| {
         std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
         std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")?;

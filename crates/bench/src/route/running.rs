@@ -10,7 +10,8 @@ use crate::lab::{BenchLab, INPUT_IFNAME, OUTPUT_IFNAME};
 use crate::measure::{BenchError, process_cpu};
 use crate::scratch::ScratchDir;
 
-/// Time limit of the program, longer than any row takes.
+/// Time limit of the program in seconds, longer than any row takes with the default `--runs` and
+/// `--seconds`.
 const MAX_RUN_SECS: &str = "600";
 
 /// `slipring route` between the two inner interfaces; ends when dropped.

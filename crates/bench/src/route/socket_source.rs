@@ -38,7 +38,7 @@ impl SocketSource {
         Ok(Self { socket: open_sending_socket(find(SOURCE_IFNAME)?.index)?, frames })
     }
 
-    /// Sends one frame to the destination with index `number`, modulo the number of destinations.
+    /// Sends the frame with index `number`, modulo the number of frames.
     pub(super) fn send_one(&self, number: usize) -> Result<(), BenchError> {
         self.send_once(&self.frames[number % self.frames.len()..][..1]).map(|_| ())
     }

@@ -6,8 +6,8 @@
 //!     IPv4, 8 bytes each:   address 4 | header checksum 2 | 2 unused
 //!     IPv6, 16 bytes each:  address
 //! ```
-//! Frames use the random destinations in turn. All headers are written each time, because the
-//! kernel sends the same memory again, which a router has changed.
+//! Frames use the destinations in turn. All headers are written each time, because the kernel sends
+//! the same memory again, which a router has changed.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use super::softirq;
 use crate::lab::{self, SOURCE_IFNAME, find};
 use crate::measure::{BenchError, FEEDER_CPU, pin, thread_cpu};
 
-/// Number of frames per run: so few that a run ends soon after its time. The frames per batch are
+/// Number of frames per run: so few that a turn ends soon after its time. The frames per batch are
 /// the kernel's NAPI budget, so that no ring overflows.
 const FRAMES_PER_RUN: u32 = 20_000;
 const FRAMES_PER_BATCH: u32 = 64;
@@ -61,7 +61,7 @@ pub(super) type SourceBreak<'b> = dyn FnMut() -> Result<(), BenchError> + Send +
 
 impl RoutedSource {
     /// A source of frames that differ from `frame` in their destinations, in the calling thread's
-    /// namespace. The number of destinations is a power of two.
+    /// namespace. The number of destinations must be a power of two.
     pub(super) fn new(frame: Vec<u8>, destinations: &[IpAddr]) -> Result<Self, BenchError> {
         let value = map_value(&frame, destinations);
         let failed = |error: slipring_bpf::BpfError| BenchError::Failed(error.to_string());
@@ -149,7 +149,8 @@ fn map_value(frame: &[u8], destinations: &[IpAddr]) -> Vec<u8> {
     value
 }
 
-/// `R2` is the frame; `R7` is the map's value, and later the address of the destination in it.
+/// `R2` is the frame; `R7` is the map's value, and later the address that is [`COUNT_BYTES`] before
+/// the destination in it.
 fn code(frame: &[u8], destinations: usize, out: u32) -> Result<BpfCode, AssembleError> {
     let (at, end) = positions(frame);
     let (log2_size, mut program) = (if is_v6(frame) { 4 } else { 3 }, Assembler::new());

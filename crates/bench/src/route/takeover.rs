@@ -17,7 +17,7 @@ use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 const OURS_NAME: &str = "slipring route";
 /// Maximum time without a frame, in nanoseconds.
 const MAX_GAP_NS: f64 = 2e8;
-/// Maximum number of reordered frames: as many as a driver handles at once.
+/// Maximum number of reordered frames: as many as a driver handles in one NAPI poll.
 const MAX_REORDERED: f64 = 64.0;
 const LOST_NAME: &str = "lost";
 /// Duration of a part: longer than the kernel waits before it takes over.

@@ -239,10 +239,10 @@ pub(crate) fn parts(
     Ok(table)
 }
 
-/// Expands every part of a link that is written in one line into a table.
+/// Expands each part that is written in one line into a table, and removes parts that are `none`.
 ///
 /// # Errors
-/// [`EmulationConfigError`] if a line names an unknown model, or has too many values.
+/// [`EmulationConfigError`] if a line is invalid, for example names an unknown model.
 pub(crate) fn expand(link: &mut ConfigTable, path: &str) -> Result<(), EmulationConfigError> {
     for shape in &super::parts::LINK_PARTS {
         let path = format!("{path}.{}", shape.name);

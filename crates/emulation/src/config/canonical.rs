@@ -22,7 +22,7 @@ enum CanonicalKind {
 }
 
 /// The settings whose form in files differs from that in flags. For each: the part of the link
-/// (empty for settings of the link itself), the dimension, and the keys.
+/// (empty for settings of the link itself) or the table `output`, the kind, and the keys.
 const SETTING_KINDS: [(&str, CanonicalKind, &[&str]); 19] = [
     ("hold", CanonicalKind::Time, &["time"]),
     ("police", CanonicalKind::Rate, &["bps", "cir", "pir", "eir"]),

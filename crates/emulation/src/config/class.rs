@@ -127,7 +127,7 @@ fn mac(path: &str, node: &ConfigNode, end: &str) -> Result<String, EmulationConf
     Ok(format!("ether {end} {mac}"))
 }
 
-/// Converts a DSCP: a number, or a name of RFC 2474, 2597, 3246 and 5865.
+/// Converts a DSCP: a number, or a name of RFC 2474, 2597, 3246, 5865 and 8622.
 fn dscp(path: &str, node: &ConfigNode) -> Result<String, EmulationConfigError> {
     let named = match &node.value {
         ConfigValue::Text(text) => code_point(text).map(Some).ok_or_else(|| {

@@ -137,8 +137,9 @@ fn dist(
 /// Maximum relative deviation of the actual mean from the requested one that is not an error.
 const MAX_MEAN_ERROR_SHARE: f64 = 0.05;
 
-/// Returns an error if a distribution is cut at 0 so much that its mean changes. If the user has
-/// set the range (`min`, `max`), there is only a warning.
+/// Returns an error if a distribution is cut at 0 so much that its mean changes by more than
+/// [`MAX_MEAN_ERROR_SHARE`]. If the user has set `min` or `max`, the caller does not call this, and
+/// there is only a warning.
 fn refuse_missed_mean(
     section: &ConfigSection<'_>,
     dist: &Dist,

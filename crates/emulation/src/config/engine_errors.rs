@@ -12,8 +12,9 @@ use slipring_model::ParameterError;
 use super::error::EmulationConfigError;
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// For each part of a link and each field of the engine: the setting to name in errors. If the
-/// user has not given this setting, the fourth element is named instead, unless it is empty.
+/// Fields of the engine from whose names the setting does not follow: the part of the link, the
+/// field, and the setting to name in errors. If the user has not given this setting, the fourth
+/// element is named instead, unless it is empty.
 const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("hold", "hold_ns", "time", ""),
     ("police", "committed_bps", "cir", ""),
@@ -145,7 +146,7 @@ fn held<'n>(node: &'n ConfigNode, key: &str) -> Option<&'n ConfigNode> {
     }
 }
 
-/// Formats why a distribution of times is invalid, with the values of its table.
+/// Formats why a distribution of times is invalid; `table` has the distribution's settings.
 pub(super) fn mismatch(error: &ParameterError, table: &ConfigTable) -> String {
     let counted = ["shape", "the number of", "a probability", "the last", "what min"];
     let is_time = !counted.iter().any(|start| error.parameter.starts_with(start));

@@ -29,12 +29,12 @@ impl EmulationConfigError {
         Self::new(SR0007, summary, cause)
     }
 
-    /// Creates an error for an unknown name, or a value of the wrong type.
+    /// Creates an error for a setting that is unknown, missing, given twice or of the wrong type.
     pub fn key(summary: impl Into<String>, cause: impl Into<String>) -> Self {
         Self::new(SR0011, summary, cause)
     }
 
-    /// Creates an error for a file that cannot be opened.
+    /// Creates an error for a file that cannot be opened or read.
     pub fn unreadable(file: &str, cause: impl Into<String>) -> Self {
         Self::new(SR0201, format!("cannot open {file}"), cause)
     }

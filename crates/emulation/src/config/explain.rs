@@ -23,7 +23,7 @@ pub(crate) struct ExplainedNetwork {
     pub links: Vec<ExplainedLink>,
 }
 
-/// The effective figures of a link, with the names that settings have in a configuration.
+/// The effective figures of a link, most of them with the name of a setting of the link.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExplainedLink {
     pub name: String,
@@ -278,7 +278,8 @@ fn memory(link: &LinkSpec) -> ExplainedFigure {
     figure("memory", text, json!({ "bytes_when_full": bytes }))
 }
 
-/// Returns the bytes that a full link holds; `None` if its rate is not constant.
+/// Returns the bytes that a full link holds; `None` if its rate is not constant. A queue without a
+/// limit in bytes counts as empty.
 fn bytes_when_full(link: &LinkSpec) -> Option<u64> {
     let RateSpec::Constant { bps } = link.rate else { return None };
     let travelling = bps as f64 / 8.0 * greatest_delay_ns(link) as f64 / 1e9;
@@ -297,7 +298,8 @@ pub(crate) fn likely_bytes(link: &LinkSpec) -> Option<u64> {
     Some((travelling as u64).saturating_add(link.queue.bytes.unwrap_or(0)))
 }
 
-/// Returns the mean propagation delay, in ns.
+/// Returns the mean propagation delay, in ns; 0 for a user's model. Gaps between packets are not
+/// included.
 pub(crate) fn mean_delay_ns(link: &LinkSpec) -> f64 {
     match &link.delay.model {
         DelayModel::Constant(ns) => *ns as f64,
@@ -314,7 +316,8 @@ pub(crate) fn mean_delay_ns(link: &LinkSpec) -> f64 {
 }
 
 /// Returns the mean delay over one period of a trace, in ns: each delay is weighted by its
-/// duration, and the first one applies from the start of the period.
+/// duration, and the first one applies from the start of the period. If `smooth`, a step counts
+/// with the mean of its delay and the next one.
 fn mean_of_trace(steps: &[DelayStep], period_ns: u64, smooth: bool) -> f64 {
     let head = steps.first().map_or(0.0, |first| first.at_ns as f64 * first.delay_ns as f64);
     let area = |(index, step): (usize, &DelayStep)| {
@@ -329,7 +332,7 @@ fn mean_of_trace(steps: &[DelayStep], period_ns: u64, smooth: bool) -> f64 {
     (head + steps.iter().enumerate().map(area).sum::<f64>()) / period_ns.max(1) as f64
 }
 
-/// Returns the greatest delay that can occur, in ns.
+/// Returns the greatest delay that the delay model allows, in ns; 0 for a user's model.
 pub(crate) fn greatest_delay_ns(link: &LinkSpec) -> u64 {
     match &link.delay.model {
         DelayModel::Constant(ns) => *ns,

@@ -22,7 +22,7 @@ pub struct ConfigFiles {
     /// of the control socket changes settings, because the client may not have permission to read
     /// the files.
     pub hides_details: bool,
-    /// Paths that were read; all clones of a configuration share this set.
+    /// Paths that were accessed; all clones of a configuration share this set.
     paths: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 

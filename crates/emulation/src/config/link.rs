@@ -65,9 +65,9 @@ pub(super) fn read(
     Ok(link)
 }
 
-/// Merges the settings of a link with those of the link that its key `like` names. A part with a
-/// different model replaces the inherited part. Otherwise the values in the link's part replace the
-/// same values of the inherited part.
+/// Merges the settings of a link with those of the link that its key `like` names. A part that
+/// names a different model replaces the inherited part, as does a part if one of the two is a list.
+/// Otherwise the values in the link's part replace the same values of the inherited part.
 pub(super) fn merged(base: &ConfigTable, own: &ConfigTable) -> ConfigTable {
     let mut merged = base.clone();
     for key in WIRING_KEYS {

@@ -16,8 +16,8 @@ use super::{EmulationConfig, class, link};
 pub struct PortSetting {
     /// The port's name in the configuration.
     pub name: String,
-    /// The netmap port name to open, and where it was written; `None` in virtual time, which opens
-    /// no ports.
+    /// The netmap port name to open, and where it was written; `None` if none is given, as for
+    /// virtual time, which opens no ports.
     pub device: Option<(String, ConfigLocation)>,
 }
 

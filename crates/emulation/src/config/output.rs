@@ -47,8 +47,8 @@ pub(super) fn read(node: &ConfigNode) -> Result<RunOutputs, EmulationConfigError
     Ok(outputs)
 }
 
-/// Reads `late_drop`. A value of 0 is an error, unless it has the meaning that TLEM gives it: no
-/// frame leaves at the exact nanosecond when it is due, so every frame would be dropped.
+/// Reads `late_drop`. A value of 0 is an error, because no frame leaves at the exact nanosecond
+/// when it is due, so every frame would be dropped. In flags of a classic name, 0 is accepted.
 fn late_drop(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     match quantity::time_ns(path, node)? {
         0 if !node.location.is_classic() => {

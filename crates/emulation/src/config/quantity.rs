@@ -3,8 +3,8 @@
 //!
 //! A unit of one letter is short for another: for times `n u m s` (`10m` is 10 ms), for rates
 //! (bit/s) and sizes (bytes) `k m g`, which are powers of 1000. Longer units have their usual
-//! meaning: `10min` is ten minutes. A time, a rate or a share without a unit is ambiguous and so an
-//! error, unless it is 0. A size without a unit is in bytes.
+//! meaning: `10min` is ten minutes. A time or a rate without a unit is ambiguous and so an error,
+//! unless it is 0; see [`clear_share`] for shares. A size without a unit is in bytes.
 //!
 //! If the program was called by a classic name, a time or rate without a unit is in seconds or
 //! bit/s, and `k m g` of sizes are powers of 1024, as in the original programs.
@@ -82,14 +82,14 @@ impl UnitKind {
     }
 }
 
-/// Parses a time in nanoseconds.
+/// Parses a time; returns nanoseconds.
 pub(crate) fn time_ns(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     let second = Duration::from_secs(1);
     read(setting, node, UnitKind::Time, |text| TimeSpan::parse(text, second).map(TimeSpan::nanos))
 }
 
-/// Parses a time in nanoseconds for a setting that TLEM did not have: a number without a unit is
-/// refused even if the program is called as `tlem`.
+/// Like [`time_ns`], for a setting that TLEM did not have: a number without a unit is refused even
+/// if the program is called by a classic name.
 pub(crate) fn full_time_ns(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     if let ConfigValue::Text(text) | ConfigValue::Number(text) = &node.value {
         UnitKind::Time.refuse_bare(setting, text, &node.location)?;
@@ -97,7 +97,7 @@ pub(crate) fn full_time_ns(setting: &str, node: &ConfigNode) -> Result<u64, Emul
     time_ns(setting, node)
 }
 
-/// Parses a rate in bits per second.
+/// Parses a rate; returns bits per second.
 pub(crate) fn rate_bps(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     let rate =
         read(setting, node, UnitKind::Rate, |text| RateWithUnit::parse(text, RateUnit::Bits))?;
@@ -110,7 +110,7 @@ pub(crate) fn rate_bps(setting: &str, node: &ConfigNode) -> Result<u64, Emulatio
     }
 }
 
-/// Parses a size in bytes.
+/// Parses a size; returns bytes.
 pub(crate) fn size_bytes(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     read(setting, node, UnitKind::Size, |text| text.parse::<ByteCount>().map(|bytes| bytes.0))
 }
@@ -161,7 +161,8 @@ pub(super) fn ambiguous(
     error.help(format!("write {readings}"))
 }
 
-/// Returns an error for a share without a unit, because other programs take `1` for 1 %.
+/// Returns an error for a share of at most 1 without a unit or exponent, because other programs
+/// take `1` for 1 %. A share of 0, or in a flag of a classic name, is accepted.
 pub(super) fn clear_share(
     setting: &str,
     text: &str,
@@ -330,7 +331,7 @@ fn number(
     value.ok().filter(|value| value.is_finite()).ok_or_else(|| bad("too large".into(), 0))
 }
 
-/// Parses a whole number.
+/// Parses a whole number, 0 or more.
 pub(crate) fn count(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     signed(setting, node).and_then(|value| {
         u64::try_from(value).map_err(|_| {
@@ -348,7 +349,7 @@ pub(crate) fn signed(setting: &str, node: &ConfigNode) -> Result<i128, Emulation
             return Err(wrong_kind(setting, other, &node.location).help("write a whole number"));
         }
     };
-    // The range of both i64 and u64 is accepted.
+    // All values of i64 and of u64 are accepted.
     let value = text.parse::<i128>().ok().filter(|value| value.unsigned_abs() <= u64::MAX.into());
     value.ok_or_else(|| {
         let error = EmulationConfigError::value(setting, text, "it is no whole number");

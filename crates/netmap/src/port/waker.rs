@@ -1,18 +1,20 @@
-//! Wakes pollers that sleep, without waking those that are awake.
+//! Wakes pollers that sleep, and avoids most notifications of pollers that are awake.
 //!
 //! A front cannot tell whether a poll that was answered "ready" belongs to a level-triggered
 //! program, which will poll again by itself, or to an edge-triggered one, which sleeps until it is
 //! notified of something new. Nor can the front tell which of several programs that share a file
-//! has polled. So every poll arms the file's [`Waker`], which stays armed until there is *news*:
-//! new frames or new free slots:
+//! has polled. So every poll that has a handle arms the file's [`Waker`], which stays armed until
+//! it has notified the program of *news*: new frames or new free slots. What news does depends on
+//! the answers to the polls since the waker was armed:
 //!
-//! | answers to polls | program | effect of news |
-//! |---|---|---|
-//! | at least one was "not ready" | sleeps | notifies at once |
-//! | all were "ready" | used up all slots that it knew of, is not in a poll, and did not poll again by itself after its last "ready" answer | notifies at once, because the program may sleep |
-//! | all were "ready" | all other cases | notifies after one to two ticks, unless a poll has begun by then |
+//! 1. At least one answer was "not ready": the program sleeps. News notifies it immediately.
+//! 2. All answers were "ready", and the program has used up all slots of the ring that it knew of,
+//!    is not in a poll, and has not polled again by itself since the last delayed notification: the
+//!    program may sleep. News notifies it immediately.
+//! 3. All answers were "ready", in all other cases: news notifies the program after one to two
+//!    ticks, unless a poll for all armed directions has begun by then.
 //!
-//! The last row avoids a notification of a busy program for every batch of its peer. A needless
+//! The third case avoids a notification of a busy program for every batch of its peer. A needless
 //! notification costs a system call, and may wake a program that waits for a reply of this process.
 //! Without a necessary notification, the program would hang. A program that polls after a "ready"
 //! answer, without a notification in between, is assumed to poll again by itself; an edge-triggered
@@ -32,13 +34,13 @@ use crate::types::lock::lock;
 use crate::types::shape::TxRx;
 use state::{WANTS_RX, WANTS_TX, WakeAction, WakerState, has_listeners};
 
-/// Makes the kernel wake the pollers of a program, so that they poll again.
+/// Wakes the pollers of an open file, a sync loop or a worker, so that they check the rings again.
 pub trait Notify: Send + Sync {
     /// Wakes those pollers of the open file that passed `handle` when they armed it.
     fn notify(&self, handle: u64);
 }
 
-/// Interval of the ticker. A program that polls again by itself is notified after one to two ticks.
+/// Interval of the ticker. A delayed notification is sent after one to two ticks.
 const TICK_INTERVAL: Duration = Duration::from_millis(1);
 
 fn bit(dir: TxRx) -> u64 {
@@ -48,7 +50,8 @@ fn bit(dir: TxRx) -> u64 {
     }
 }
 
-/// Wakes the pollers of one open file; armed by each poll.
+/// Wakes the pollers of one open file, a sync loop or a worker. They arm it whenever they may
+/// sleep.
 pub struct Waker {
     state: WakerState<AtomicU64>,
     notify: Arc<dyn Notify>,
@@ -71,8 +74,9 @@ impl Waker {
         self.ticker.clone()
     }
 
-    /// Begins a poll for these directions. The poll itself checks the rings, so no notification is
-    /// sent until it ends.
+    /// Begins a poll for these directions. The poll itself checks the rings, so until it ends, the
+    /// program is not notified of news immediately, unless another poll of the file was answered
+    /// "not ready".
     pub(crate) fn begin_poll(&self, tx: bool, rx: bool) {
         self.state.begin_poll(interest_bits(tx, rx));
     }
@@ -87,7 +91,8 @@ impl Waker {
         self.state.arm(handle, interest_bits(tx, rx), ready);
     }
 
-    /// Wakes the pollers at once, whatever they wait for, because the port no longer exists.
+    /// Notifies the pollers immediately, if the waker is armed, whatever they wait for. Used when
+    /// a port ends.
     pub fn wake_now(&self) {
         if let Some(handle) = self.state.disarm() {
             self.notify.notify(handle);
@@ -101,13 +106,13 @@ impl Waker {
         }
     }
 
-    /// Notifies a handle that was armed in another process.
+    /// Notifies a handle with which a poll in the previous process armed the waker.
     pub(crate) fn notify_handle(&self, handle: u64) {
         self.notify.notify(handle);
     }
 
-    /// Handles new frames or slots of one direction. `idle` returns whether the program has used up
-    /// all slots that it knew of.
+    /// Handles new frames or slots of one ring. `idle` returns whether the program has used up all
+    /// slots of the ring that it knew of.
     #[inline]
     fn wake_for(self: &Arc<Self>, dir: TxRx, idle: impl Fn() -> bool) {
         match self.state.wake_for(bit(dir), idle) {
@@ -132,7 +137,7 @@ fn interest_bits(tx: bool, rx: bool) -> u64 {
     (if tx { WANTS_TX } else { 0 }) | if rx { WANTS_RX } else { 0 }
 }
 
-/// The wakers that may need a delayed notification, and the thread that sends it.
+/// The wakers that may need a delayed notification. A thread in [`Ticker::run`] sends it.
 #[derive(Debug, Default)]
 pub(crate) struct Ticker {
     pending: Mutex<Vec<Arc<Waker>>>,

@@ -9,7 +9,7 @@
 //!
 //! A ring is lent to one program at a time, for as long as that program has it bound. This process
 //! syncs the ring for other programs that bind it, through the same words. While an end is
-//! monitored, this process does all syncs of that end.
+//! monitored, this process does all syncs of the pipe.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ impl OpenHandle {
     /// closed.
     ///
     /// # Errors
-    /// [`Errno::NXIO`] if nothing is bound; [`Errno::OPNOTSUPP`] if only the daemon syncs this
-    /// port; [`Errno::BUSY`] if a ring is lent already.
+    /// [`Errno::NXIO`] if nothing is bound; [`Errno::OPNOTSUPP`] if only the daemon may sync these
+    /// rings; [`Errno::BUSY`] if a ring is lent already.
     pub fn lend(&self, kicks: &Arc<KickDispatcher>) -> Result<PipeDelegation, Errno> {
         let binding = self.check_socket_delegation()?;
         let region = binding.port.memory().region();

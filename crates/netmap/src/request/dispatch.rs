@@ -89,7 +89,8 @@ impl Netmap {
 
     /// Performs a request and replaces its body by the answer. After a restart of the daemon, the
     /// kernel sends a request again if its caller has got no answer. If the previous process had
-    /// already performed that request, it is not performed again: it gets the recorded answer.
+    /// already saved the changes that the request made, the request is not performed again, but
+    /// gets the recorded answer.
     pub(crate) fn dispatch(
         &self,
         open: &OpenHandle,

@@ -11,8 +11,8 @@ use crate::open::handle::{Netmap, OpenHandle};
 use crate::types::shape::TxRx;
 
 impl Netmap {
-    /// Performs an ioctl. `arg` is its argument, if it has one. Results are written to `arg`, even
-    /// if the call fails.
+    /// Performs an ioctl. `arg` is its argument, if it has one. If the call succeeds, results are
+    /// written to `arg`.
     ///
     /// # Errors
     /// netmap's error number for the failed request.
@@ -41,7 +41,8 @@ impl Netmap {
         }
     }
 
-    /// Returns whether an ioctl only syncs: it neither allocates nor accesses the caller's memory.
+    /// Returns whether an ioctl only syncs or kicks: it does not allocate, and accesses the
+    /// caller's memory only for indirect frames ([`OpenHandle::has_indirect`]).
     #[must_use]
     pub fn is_sync(cmd: u32) -> bool {
         matches!(cmd, NIOCTXSYNC | NIOCRXSYNC | NIOCKICK)
@@ -55,7 +56,8 @@ impl Netmap {
         cmd == NIOCCTRL && header().is_some_and(|it| it.nr_reqtype == NETMAP_REQ_SYNC_KLOOP_START)
     }
 
-    /// Returns whether an ioctl may access the caller's memory in addition to its argument.
+    /// Returns whether an ioctl may access the caller's memory in addition to its argument and
+    /// indirect frames.
     #[must_use]
     pub fn touches_caller(cmd: u32) -> bool {
         cmd == NIOCCTRL

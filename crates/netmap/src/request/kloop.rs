@@ -9,8 +9,8 @@
 //!
 //! With an eventfd for each ring, the loop sleeps when there is nothing to do. Without them, it
 //! runs in rounds, `sleep_us` apart. In direct mode, a signal of a ring's eventfd makes the loop
-//! sync only that ring. As in the other modes, the loop's thread does the work, because a daemon
-//! cannot run code in the thread that signals an eventfd.
+//! sync that ring before the others. As in the other modes, the loop's thread does the work,
+//! because a daemon cannot run code in the thread that signals an eventfd.
 
 mod eventfds;
 
@@ -139,7 +139,8 @@ impl SyncLoop<'_> {
         Ok(())
     }
 
-    /// Sleeps until the next round or the end of the loop. Only for loops without eventfds.
+    /// Sleeps until the next round or the end of the loop. Only for loops without an eventfd for
+    /// each ring.
     fn sleep(&self, pause: Duration) {
         if pause.is_zero() {
             return std::thread::yield_now();

@@ -39,7 +39,8 @@ fn request<T: PlainData>(kind: u16, name: String, body: &T) -> NetmapRequest {
     NetmapRequest { kind, name, body, options, map_limit, call: None }
 }
 
-/// Translates `NIOCGINFO` to `PORT_INFO_GET`.
+/// Translates `NIOCGINFO` to `PORT_INFO_GET`, or to `VALE_LIST` if its `nr_cmd` is
+/// `NETMAP_BDG_LIST`.
 fn to_request(old: &Nmreq) -> Result<NetmapRequest, Errno> {
     let name = text(&old.nr_name)?;
     if old.nr_cmd == NETMAP_BDG_LIST {

@@ -1,7 +1,7 @@
 //! The options of a request: a linked list in the caller's memory.
 //!
-//! Option heads are always written back, so that the caller learns which option was refused and
-//! why. Option bodies are written back only if the call succeeds.
+//! Once the list was read, the status of each option is written back, so that the caller learns
+//! which option was refused and why. Option bodies are written back only if the call succeeds.
 
 use rustix::io::Errno;
 use slipring_abi::*;
@@ -41,8 +41,8 @@ fn is_known(kind: u32) -> bool {
 impl RequestOptions {
     /// Reads the list that begins at `addr`, for a request whose body has `size` bytes.
     ///
-    /// `FAULT` for an invalid address. `MSGSIZE` if a known option states a wrong size, or if the
-    /// total size is too large, as it is for a list with a cycle.
+    /// `FAULT` for an invalid address. `MSGSIZE` if a known option states a size beyond
+    /// `NETMAP_REQ_MAXSIZE`, or if the total size is beyond it, as it is for a list with a cycle.
     pub(crate) fn read(
         addr: u64,
         size: usize,
@@ -156,7 +156,7 @@ impl RequestOptions {
 
     pub(crate) fn write_heads(&self, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
         for one in &self.0 {
-            // In the caller's memory, only the status of an option may be changed.
+            // In the caller's memory, only the status in an option's head may be changed.
             let at = one.addr + std::mem::offset_of!(NmreqOption, nro_status) as u64;
             caller.write(at, &one.head.nro_status.to_ne_bytes())?;
         }

@@ -1,11 +1,11 @@
 //! Interface queues that programs sync in their own processes.
 //!
 //! ```text
-//!   program                                          this process
-//!   NIOCLENDQ on the device         ------------->   Adapter::lend_queues, sockets wait under a token
-//!                                   <-------------   layout of rings and words, and the token
-//!   token over the native socket    ------------->   Netmap::take_sockets
-//!                                   <-------------   a socket for each queue
+//!   program                                      this process
+//!   NIOCLENDQ on the device       ----------->   Adapter::lend_queues, sockets wait under a token
+//!                                 <-----------   layout of rings and words, and the token
+//!   token over the native socket  ----------->   Netmap::take_sockets
+//!                                 <-----------   a socket for each queue
 //! ```
 //!
 //! An ioctl cannot return a descriptor, so the program fetches the sockets over the daemon's native

@@ -6,7 +6,8 @@ use crate::types::lock::lock;
 use crate::types::state::AnsweredCall;
 
 impl OpenHandle {
-    /// If this request was already answered before a restart, sets that answer and returns true.
+    /// If the answer to this request was recorded before a restart, sets that answer and returns
+    /// true.
     pub(crate) fn replay_answer(&self, request: &mut NetmapRequest) -> bool {
         let Some(kept) = &self.persisted else { return false };
         let answered = lock(&kept.last_answer);

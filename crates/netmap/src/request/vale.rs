@@ -226,7 +226,7 @@ fn can_be_interface(name: &str) -> bool {
 }
 
 /// Returns the bind request with which an interface is attached. `wish` may select only the NIC's
-/// rings, or these and the host's; other modes are an error, and other options are ignored.
+/// rings, or these and the host's; other modes are an error. Flags and extra buffers are ignored.
 fn checked_register(wish: &NmreqRegister) -> Result<NmreqRegister, Errno> {
     let nr_mode = match wish.nr_mode {
         NR_REG_DEFAULT => NR_REG_ALL_NIC,

@@ -201,7 +201,7 @@ impl DomainStateBuilder {
         (at, at == next)
     }
 
-    /// Returns the index of a port whose kind has no further state; adds the port if needed.
+    /// Returns the reference to a port whose kind has no further state; adds the port if needed.
     fn plain(&mut self, port: &Arc<dyn Adapter>, kind: SavedPortKind) -> PortRef {
         let (at, is_new) = self.index_of(port, self.ports.len());
         if is_new {

@@ -300,8 +300,9 @@ impl DomainResume<'_> {
 }
 
 /// Checks `count` slots from `from` on, which belong to the driver. A slot without a usable buffer
-/// gets a new one, and so does a slot whose buffer is also in another slot. So the ring is
-/// consistent even if the previous process was killed in the middle of a change.
+/// gets a new one (buffer 0 if none is free), and so does a slot whose buffer is also in an earlier
+/// one of these slots or in a slot of the program. So the ring is consistent even if the previous
+/// process was killed in the middle of a change.
 fn clear_unusable_slots(ring: &KernRing, from: SlotIdx, count: u32) {
     let (view, region) = (ring.view(), ring.region());
     let slots = |from: SlotIdx, count: u32| (0..count).map(move |i| ring.add(from, i));

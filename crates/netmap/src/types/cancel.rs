@@ -28,7 +28,8 @@ impl KloopBell {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Resets the eventfd; the loop calls this before each search for work.
+    /// Resets the eventfd. A loop with an eventfd for each ring calls this after each sleep, before
+    /// it searches for work.
     pub(crate) fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
@@ -40,8 +41,8 @@ impl KloopBell {
     }
 }
 
-/// Cancels a call that would otherwise run forever, because its caller was killed or has a signal
-/// to handle.
+/// Cancels a call, because its caller was killed or has a signal to handle. Otherwise the call
+/// would run until it is stopped.
 #[derive(Debug, Default)]
 pub struct Cancel(Mutex<(bool, Option<Arc<KloopBell>>)>);
 

@@ -16,7 +16,7 @@ pub(crate) struct FdQuota(Mutex<u64>);
 pub(crate) struct FdQuotaGuard<'s>(&'s FdQuota, u64);
 
 impl FdQuota {
-    /// One user may have 1/8 of the process's descriptors.
+    /// One user may have 1/8 of the descriptors that the process may open.
     const SHARE_DIVISOR: u64 = 8;
 
     /// Reserves `count` descriptors for the user `uid`.

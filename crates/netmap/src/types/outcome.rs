@@ -9,11 +9,12 @@ pub enum SyncStatus {
     Busy,
     /// The program's indices were impossible; the ring was reinitialised.
     Reinit,
-    /// The port's interface, pipe or memory no longer exists.
+    /// The port's interface, monitored port or memory no longer exists, or the port has no such
+    /// ring.
     Gone,
 }
 
-/// Packet counters of a port since it was bound.
+/// Packet counters of a port since its first bind.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AdapterCounters {
     /// Packets given to programs.

@@ -122,7 +122,7 @@ pub enum SetParameterError {
 }
 
 impl Parameters {
-    /// Creates the values: those of `params`, and netmap's defaults for all others.
+    /// Creates the values: those of `params`, and the defaults in [`PARAMETERS`] for all others.
     #[must_use]
     pub fn new(params: &MemoryParams) -> Arc<Self> {
         let values = std::array::from_fn(|i| AtomicI64::new(PARAMETERS[i].default));

@@ -2,7 +2,8 @@
 
 use slipring_ring::{BUF_SIZE, Geometry};
 
-/// Sizes of memory and rings. Names and defaults are netmap's, except the default of `buf_size`.
+/// Sizes of memory and rings. Names and defaults are netmap's, except the default of `buf_size`,
+/// the name of `ring_slots` (netmap: `generic_ringsize`), and `domain_bytes`, which netmap lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryParams {
     /// Number of interfaces in the global memory.
@@ -42,7 +43,7 @@ impl Default for MemoryParams {
     }
 }
 
-/// The maximum number of slots of a ring whose size this crate chooses.
+/// The maximum number of slots that a request can get for a ring that this crate creates.
 pub(crate) const MAX_SLOTS: u32 = 4096;
 /// The maximum number of rings per direction of a pipe.
 pub(crate) const MAX_RINGS: u16 = 256;

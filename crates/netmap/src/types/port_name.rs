@@ -23,8 +23,8 @@ pub enum PortKind {
 
 impl PortKind {
     /// Returns the kind for a name. Like netmap, it takes every name that begins with `vale` for a
-    /// switch port. The name of a persistent port looks like an interface's name, so the result is
-    /// `Interface`.
+    /// switch port, unless `{` or `}` makes the name that of a pipe end. The name of a persistent
+    /// port looks like an interface's name, so the result is `Interface`.
     #[must_use]
     pub fn of_name(name: &str) -> Self {
         match name {
@@ -35,7 +35,7 @@ impl PortKind {
     }
 }
 
-/// Returns whether a name is that of a switch port.
+/// Returns whether a name begins as those of switches and switch ports do.
 pub(crate) fn is_vale(name: &str) -> bool {
     name.starts_with("vale")
 }

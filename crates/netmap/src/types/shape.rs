@@ -43,7 +43,7 @@ pub struct AdapterShape {
 }
 
 impl AdapterShape {
-    /// Returns all rings of a direction, including host rings.
+    /// Returns the number of all rings of a direction, including host rings.
     #[must_use]
     pub fn all(&self, dir: TxRx) -> usize {
         usize::from(self.rings[dir as usize]) + usize::from(self.host_rings[dir as usize])

@@ -16,7 +16,7 @@ use crate::types::shape::AdapterShape;
 pub(crate) struct DomainState {
     pub(crate) uid: u32,
     pub(crate) memories: Vec<MemoryState>,
-    /// All ports. A port comes before the ports that refer to it.
+    /// The ports whose kind has no state beyond [`PortState`]; other kinds have their own lists.
     pub(crate) ports: Vec<PortState>,
     pub(crate) pipes: Vec<PipeState>,
     pub(crate) bridges: Vec<BridgeState>,
@@ -146,7 +146,8 @@ pub(crate) enum SavedPortKind {
     Detached,
     /// The port was supplied by a `Provider`.
     Provided,
-    /// The port's underlying object did not survive a restart.
+    /// The port's underlying object no longer exists. Also a placeholder in [`ValePortState`] and
+    /// [`MonitorState`], whose ports have other kinds.
     Gone,
 }
 
@@ -226,8 +227,8 @@ pub(crate) struct BridgePortState {
     /// Whether the port receives broadcasts, multicasts, and frames for unknown addresses.
     pub(crate) takes: [bool; 3],
     pub(crate) vlan: VlanState,
-    /// Storm limits for these three kinds of frames: whether in bits or frames, rate per second,
-    /// burst.
+    /// Storm limits for these three kinds of frames: true for bits and false for frames, rate per
+    /// second, burst (in bytes or frames).
     pub(crate) storm: [Option<(bool, u64, u64)>; 3],
 }
 

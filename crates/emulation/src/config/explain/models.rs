@@ -68,7 +68,7 @@ const fn trace_end_text(end: TraceEnd) -> &'static str {
     }
 }
 
-/// Explains rates that follow a formula or a random process.
+/// Explains rates that follow a formula, a random process or a user's model.
 fn formula(rate: &RateSpec) -> (String, Value) {
     match rate {
         RateSpec::Ramp { from_bps, to_bps, duration_ns, end, .. } => {

@@ -1,6 +1,6 @@
 //! Models of the waker. Loom explores every interleaving, with up to three preemptions, of a
-//! program that polls and sleeps and a publisher. Each model also runs with one deliberate mistake,
-//! and must then fail.
+//! program that polls and sleeps and a publisher. All models but `shared_file` also run with one
+//! deliberate mistake at a time, and must then fail.
 
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -57,7 +57,7 @@ impl<const KIND: u8> WakerWord for ModelWord<KIND> {
     }
 }
 
-/// The mistake that the program or the publisher makes.
+/// The mistake that the program, the publisher or the ticker makes.
 #[derive(Clone, Copy, PartialEq)]
 enum Mutation {
     None,
@@ -71,7 +71,7 @@ enum Mutation {
 
 const HANDLE: u64 = 7;
 
-/// A ring, one program that has it open, and its notifications.
+/// A ring, the open file of its program or programs, and the notifications of that file.
 struct Ring<const KIND: u8> {
     /// Frames published so far.
     published: AtomicU64,
@@ -159,7 +159,7 @@ impl<const KIND: u8> Ring<KIND> {
     }
 }
 
-/// A program finds nothing and sleeps while a frame is published.
+/// A program polls while a frame is published, and sleeps if it finds nothing.
 fn sleeper<const KIND: u8>(mistake: Mutation) -> impl Fn() + Send + Sync + 'static {
     move || {
         let ring = Ring::<KIND>::with(0);

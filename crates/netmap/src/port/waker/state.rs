@@ -11,10 +11,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// A word that polls and publishers write.
+/// A word that several threads access.
 pub(super) trait WakerWord: Default {
-    /// Reads the word. Acquire: everything written before the word's last update is visible
-    /// afterwards.
+    /// Reads the word. Acquire: everything written before the last `update` or `decrement` that
+    /// changed the word is visible afterwards.
     fn acquire(&self) -> u64;
     /// Reads the word without ordering.
     fn load_relaxed(&self) -> u64;
@@ -67,13 +67,14 @@ pub(super) const WANTS_TX: u64 = 1;
 pub(super) const WANTS_RX: u64 = 1 << 1;
 /// Every poll since the waker was armed was answered "ready".
 const ANSWERED_READY: u64 = 1 << 2;
-/// Something was published since the waker was armed, and the program has not been notified.
+/// A delayed notification is pending: something may have been published since the waker was armed.
 const HAS_PENDING: u64 = 1 << 3;
 /// The waker is in the ticker's list.
 const IN_TICKER: u64 = 1 << 4;
 /// One tick has occurred since something became pending; the next tick notifies.
 const TICKED_ONCE: u64 = 1 << 5;
-/// After the last "ready" answer, the program polled again without being notified.
+/// After a "ready" answer, the program polled again without being notified in between. Cleared by a
+/// delayed notification.
 const POLLS_AGAIN: u64 = 1 << 6;
 
 /// The action that a publisher must take for a waker.
@@ -157,8 +158,8 @@ impl<W: WakerWord> WakerState<W> {
         before.is_some_and(|bits| bits & IN_TICKER == 0)
     }
 
-    /// Handles new frames or slots of one direction. `idle` returns whether the program has used up
-    /// all slots that it knew of.
+    /// Handles new frames or slots of one ring. `idle` returns whether the program has used up all
+    /// slots of the ring that it knew of.
     pub(super) fn wake_for(&self, direction: u64, idle: impl Fn() -> bool) -> WakeAction {
         let mut urgent = false;
         let before = self.bits.update(|bits| {
@@ -184,7 +185,7 @@ impl<W: WakerWord> WakerState<W> {
             notified = pending && bits & TICKED_ONCE != 0;
             stays = pending && !notified;
             Some(match (notified, stays) {
-                // The program has not polled again since the previous tick, so it is notified.
+                // No poll since the previous tick has cleared the pending news.
                 (true, _) => without_arming(bits) & !(IN_TICKER | POLLS_AGAIN),
                 (_, true) => bits | TICKED_ONCE,
                 _ => bits & !IN_TICKER,

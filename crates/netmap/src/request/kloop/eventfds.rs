@@ -28,8 +28,8 @@ struct RingEventfds {
 #[derive(Debug)]
 pub(super) struct KloopKicks {
     pairs: Vec<RingEventfds>,
-    /// Direct mode, by direction: whether a kick makes the loop check only the ring of the kicked
-    /// eventfd.
+    /// Direct mode, by direction: whether a kick makes the loop sync the ring of the kicked eventfd
+    /// before the others.
     direct: [bool; 2],
 }
 
@@ -63,7 +63,7 @@ impl KloopKicks {
         !self.pairs.is_empty() && self.pairs.iter().all(|pair| pair.io.is_some())
     }
 
-    /// Sleeps until the program or the bell wakes the loop; returns which rings to check.
+    /// Sleeps until the program or the bell wakes the loop; returns which rings to sync first.
     pub(super) fn wait(&self, bell: BorrowedFd<'_>, rings: &RingDirs) -> Result<Vec<bool>, Errno> {
         let kicks = self.pairs.iter().filter_map(|pair| pair.io.as_ref().map(AsFd::as_fd));
         let fds: Vec<_> = std::iter::once(bell).chain(kicks).collect();
