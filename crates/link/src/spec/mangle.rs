@@ -49,8 +49,7 @@ pub enum BitErrorSpec {
 /// Bytes of frames to overwrite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MangleSpec {
-    /// The first byte to change, counted from the start of the frame. Bytes after the frame's end
-    /// are not written.
+    /// Probability that a frame is changed.
     pub chance: Chance,
     /// The first byte, from the start of the frame. Bytes after its end are not written.
     pub at: u32,
