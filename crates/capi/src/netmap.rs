@@ -93,11 +93,11 @@ pub(crate) fn sync_tx_in_poll(fd: c_int) -> SyncOutcome {
 
 #[inline(always)]
 fn sync_slot(slot: &PortSlot, fd: c_int, direction: SyncedDirection, polls: bool) -> SyncOutcome {
-    // If another thread syncs at this moment, this call does nothing. It is not known whether a
-    // slot is ready, so none is reported.
-    let Some(mut rings) = slot.rings(direction).try_lock() else {
-        return SyncOutcome { done: true, ready: false };
-    };
+    // Another thread that syncs at this moment may have read `head` before the program released its
+    // last slots, so this call waits for that thread. As in netmap, a poll for frames does not wait
+    // for the tx rings.
+    let rings = if polls { slot.rings(direction).try_lock() } else { slot.lock_briefly(direction) };
+    let Some(mut rings) = rings else { return SyncOutcome { done: polls, ready: false } };
     match &mut *rings {
         Some(rings) if polls && !rings.syncs_in_poll() => SyncOutcome { done: true, ready: false },
         Some(rings) if !slot.asks_device() => rings.sync(fd),

@@ -105,12 +105,9 @@ pub(crate) fn wait(
             Ok(until) => sleep(waiting, until),
             Err(error) => Err(error),
         };
-        let mut count = 0;
-        for one in waiting.iter_mut() {
-            one.ready |= disarm(one.port, one.events)?;
-            count += c_int::from(one.ready != 0);
-        }
+        let disarmed = disarm_all(waiting);
         let was_interrupted = slept?;
+        let count = disarmed?;
         if count > 0 || was_interrupted || deadline.is_some_and(|deadline| now() >= deadline) {
             return Ok(count);
         }
@@ -129,6 +126,22 @@ fn arm_all(
         until = [until, own, (ready != 0).then_some(0)].into_iter().flatten().min();
     }
     Ok(until)
+}
+
+/// Disarms all ports, also after an error, so that none stays armed. Returns how many are ready, or
+/// the first error.
+fn disarm_all(waiting: &mut [Waiting<'_>]) -> Result<c_int, CallError> {
+    let mut count = Ok(0);
+    for one in waiting.iter_mut() {
+        match disarm(one.port, one.events) {
+            Ok(ready) => {
+                one.ready |= ready;
+                count = count.map(|count| count + c_int::from(one.ready != 0));
+            }
+            Err(error) => count = count.and(Err(error)),
+        }
+    }
+    count
 }
 
 /// Sleeps on all descriptors. Returns whether a signal has ended the sleep.

@@ -29,7 +29,7 @@ pub use sys::kill_with_parent;
 use std::num::NonZeroU16;
 use std::sync::{Arc, LazyLock};
 
-use slipring_abi::name::{PortName, PortNameKind, RingSelection};
+use slipring_abi::name::{PortName, PortNameKind, RingSelection, kind};
 use slipring_port::{OpenCause, OpenError, OpenOptions, Port, RegionNeeds};
 use slipring_ring::{BUF_SIZE, BUF_SIZE_FOR_DEVICES, Geometry, Region};
 
@@ -148,9 +148,10 @@ impl Host {
 }
 
 /// Returns the options for a port that is opened along with `all`. If `all` contains both ends of a
-/// pipe, the pipe is created in this process even if a daemon runs.
+/// pipe that is on no netmap device, the pipe is created in this process even if a daemon runs.
 fn options_among(name: &PortName, all: &[PortName], options: &OpenOptions) -> OpenOptions {
-    let is_joined = all.iter().any(|other| pipes::are_peers(name, other));
+    let is_joined =
+        !name.kind.has(kind::ON_DEVICE) && all.iter().any(|other| pipes::are_peers(name, other));
     let daemon = options.daemon.clone().filter(|_| !is_joined);
     OpenOptions { daemon, ..options.clone() }
 }
@@ -205,6 +206,19 @@ fn make_region(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pipe_ends_on_a_device_stay_on_the_daemon_s_device_and_other_peers_do_not() {
+        let options = OpenOptions { daemon: Some("/run/here".into()), ..OpenOptions::default() };
+        for (names, keeps) in
+            [(["kernel:x{1", "kernel:x}1"], true), (["netmap:x{1", "netmap:x}1"], false)]
+        {
+            let names = names.map(|name| name.parse::<PortName>().unwrap());
+            for name in &names {
+                assert_eq!(options_among(name, &names, &options).daemon.is_some(), keeps, "{name}");
+            }
+        }
+    }
 
     #[test]
     fn buffers_that_a_device_accesses_cross_no_page() {

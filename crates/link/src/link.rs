@@ -174,6 +174,11 @@ impl Link {
         if self.far_end.has_bursts() {
             self.far_end.split_bursts(delay_ns, carrier);
         }
+        // After a change to a shorter delay, frames are due before an earlier one: the order policy
+        // decides about each of them.
+        if frames.first().is_some_and(|first| self.far_end.is_late(first.arrival_ns, delay_ns)) {
+            return frames.iter().for_each(|&frame| self.arrive(frame, carrier));
+        }
         let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
         self.input += PacketCounts { packets: frames.len() as u64, bytes };
         let flights = frames.iter().map(|frame| InFlightFrame {

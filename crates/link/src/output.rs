@@ -267,6 +267,12 @@ impl LinkOutput {
         }
     }
 
+    /// Returns whether a frame with this arrival and delay would overtake an earlier frame.
+    #[inline]
+    pub(crate) fn is_late(&self, arrival_ns: u64, delay_ns: u64) -> bool {
+        arrival_ns.saturating_add(delay_ns) < self.last_release_ns
+    }
+
     /// Puts frames in flight that come in order and have a constant delay.
     #[inline]
     pub(crate) fn send_all(&mut self, flights: impl ExactSizeIterator<Item = InFlightFrame>) {

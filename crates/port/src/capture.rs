@@ -22,8 +22,8 @@ const CHUNK_BYTES: usize = 1 << 18;
 pub struct FilePacket<'f> {
     /// Time in nanoseconds since 1970; 0 if the file does not record it.
     pub ts_ns: u64,
-    /// Length on the wire, in bytes. Like `data`, it includes the CRC only if the frames in the
-    /// file do.
+    /// Length on the wire, in bytes. Like `data`, it does not include a CRC of which the file says
+    /// that the frames have it.
     pub orig_len: u32,
     /// The bytes captured.
     pub data: &'f [u8],
@@ -154,12 +154,16 @@ impl FileReader {
                 Err(CaptureReadError::LinkType(packet.link_type.0))
             }
             DecodeStep::Packet(packet) => {
+                // The frames of a port have no CRC.
+                let interface = self.decoder.interfaces().get(packet.interface as usize);
+                let fcs_len = interface.and_then(|interface| interface.fcs_len).unwrap_or(0);
+                let orig_len = packet.orig_len.saturating_sub(fcs_len.into());
                 let start = base + (packet.data.as_ptr().addr() - rest.as_ptr().addr());
                 Ok(Ok(PacketSpan {
                     ts_ns: packet.ts_ns,
-                    orig_len: packet.orig_len,
+                    orig_len,
                     start,
-                    len: packet.data.len(),
+                    len: packet.data.len().min(orig_len as usize),
                     direction: packet.direction(),
                 }))
             }
@@ -199,6 +203,8 @@ pub struct FileWriter {
     /// Bytes that were written to the file.
     written: u64,
     buffer: Vec<u8>,
+    /// Number of bytes at the start of the buffer that belong to the file's header.
+    header_len: usize,
     /// For each packet in the buffer, the offset of its end.
     ends: Vec<usize>,
     /// Number of packets that are completely in the file.
@@ -230,7 +236,9 @@ impl FileWriter {
             CaptureFileFormat::Pcap(PcapWriter::begin(&mut buffer, LinkType::ETHERNET, 0))
         };
         let path = path.to_owned();
-        Ok(Self { path, file, written: 0, buffer, ends: Vec::new(), completed: 0, lost: 0, format })
+        let header_len = buffer.len();
+        let ends = Vec::new();
+        Ok(Self { path, file, written: 0, buffer, header_len, ends, completed: 0, lost: 0, format })
     }
 
     /// The path by which the file was opened.
@@ -300,19 +308,27 @@ impl FileWriter {
         self.completed += whole as u64;
         self.lost += (self.ends.len() - whole) as u64;
         self.written += taken as u64;
+        // The rest of the header is kept for the next flush: without it no packet can be read.
+        let mut header = taken.min(self.header_len)..self.header_len;
         if result.is_err() {
-            let end = whole.checked_sub(1).map_or(0, |last| self.ends[last]);
-            self.truncate_to(self.written - (taken - end) as u64);
+            let start = if header.is_empty() { self.header_len } else { 0 };
+            let end = whole.checked_sub(1).map_or(start, |last| self.ends[last]);
+            if self.truncate_to(self.written - (taken - end) as u64) {
+                header.start = header.start.min(end);
+            }
         }
-        self.buffer.clear();
+        self.buffer.truncate(header.end);
+        self.buffer.drain(..header.start);
+        self.header_len = self.buffer.len();
         self.ends.clear();
         result
     }
 
-    fn truncate_to(&mut self, len: u64) {
-        // Pipes and devices cannot be truncated, so an error is ignored.
+    /// Returns whether the file could be truncated: pipes and devices cannot.
+    fn truncate_to(&mut self, len: u64) -> bool {
         let cut = self.file.set_len(len).and_then(|()| self.file.seek(SeekFrom::Start(len)));
-        self.written = cut.unwrap_or(self.written);
+        self.written = *cut.as_ref().unwrap_or(&self.written);
+        cut.is_ok()
     }
 }
 
@@ -392,6 +408,37 @@ mod tests {
             }
             assert!(reader.next().unwrap().is_none());
         }
+    }
+
+    #[test]
+    fn a_file_whose_first_flush_fails_still_begins_with_its_header() {
+        for name in ["a.pcap", "a.pcapng"] {
+            let (_dir, path) = written(name, 0);
+            let mut writer = FileWriter::create(&path, &["netmap:x"]).unwrap();
+            let file = std::mem::replace(&mut writer.file, File::open(&path).unwrap());
+            writer.packet(0, 1, &[1; 60], None).unwrap();
+            assert!(writer.flush().is_err(), "the descriptor is only open for reading");
+            writer.file = file;
+            writer.packet(0, 2, &[2; 60], None).unwrap();
+            writer.flush().unwrap();
+            assert_eq!((writer.completed(), writer.lost()), (1, 1));
+            drop(writer);
+            let mut reader = FileReader::open(&path).unwrap();
+            assert_eq!(reader.next().unwrap().unwrap().data, [2; 60]);
+            assert!(reader.next().unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn the_crc_of_a_capture_whose_frames_have_one_is_left_out() {
+        let (_dir, path) = written("a.pcap", 1);
+        let mut bytes = std::fs::read(&path).unwrap();
+        // The link type is 1, and the frames end with an FCS of two times two bytes.
+        bytes[20..24].copy_from_slice(&0x2400_0001_u32.to_le_bytes());
+        std::fs::write(&path, &bytes).unwrap();
+        let mut reader = FileReader::open(&path).unwrap();
+        let packet = reader.next().unwrap().unwrap();
+        assert_eq!((packet.data.len(), packet.orig_len), (56, 56));
     }
 
     #[test]

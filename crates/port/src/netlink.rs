@@ -2,6 +2,7 @@
 //! namespace of the thread that opens it. Each request is answered by an acknowledgement or a list
 //! before the next one is sent.
 
+mod link;
 pub mod request;
 mod snapshot;
 mod xdp_features;
@@ -27,6 +28,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
+use link::listed;
 pub use snapshot::{LinkSnapshot, SavedSetting};
 pub use xdp_features::{XdpFeatures, xdp_features};
 
@@ -56,7 +58,7 @@ pub struct NetlinkLink {
     /// Index of the bridge, bond or team that the link is a member of.
     pub master: Option<u32>,
     /// Index of the lower device of this link, such as the interface of a VLAN; for a veth, of its
-    /// peer.
+    /// peer. `None` if that device is in another network namespace.
     pub lower: Option<u32>,
     /// The alias that an administrator has set (`ip link set alias`); empty if there is none.
     pub alias: String,
@@ -463,38 +465,4 @@ fn by_index(index: u32) -> LinkMessage {
 fn no_autoconf_attribute() -> LinkAttribute {
     let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
     LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])])
-}
-
-fn listed(message: &LinkMessage) -> NetlinkLink {
-    let mut link = NetlinkLink {
-        index: message.header.index,
-        name: String::new(),
-        up: message.header.flags.contains(LinkFlags::Up),
-        mtu: 0,
-        kind: String::new(),
-        running: message.header.flags.contains(LinkFlags::Running),
-        mac: Vec::new(),
-        master: None,
-        lower: None,
-        alias: String::new(),
-    };
-    for attribute in &message.attributes {
-        match attribute {
-            LinkAttribute::IfName(name) => link.name.clone_from(name),
-            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
-            LinkAttribute::IfAlias(alias) => link.alias.clone_from(alias),
-            LinkAttribute::Address(mac) => link.mac.clone_from(mac),
-            LinkAttribute::Controller(master) => link.master = Some(*master),
-            LinkAttribute::Link(lower) => link.lower = Some(*lower),
-            LinkAttribute::LinkInfo(infos) => {
-                for info in infos {
-                    if let LinkInfo::Kind(kind) = info {
-                        link.kind = kind.to_string();
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    link
 }

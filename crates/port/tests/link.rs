@@ -4,6 +4,7 @@
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use slipring_port::iface::Iface;
@@ -11,7 +12,7 @@ use slipring_port::{
     Interest, OpenError, OpenOptions, Port, Queue, QueueVisitor, RunCause, RunError, WaitOutcome,
     WaitSet, WaitStrategy, Waiter, XdpMode, host, packet, tap, xdp,
 };
-use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
+use slipring_ring::{AttachedWords, BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
 use slipring_test_support::{Namespace, TIMEOUT, close, skip};
 use slipring_wire::Headers;
 use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
@@ -288,6 +289,44 @@ fn what_is_sent_while_the_interface_is_down_waits_and_arrives_when_it_is_up() {
         assert_eq!((stats.tx.packets, stats.in_flight, stats.drops().count()), (13, 0, 0));
         lab.close(port);
     });
+}
+
+#[test]
+fn what_is_sent_while_the_interface_of_a_lent_queue_is_down_arrives_when_it_is_up() {
+    if let Some(lab) = Lab::new(Kind::Xdp(XdpMode::Native)) {
+        let (mut port, socket) = (lab.open(), lab.socket());
+        // The borrower never syncs.
+        port.queues[0].lender().unwrap().lend(7).unwrap();
+        lab.exchange(&mut port, &socket, 1);
+        lab.down();
+        lab.send(&mut port, 10..15);
+        port.rx_sync().unwrap();
+        lab.up();
+        assert_eq!(lab.arriving(&mut port, &socket, 5), [10, 11, 12, 13, 14]);
+        lab.close(port);
+    }
+}
+
+#[test]
+fn a_queue_whose_former_borrower_writes_to_the_owner_word_is_synced() {
+    if let Some(lab) = Lab::new(Kind::Xdp(XdpMode::Native)) {
+        let (mut port, socket) = (lab.open(), lab.socket());
+        let lender = port.queues[0].lender().unwrap();
+        let words = lender.lend(7).unwrap().words;
+        lender.revoke(7);
+        let words = AttachedWords::<2>::attach(&lab.region, words).unwrap();
+        for number in 1..3 {
+            words.word(0, 0).store(7, Ordering::Relaxed);
+            words.word(1, 0).store(7, Ordering::Relaxed);
+            lab.exchange(&mut port, &socket, number);
+        }
+        lab.down();
+        lab.send(&mut port, 10..15);
+        port.rx_sync().unwrap();
+        lab.up();
+        assert_eq!(lab.arriving(&mut port, &socket, 5), [10, 11, 12, 13, 14]);
+        lab.close(port);
+    }
 }
 
 #[test]

@@ -379,6 +379,16 @@ fn frames_that_the_kernel_has_no_room_for_are_counted_wherever_the_device_is() {
 }
 
 #[test]
+fn lost_frames_of_a_device_that_was_moved_and_renamed_are_counted() {
+    let (Some(host), Some(elsewhere)) = (Namespace::new(), Namespace::new()) else { return };
+    let (mut port, here) = overflown(&host);
+    elsewhere.take(&host, "t0", "t0");
+    elsewhere.ip("link set t0 name t5");
+    elsewhere.ip("tuntap add t0 mode tap");
+    assert_eq!(port.stats().dropped(DropCause::RxKernel), here);
+}
+
+#[test]
 fn lost_frames_of_a_renamed_device_are_counted_and_not_those_of_its_successor() {
     let Some(host) = Namespace::new() else { return };
     let (mut port, before) = overflown(&host);

@@ -96,9 +96,8 @@ fn after_pipe_sync(fd: c_int, synced: Result<SyncReport, HostedSyncError>) -> bo
             }
             true
         }
-        // Another process or thread syncs at this moment. Slots that were added after it read
-        // `head` are left to the next sync.
-        Err(HostedSyncError::Busy) => true,
+        // Also if another process syncs at this moment: it may have read `head` before the program
+        // released its last slots.
         Err(_) => false,
     }
 }

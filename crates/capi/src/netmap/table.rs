@@ -25,6 +25,8 @@ use super::rings::{PortSockets, SyncedPort, SyncedRings};
 
 /// The library can sync only ports whose descriptors are below this number.
 const MAX_DESCRIPTORS: usize = 1024;
+/// How often a sync tries again to lock rings that another thread is syncing.
+const MAX_LOCK_RETRIES: u32 = 10_000;
 /// Number of bytes mapped for the pointer to the table: one page, or part of a page if pages are
 /// larger.
 const PAGE_BYTES: usize = 4096;
@@ -170,6 +172,28 @@ impl PortSlot {
         *open = None;
     }
 
+    /// Locks the rings of one direction. If a sync is in progress, waits for its end; `None` if the
+    /// sync does not end soon, because the caller is a signal handler that has interrupted it.
+    #[inline]
+    pub(super) fn lock_briefly(
+        &self,
+        direction: SyncedDirection,
+    ) -> Option<spin::MutexGuard<'_, Option<SyncedRings>>> {
+        let first = self.rings(direction).try_lock();
+        first.or_else(|| self.retry_lock(direction))
+    }
+
+    #[cold]
+    fn retry_lock(
+        &self,
+        direction: SyncedDirection,
+    ) -> Option<spin::MutexGuard<'_, Option<SyncedRings>>> {
+        (0..MAX_LOCK_RETRIES).find_map(|_| {
+            std::thread::yield_now();
+            self.rings(direction).try_lock()
+        })
+    }
+
     /// Locks the rings of one direction. If a sync is in progress, waits until it has ended.
     fn lock(&self, direction: SyncedDirection) -> spin::MutexGuard<'_, Option<SyncedRings>> {
         loop {
@@ -260,6 +284,34 @@ mod tests {
         assert!(slot.asks_device() && slot.asks_device());
         slot.record_device(false);
         assert!((0..3).any(|_| !slot.asks_device()));
+    }
+
+    #[test]
+    fn a_sync_waits_for_the_sync_of_another_thread() {
+        let slot = PortSlot::default();
+        let held = slot.rings(SyncedDirection::Tx).lock();
+        let (asked, is_asked) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                asked.send(()).unwrap();
+                // The time that 10000 retries take is not known, so the thread retries itself.
+                loop {
+                    if slot.lock_briefly(SyncedDirection::Tx).is_some() {
+                        return;
+                    }
+                }
+            });
+            is_asked.recv().unwrap();
+            drop(held);
+            waits.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_sync_that_a_signal_handler_has_interrupted_is_not_waited_for_for_ever() {
+        let slot = PortSlot::default();
+        let _interrupted = slot.rings(SyncedDirection::Tx).lock();
+        assert!(slot.lock_briefly(SyncedDirection::Tx).is_none());
     }
 
     #[test]

@@ -161,6 +161,25 @@ fn overtaking_frames_still_come_when_order_is_asked_for_later() {
 }
 
 #[test]
+fn frames_that_would_overtake_after_a_change_to_a_shorter_delay_are_subject_to_the_order() {
+    for (order, lost, clamped) in [(OrderPolicy::Drop, 2, 0), (OrderPolicy::Strict, 0, 2)] {
+        let link = |ns| LinkSpec { delay: DelaySpec::constant(ns), order, ..LinkSpec::wire("up") };
+        let mut sim = Sim::link(link(10_000));
+        sim.push(0, 60);
+        change(&mut sim, 500, link(1_000));
+        for at_ns in [1_000, 2_000, 20_000] {
+            sim.push(at_ns, 60);
+        }
+        sim.finish();
+        let counters = sim.counters();
+        assert!(counters.is_balanced());
+        assert_eq!(counters.clamped.packets, clamped, "{order:?}");
+        assert_eq!(sim.memory.lost_to(LinkDropCause::Order), lost, "{order:?}");
+        assert_eq!(sim.memory.releases().last(), Some(&21_000));
+    }
+}
+
+#[test]
 fn a_queue_keeps_its_frames_when_the_discipline_changes() {
     let queued = |discipline| LinkSpec {
         queue: LinkQueueSpec { discipline, ..LinkQueueSpec::default() },

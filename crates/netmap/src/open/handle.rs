@@ -287,9 +287,8 @@ impl OpenHandle {
             return Err(Errno::IO);
         }
         for i in binding.rings[dir as usize].clone() {
-            // Invalid indices reinitialise the ring, which is no error here. A ring that another
-            // thread is syncing is skipped.
-            if binding.sync(dir, i) == SyncStatus::Gone {
+            // Invalid indices reinitialise the ring, which is no error here.
+            if sync_after_others(|| binding.sync(dir, i)) == SyncStatus::Gone {
                 return Err(Errno::IO);
             }
         }
@@ -317,4 +316,38 @@ impl OpenHandle {
 fn wall_clock() -> (i64, i64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (now.as_secs() as i64, now.subsec_micros().into())
+}
+
+/// How often a busy ring is tried again.
+const MAX_SYNC_RETRIES: u32 = 1000;
+
+/// Syncs a ring after the threads that are syncing it: they may have begun before the program
+/// released its last slots. Returns `Busy` if the ring stays busy. Then a program was stopped in
+/// the middle of a sync of its own.
+fn sync_after_others(mut sync: impl FnMut() -> SyncStatus) -> SyncStatus {
+    let mut synced = sync();
+    for _ in 0..MAX_SYNC_RETRIES {
+        if synced != SyncStatus::Busy {
+            break;
+        }
+        std::thread::yield_now();
+        synced = sync();
+    }
+    synced
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_that_another_thread_is_syncing_is_synced_after_it() {
+        let mut busy = 3;
+        let synced = sync_after_others(|| {
+            busy -= 1;
+            if busy > 0 { SyncStatus::Busy } else { SyncStatus::Done }
+        });
+        assert_eq!((synced, busy), (SyncStatus::Done, 0));
+        assert_eq!(sync_after_others(|| SyncStatus::Busy), SyncStatus::Busy);
+    }
 }

@@ -108,7 +108,26 @@ impl Drop for HostVethPair {
 /// Returns the names of the two ends of the pair that process `process` creates for interface
 /// `ifindex`.
 fn names(process: u32, ifindex: u32) -> [String; 2] {
+    let (process, ifindex) = (base_36(process), base_36(ifindex));
     ["k", "u"].map(|end| format!("sr{process}h{ifindex}{end}"))
+}
+
+/// Returns a number in base 36 with capital letters. So the longest name has 15 bytes, as many as
+/// the kernel allows.
+fn base_36(number: u32) -> String {
+    let mut digits = Vec::new();
+    let mut rest = number;
+    while rest > 0 || digits.is_empty() {
+        digits.extend(char::from_digit(rest % 36, 36).map(|digit| digit.to_ascii_uppercase()));
+        rest /= 36;
+    }
+    digits.iter().rev().collect()
+}
+
+/// Reads a number that [`base_36`] has written.
+fn parse_base_36(text: &str) -> Option<u32> {
+    let is_ours = text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+    u32::from_str_radix(text, 36).ok().filter(|_| is_ours)
 }
 
 /// Removes the hidden pair that process `process` has created for interface `ifindex`, if the pair
@@ -147,8 +166,8 @@ pub fn remove_stale() -> io::Result<()> {
 /// for other links.
 fn owner(name: &str) -> Option<u32> {
     let (pid, index) = name.strip_prefix("sr")?.strip_suffix('k')?.split_once('h')?;
-    index.parse::<u32>().ok()?;
-    pid.parse().ok()
+    parse_base_36(index)?;
+    parse_base_36(pid)
 }
 
 /// Binds a socket whose name is that of the pair. Until the socket is closed, it marks the pair as
@@ -170,8 +189,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_longest_names_fit_the_kernel_and_have_their_owner() {
+        // The largest process ID and interface index of Linux.
+        for (process, ifindex) in [(1 << 22, i32::MAX as u32), (0, 0), (9_999, 99_999)] {
+            let [kernel, user] = names(process, ifindex);
+            assert!(kernel.len() <= 15 && user.len() <= 15, "{kernel} {user}");
+            assert_eq!(owner(&kernel), Some(process));
+        }
+    }
+
+    #[test]
     fn only_our_own_names_have_an_owner() {
-        assert_eq!(owner("sr4121h12k"), Some(4121));
+        assert_eq!(owner("sr4121h12k"), u32::from_str_radix("4121", 36).ok());
         for other in ["sr4121h12u", "sr4121hk", "srhk", "veth0", "sr12k", "eth0h1k"] {
             assert_eq!(owner(other), None, "{other}");
         }

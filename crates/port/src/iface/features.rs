@@ -155,7 +155,7 @@ impl Drop for FeatureGuard {
             // If the interface no longer exists, there is nothing to restore, so an error is
             // ignored.
             let index = self.iface.index;
-            let _ = or_by_keeper(set_feature(&self.iface.name, feature, was), |keeper| {
+            let _ = or_by_keeper(set_feature_by_index(index, feature, was), |keeper| {
                 keeper.set_feature(index, feature, was)
             });
         }

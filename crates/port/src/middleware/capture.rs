@@ -18,7 +18,8 @@ pub struct CaptureObserver {
     interface: usize,
     /// Bytes of the virtio-net header before each frame, which are not written.
     header: usize,
-    packet: Vec<u8>,
+    /// For each direction, the slots so far of a packet that continues.
+    packets: [Vec<u8>; 2],
     /// Number of packets that could not be written when this observer wrote the buffer of the file.
     /// The buffer may also have packets of its clones.
     lost: u64,
@@ -34,7 +35,7 @@ impl CaptureObserver {
             epoch,
             interface: 0,
             header: 0,
-            packet: Vec::new(),
+            packets: Default::default(),
             lost: 0,
         }
     }
@@ -42,7 +43,7 @@ impl CaptureObserver {
     /// Captures into the same file, as its `interface`-th interface.
     #[must_use]
     pub fn for_interface(&self, interface: usize) -> Self {
-        Self { interface, packet: Vec::new(), lost: 0, ..self.clone() }
+        Self { interface, packets: Default::default(), lost: 0, ..self.clone() }
     }
 
     /// Leaves out the first `header` bytes of each packet: a virtio-net header.
@@ -60,8 +61,9 @@ impl Observer for CaptureObserver {
         bytes: &[u8],
         more: bool,
     ) -> Result<(), RunError> {
-        if more || !self.packet.is_empty() {
-            self.packet.extend_from_slice(bytes);
+        let parts = &mut self.packets[direction as usize];
+        if more || !parts.is_empty() {
+            parts.extend_from_slice(bytes);
             if more {
                 return Ok(());
             }
@@ -71,14 +73,17 @@ impl Observer for CaptureObserver {
             FrameDirection::Tx => slipring_pcap::PcapDirection::Outbound,
         };
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let packet = if self.packet.is_empty() { bytes } else { &self.packet };
+        let packet = if parts.is_empty() { bytes } else { &*parts };
         let packet = packet.get(self.header..).unwrap_or_default();
         // A full disk must not stop the captured traffic: the loss is counted, and the next packet
         // is tried.
         let before = file.lost();
-        let _ = file.packet(self.interface, self.epoch + time, packet, Some(direction));
-        self.lost += file.lost() - before;
-        self.packet.clear();
+        let time = self.epoch.saturating_add(time);
+        let written = file.packet(self.interface, time, packet, Some(direction));
+        let lost = file.lost() - before;
+        // An error without a loss in the file: the format cannot represent the packet.
+        self.lost += if written.is_err() { lost.max(1) } else { lost };
+        parts.clear();
         Ok(())
     }
 
@@ -92,5 +97,46 @@ impl Observer for CaptureObserver {
         let _ = file.flush();
         self.lost += file.lost() - before;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::FileReader;
+
+    fn captured(observe: impl FnOnce(&mut CaptureObserver)) -> (Vec<Vec<u8>>, u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.pcap").to_str().unwrap().to_owned();
+        let mut observer = CaptureObserver::new(FileWriter::create(&path, &[]).unwrap());
+        observe(&mut observer);
+        let lost = observer.lost();
+        drop(observer);
+        let (mut reader, mut packets) = (FileReader::open(&path).unwrap(), Vec::new());
+        while let Some(packet) = reader.next().unwrap() {
+            packets.push(packet.data.to_vec());
+        }
+        (packets, lost)
+    }
+
+    #[test]
+    fn packets_of_several_slots_of_both_directions_are_not_mixed() {
+        let (packets, lost) = captured(|observer| {
+            observer.frame(1, FrameDirection::Rx, &[1; 20], true).unwrap();
+            observer.frame(1, FrameDirection::Tx, &[2; 30], true).unwrap();
+            observer.frame(1, FrameDirection::Rx, &[1; 20], false).unwrap();
+            observer.frame(1, FrameDirection::Tx, &[2; 30], false).unwrap();
+        });
+        assert_eq!((packets, lost), (vec![vec![1; 40], vec![2; 60]], 0));
+    }
+
+    #[test]
+    fn a_packet_that_the_format_cannot_represent_is_counted() {
+        let after_2106 = 5_000_000_000_000_000_000;
+        let (packets, lost) = captured(|observer| {
+            observer.frame(after_2106, FrameDirection::Rx, &[1; 60], false).unwrap();
+            observer.frame(1, FrameDirection::Rx, &[2; 60], false).unwrap();
+        });
+        assert_eq!((packets, lost), (vec![vec![2; 60]], 1));
     }
 }

@@ -21,6 +21,7 @@ use crate::clock::{Nanos, now};
 use crate::error::{OpenError, RunError};
 use crate::queue::{Interest, Queue, QueueRings, WaitFds};
 use crate::stats::{DropCause, QueueCounters};
+use crate::succession::SocketRing;
 
 /// The faults to inject. They are drawn separately for each direction.
 #[derive(Debug, Clone, Copy)]
@@ -97,6 +98,8 @@ struct FaultDirection {
     losses: Stream,
     corruptions: Stream,
     delay_line: DelayLine<DelayedSlot>,
+    /// Number of packets in the delay line.
+    held_packets: u64,
     spare_bufs: Vec<OwnedBuf>,
     region: Arc<Region>,
 }
@@ -122,9 +125,15 @@ impl FaultDirection {
             losses: Stream::numbered(faults.seed, &format!("{label}/loss"), index),
             corruptions: Stream::numbered(faults.seed, &format!("{label}/corruption"), index),
             delay_line: DelayLine::with_capacity(spare.len()),
+            held_packets: 0,
             spare_bufs: spare,
             region: region.clone(),
         })
+    }
+
+    /// Returns the number of packets in the delay line.
+    fn held_packets(&self) -> u64 {
+        self.held_packets
     }
 
     /// Draws whether a packet is lost.
@@ -313,6 +322,7 @@ impl FaultDirection {
                 let flags = kept(slot.flags);
                 let held = DelayedSlot { buf, len: slot.len, flags, slots: left };
                 self.delay_line.push(time + self.delay, held);
+                self.held_packets += u64::from(left == 1);
             }
             Err(spare) => self.spare_bufs.push(spare),
         }
@@ -328,6 +338,7 @@ impl FaultDirection {
 
     fn emit_due(&mut self, ring: &mut TxRing, counters: &QueueCounters, time: Nanos) {
         while let Some(slots) = self.due_packet(time, ring.avail()) {
+            self.held_packets = self.held_packets.saturating_sub(1);
             if !(0..slots).all(|i| ring.slot(i).is_some_and(|slot| self.is_usable(slot))) {
                 self.drop_first(slots);
                 counters.dropped(DropCause::TxRefused, 1);
@@ -348,6 +359,7 @@ impl FaultDirection {
 
     fn deliver_due(&mut self, ring: &mut KernRing, counters: &QueueCounters, time: Nanos) {
         while let Some(slots) = self.due_packet(time, ring.free_slots()) {
+            self.held_packets = self.held_packets.saturating_sub(1);
             let from = ring.hwtail();
             let to = (0..slots).fold(from, |at, _| ring.next(at));
             if !ring.slots(from, to).all(|(_, slot)| self.is_usable(slot)) {
@@ -437,5 +449,24 @@ impl Queue for FaultQueue {
 
     fn update_stats(&mut self) {
         self.inner.update_stats();
+    }
+
+    fn unsent(&mut self) -> u64 {
+        let queued = self.tx_kern.waiting_packets();
+        queued + self.outgoing.held_packets() + self.inner.unsent()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.inner.is_gone()
+    }
+
+    // The queue is not lent: a program that syncs it itself would bypass this layer.
+
+    fn socket_ring(&self) -> Option<SocketRing> {
+        self.inner.socket_ring()
+    }
+
+    fn resume_ring(&mut self, position: u32) {
+        self.inner.resume_ring(position);
     }
 }

@@ -8,6 +8,7 @@ use crate::clock::{Nanos, now};
 use crate::error::RunError;
 use crate::queue::{Interest, Queue, QueueRings, WaitFds};
 use crate::stats::QueueCounters;
+use crate::succession::SocketRing;
 
 /// Direction of a frame, as the program sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +143,24 @@ impl Queue for ObservedQueue {
 
     fn update_stats(&mut self) {
         self.inner.update_stats();
+    }
+
+    fn unsent(&mut self) -> u64 {
+        self.inner.unsent()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.inner.is_gone()
+    }
+
+    // The queue is not lent: a program that syncs it itself would bypass this layer.
+
+    fn socket_ring(&self) -> Option<SocketRing> {
+        self.inner.socket_ring()
+    }
+
+    fn resume_ring(&mut self, position: u32) {
+        self.inner.resume_ring(position);
     }
 }
 

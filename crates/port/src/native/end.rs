@@ -124,7 +124,7 @@ impl NativeEnd {
                 wake(moved, peer, &self.kick);
                 self.handle_report(moved)
             }
-            Err(HostedSyncError::HostOnly) => {
+            Err(HostedSyncError::HostOnly | HostedSyncError::Busy) => {
                 self.client.tx_sync().map_err(host_sync_error)?;
                 half.synced_by_host(see).map_err(corrupt_error)
             }
@@ -167,7 +167,7 @@ impl NativeEnd {
                 }
                 self.handle_report(if new { SyncReport::from(1) } else { moved })
             }
-            Err(HostedSyncError::HostOnly) => {
+            Err(HostedSyncError::HostOnly | HostedSyncError::Busy) => {
                 self.client.rx_sync().map_err(host_sync_error)?;
                 half.synced_by_host(see).map_err(corrupt_error)
             }
@@ -195,10 +195,10 @@ impl NativeEnd {
     #[cold]
     fn handle_sync_error(&mut self, why: HostedSyncError) -> Result<(), RunCause> {
         match why {
-            // Another process or thread is syncing the half, and will move all pending slots.
-            HostedSyncError::Busy => self.handle_report(SyncReport::default()),
             HostedSyncError::Reinit(reinit) => Err(SyncFault::from(reinit).into()),
-            HostedSyncError::HostOnly | HostedSyncError::Corrupt => Err(corrupt_error(why)),
+            HostedSyncError::HostOnly | HostedSyncError::Busy | HostedSyncError::Corrupt => {
+                Err(corrupt_error(why))
+            }
         }
     }
 

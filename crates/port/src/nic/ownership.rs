@@ -43,6 +43,9 @@ pub(crate) struct ClientCounts {
 pub(crate) struct SyncOwnership {
     words: PersistentWords<2>,
     last_counts: [ClientCounts; 2],
+    /// Whether a program may claim a direction. If not, the word `Owner` has no meaning: a former
+    /// borrower may still write to it.
+    lent: bool,
     /// Whether only this process may sync.
     host_only: bool,
     /// Whether the interface is down or no longer exists; then only this process may sync.
@@ -58,8 +61,9 @@ impl SyncOwnership {
     /// for them.
     pub(crate) fn new(region: &Arc<Region>) -> Option<Self> {
         let cell = PersistentWords::new(region).ok()?;
+        let last_counts = Default::default();
         let mut turns =
-            Self { words: cell, last_counts: Default::default(), host_only: true, down: false };
+            Self { words: cell, last_counts, lent: false, host_only: true, down: false };
         turns.set_host_only(true);
         Some(turns)
     }
@@ -68,10 +72,32 @@ impl SyncOwnership {
         self.words.offset()
     }
 
+    /// Lends the queue to the program with this number.
+    pub(crate) fn begin_loan(&mut self, client_id: u32) {
+        self.lent = true;
+        self.set_holder(client_id);
+    }
+
+    /// Tells programs that the queue is no longer lent. The borrower may still be in the middle of
+    /// a sync, so [`Self::end_loan`] must follow.
+    pub(crate) fn revoke_holder(&self) {
+        self.set_holder(0);
+    }
+
+    /// Ends the loan. From now on this process acquires the directions whatever the words say.
+    pub(crate) fn end_loan(&mut self) {
+        self.lent = false;
+    }
+
+    /// Returns whether the queue is lent to a program.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent
+    }
+
     /// Sets the number of the program to which the queue is lent; 0 if it is not lent. A program
     /// may have closed its port without a call of its library. Then the library detects by this
     /// word that the queue is no longer lent to the program.
-    pub(crate) fn set_holder(&self, client_id: u32) {
+    fn set_holder(&self, client_id: u32) {
         for direction in [SyncDirection::Tx, SyncDirection::Rx] {
             self.words.cell(direction, OwnershipWord::Holder).release(client_id.into());
         }
@@ -101,9 +127,9 @@ impl SyncOwnership {
         set_by_host(&self.words, direction, self.host_only || self.down || special);
     }
 
-    /// Acquires a direction. Returns false while a program is syncing it.
+    /// Acquires a direction. Returns false while the borrower is syncing it.
     pub(crate) fn try_acquire(&self, direction: SyncDirection) -> bool {
-        claim_for_host(&self.words, direction)
+        !self.lent || claim_for_host(&self.words, direction)
     }
 
     /// Releases a direction to the next owner. `special` is true if the direction has slots that
@@ -112,15 +138,15 @@ impl SyncOwnership {
         release_by_host(&self.words, direction, anchors, self.host_only || self.down || special);
     }
 
-    /// Returns whether neither direction is being synced.
+    /// Returns whether the borrower is syncing neither direction.
     pub(crate) fn is_free(&self) -> bool {
         let free = |direction| self.words.cell(direction, OwnershipWord::Owner).acquire() == 0;
-        free(SyncDirection::Tx) && free(SyncDirection::Rx)
+        !self.lent || free(SyncDirection::Tx) && free(SyncDirection::Rx)
     }
 
-    /// Returns whether the program with number `client_id` is syncing the direction.
-    pub(crate) fn is_held_by(&self, direction: SyncDirection, client_id: u32) -> bool {
-        self.words.cell(direction, OwnershipWord::Owner).acquire() == u64::from(client_id)
+    /// Returns whether a program has claimed the direction.
+    pub(crate) fn is_claimed(&self, direction: SyncDirection) -> bool {
+        !matches!(self.words.cell(direction, OwnershipWord::Owner).acquire(), 0 | HOST_OWNER)
     }
 
     /// Takes a direction from a program that ended in the middle of a sync.
@@ -210,11 +236,25 @@ mod tests {
         );
         turns.release(SyncDirection::Tx, [3, 4], false);
         turns.set_host_only(false);
+        turns.begin_loan(7);
         turns.words.cell(SyncDirection::Tx, OwnershipWord::Owner).store_relaxed(7);
         assert!(!turns.try_acquire(SyncDirection::Tx) && turns.try_acquire(SyncDirection::Rx));
-        assert!(turns.is_held_by(SyncDirection::Tx, 7));
+        assert!(turns.is_claimed(SyncDirection::Tx) && !turns.is_claimed(SyncDirection::Rx));
         turns.force_acquire(SyncDirection::Tx);
         assert!(turns.try_acquire(SyncDirection::Tx));
+    }
+
+    #[test]
+    fn after_a_loan_the_owner_word_has_no_effect() {
+        let mut turns = SyncOwnership::new(&region()).unwrap();
+        turns.begin_loan(7);
+        turns.revoke_holder();
+        turns.end_loan();
+        for direction in [SyncDirection::Tx, SyncDirection::Rx] {
+            turns.words.cell(direction, OwnershipWord::Owner).store_relaxed(7);
+            assert!(turns.try_acquire(direction));
+        }
+        assert!(turns.is_free());
     }
 
     #[test]

@@ -125,10 +125,19 @@ impl<'q> RxFiller<'q> {
         let start = (self.at, self.free_slots);
         match self.write(parts) {
             Ok(bytes) => self.sum += TrafficCounts { packets: 1, bytes },
-            Err(cause) => {
-                (self.at, self.free_slots) = start;
-                self.drop_one(cause);
-            }
+            Err(cause) => self.abandon(cause, start),
+        }
+    }
+
+    /// Counts a frame that begins at `start` as dropped. If a slot had no usable buffer, the slots
+    /// up to this one are passed on empty, so that later frames go to the slots after it.
+    #[cold]
+    fn abandon(&mut self, cause: DropCause, start: (SlotIdx, u32)) {
+        let slots = 1 + start.1 - self.free_slots;
+        (self.at, self.free_slots) = start;
+        self.drop_one(cause);
+        if cause == DropCause::RxNoBuffer {
+            (0..slots).for_each(|_| self.close(0, SlotFlags::default()));
         }
     }
 

@@ -62,12 +62,12 @@ impl HostDrops {
         Some(self.read_here()?.saturating_sub(self.last_count))
     }
 
-    /// Finds the namespace of a device that was moved, and in it the device, by the last known
-    /// name. The index may be another one there.
+    /// Finds the namespace of a device that was moved, and in it the device, by the name that its
+    /// descriptor has now. The index may be another one there.
     #[cold]
     fn follow(&mut self, tun: BorrowedFd<'_>) -> io::Result<()> {
         let devices = devices_around(tun)?;
-        self.index = name_to_index(&devices.socket, &self.name)?;
+        self.index = name_to_index(&devices.socket, &sys::current_name(tun)?)?;
         self.devices = Some(devices);
         Ok(())
     }

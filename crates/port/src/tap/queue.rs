@@ -121,9 +121,11 @@ impl TapQueue {
         let buf_size = ring.region().buf_size();
         let longest = self.limits.receive.div_ceil(buf_size).min(ring.num_slots() - 1);
         let (mut at, mut room) = (ring.hwtail(), ring.free_slots());
+        let mut reads = ring.num_slots();
         let mut sum = TrafficCounts::default();
         let mut result = Ok(());
-        while room >= longest {
+        while room >= longest && reads > 0 {
+            reads -= 1;
             let len = match sys::read(self.tun.as_fd(), ring.buffer(at), &mut self.overflow) {
                 Ok(0) | Err(Errno::AGAIN | Errno::INTR) => break,
                 Ok(len) => len,
@@ -138,7 +140,14 @@ impl TapQueue {
                     at = ring.add(at, slots);
                     room -= slots;
                 }
-                Err(cause) => self.counters.dropped(cause, 1),
+                Err(cause) => {
+                    self.counters.dropped(cause, 1);
+                    if cause == DropCause::RxNoBuffer {
+                        let slots = pass_over(ring, at, room);
+                        at = ring.add(at, slots);
+                        room -= slots;
+                    }
+                }
             }
         }
         ring.set_tail(at);
@@ -167,6 +176,20 @@ fn copy_into_slots(
         return Ok(1);
     }
     copy_rest(ring, at, room, overflow.get(..len - first).ok_or(DropCause::RxTooLong)?)
+}
+
+/// Marks the slots from `at` through the first one without a usable buffer as empty, so that the
+/// program gets them back and later frames go to the slots after them. Returns their number.
+#[cold]
+fn pass_over(ring: &mut KernRing, at: SlotIdx, room: u32) -> u32 {
+    for passed in 0..room {
+        let slot = ring.add(at, passed);
+        ring.set(slot, 0, SlotFlags::default());
+        if ring.buffer(slot).is_empty() {
+            return passed + 1;
+        }
+    }
+    0
 }
 
 /// Copies the rest of a frame to the slots after `first`, which is already full.

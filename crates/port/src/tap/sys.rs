@@ -71,10 +71,10 @@ pub(super) fn bring_up(name: &str) -> io::Result<()> {
     interface(socket, libc::SIOCSIFFLAGS as libc::Ioctl, &mut request)
 }
 
-/// A request of `TUNSETIFF`, `SIOCGIFFLAGS` or `SIOCSIFFLAGS`.
+/// A request of `TUNSETIFF`, `TUNGETIFF`, `SIOCGIFFLAGS` or `SIOCSIFFLAGS`.
 fn interface(fd: BorrowedFd<'_>, number: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
     // SAFETY: `request` is a live, exclusive `ifreq` with a name and flags, which is what the
-    // three requests take; they follow no pointer in it.
+    // four requests take; they follow no pointer in it.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), number, std::ptr::from_mut(request)) })
 }
 
@@ -97,6 +97,13 @@ pub(super) fn set_vnet_len(tun: BorrowedFd<'_>, len: u32) -> io::Result<()> {
     let len = len as c_int;
     // SAFETY: this request reads a `c_int` where the pointer leads, to a live one.
     check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const len) })
+}
+
+/// Returns the name that the device has now, in its own network namespace.
+pub(super) fn current_name(tun: BorrowedFd<'_>) -> io::Result<String> {
+    let mut request = request("");
+    interface(tun, libc::TUNGETIFF, &mut request)?;
+    Ok(name_of(&request))
 }
 
 /// Returns the network namespace in which the device is.

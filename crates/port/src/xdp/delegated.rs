@@ -2,7 +2,7 @@
 //! program's side of [`crate::nic::ownership`].
 //!
 //! ```text
-//!   claim the direction --> host only, or busy: no sync
+//!   claim the direction --> host only, or busy: leaves the sync to the daemon
 //!     |
 //!     v
 //!   resume: takes the ring positions from the anchors and the kernel's indices, and the buffers
@@ -41,9 +41,10 @@ use crate::stats::{DropCause, QueueCounters, QueueSnapshot};
 /// The result of a program's sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientSync {
-    /// The sync is done, or another party is syncing the direction and will do the rest.
+    /// The sync is done.
     Done,
-    /// Only the daemon can do this sync; the program must ask it.
+    /// The program must ask the daemon for this sync: only the daemon can do it, or another party
+    /// was using the direction.
     ByHost,
 }
 
@@ -172,8 +173,7 @@ impl<S, E> DelegatedDirection<S, E> {
     fn sync_by(&mut self, sync: impl FnOnce(&mut Self, [u32; 2], bool) -> bool) -> ClientSync {
         match claim_for_client(&*self.client.words, self.direction, self.client.client_id) {
             ClientClaim::Claimed => {}
-            ClientClaim::Busy => return ClientSync::Done,
-            ClientClaim::HostOnly => return ClientSync::ByHost,
+            ClientClaim::ByHost => return ClientSync::ByHost,
         }
         let anchors = [OwnershipWord::In, OwnershipWord::Out]
             .map(|word| self.client.words.cell(self.direction, word).load_relaxed() as u32);

@@ -131,19 +131,19 @@ impl XdpQueue {
         if self.socket.rx.fill.needs_wakeup() || (self.busy_poll && !arrived) {
             sys::kick_rx(self.socket.fd()).or_else(|error| fault("receive", error))?;
         }
-        self.check(arrived)
+        self.check(arrived, SyncDirection::Rx)
     }
 
     #[inline(always)]
     fn send(&mut self) -> Result<(), RunCause> {
         if self.gated && self.is_gated_down()? {
             self.tx_side.complete_without_sending(&mut self.socket.tx)?;
-            return self.check(false);
+            return self.check(false, SyncDirection::Tx);
         }
         let before = self.tx_side.packets_out();
         self.sync_tx()?;
         let after = self.tx_side.packets_out();
-        self.check(after == 0 || after != before)
+        self.check(after == 0 || after != before, SyncDirection::Tx)
     }
 
     /// Returns whether the interface to which the kernel would redirect the frames is down. This is
@@ -158,28 +158,28 @@ impl XdpQueue {
     /// frames move. This is necessary because the socket reports no error when the interface has
     /// disappeared.
     #[inline(always)]
-    fn check(&mut self, moved: bool) -> Result<(), RunCause> {
+    fn check(&mut self, moved: bool, syncing: SyncDirection) -> Result<(), RunCause> {
         if moved {
             self.idle_syncs = 0;
         } else {
             self.idle_syncs += 1;
         }
         if self.needs_probe || self.idle_syncs >= PROBE_AFTER_IDLE_SYNCS {
-            return self.probe();
+            return self.probe(Some(syncing));
         }
         Ok(())
     }
 
     /// Asks the kernel for the state of the interface. If the queue is lent, also passes the state
-    /// on to the borrowing program.
+    /// on to the borrowing program. `syncing` is the direction that the caller has acquired.
     #[cold]
-    fn probe(&mut self) -> Result<(), RunCause> {
+    fn probe(&mut self, syncing: Option<SyncDirection>) -> Result<(), RunCause> {
         self.idle_syncs = 0;
         self.needs_probe = false;
         self.link.read_events();
         let health = self.socket.probe().and_then(|()| self.refresh_link());
         self.set_down(health.as_ref().err().is_some_and(is_down));
-        if health? { self.resume() } else { Ok(()) }
+        if health? { self.resume(syncing) } else { Ok(()) }
     }
 
     /// Returns whether the interface that `link` watches has come up. The socket reports only the
@@ -193,17 +193,15 @@ impl XdpQueue {
         }
     }
 
-    /// Sends the frames that waited while the interface was down. If the queue is lent, does
-    /// nothing: the borrowing program sends them.
+    /// Sends the frames that waited while the interface was down. The borrower of a lent queue may
+    /// not sync the tx ring again, so this process does it.
     #[cold]
-    fn resume(&mut self) -> Result<(), RunCause> {
-        if self.ownership.is_some() {
-            return Ok(());
+    fn resume(&mut self, syncing: Option<SyncDirection>) -> Result<(), RunCause> {
+        let send = if self.gated { Self::sync_tx } else { Self::kick_pending };
+        match syncing {
+            Some(SyncDirection::Tx) => send(self),
+            _ => self.with_ownership(SyncDirection::Tx, send),
         }
-        if self.gated {
-            return self.sync_tx();
-        }
-        self.kick_pending()
     }
 
     /// Makes the kernel send frames that it was given while the interface was down.
@@ -304,8 +302,8 @@ impl QueueLender for XdpQueue {
             self.ownership = Some(SyncOwnership::new(self.rx.region())?);
         }
         let _ = self.set_host_only(false);
-        let turns = self.ownership.as_ref()?;
-        turns.set_holder(client_id);
+        let turns = self.ownership.as_mut()?;
+        turns.begin_loan(client_id);
         Some(DelegatedQueue {
             socket,
             words: turns.offset(),
@@ -316,14 +314,13 @@ impl QueueLender for XdpQueue {
         })
     }
 
-    fn revoke(&mut self, client_id: u32) {
+    fn revoke(&mut self, _client_id: u32) {
         if let Some(turns) = &self.ownership {
-            turns.set_holder(0);
+            turns.revoke_holder();
         }
         let _ = self.set_host_only(true);
         for direction in [SyncDirection::Tx, SyncDirection::Rx] {
-            let Some(turns) =
-                self.ownership.as_ref().filter(|turns| turns.is_held_by(direction, client_id))
+            let Some(turns) = self.ownership.as_ref().filter(|turns| turns.is_claimed(direction))
             else {
                 continue;
             };
@@ -338,6 +335,9 @@ impl QueueLender for XdpQueue {
                 }
             }
             self.release_ownership(direction);
+        }
+        if let Some(turns) = &mut self.ownership {
+            turns.end_loan();
         }
     }
 
@@ -389,13 +389,9 @@ impl Queue for XdpQueue {
         self.socket.after_sleep();
         // A program that syncs in its own process does not watch the interface, so this process
         // does it.
-        if self.link.read_events() && self.ownership.is_some() {
-            let was_down = self.link.is_down();
+        if self.link.read_events() && self.ownership.as_ref().is_some_and(SyncOwnership::is_lent) {
             // An error is ignored, because the next sync reports it again.
-            let _ = self.probe();
-            if was_down && !self.link.is_down() {
-                let _ = self.with_ownership(SyncDirection::Tx, Self::kick_pending);
-            }
+            let _ = self.probe(None);
         }
         self.needs_probe = true;
     }

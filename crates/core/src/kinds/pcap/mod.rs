@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -69,6 +70,12 @@ fn file(port: &PortName) -> Finding {
 
 /// Returns the finding about a file that is neither regular nor a directory, such as a named pipe.
 fn special(port: &PortName, path: &Path) -> Finding {
+    if fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        // What an open of a socket returns.
+        let source = rustix::io::Errno::NXIO.into();
+        let cause = OpenCause::File { path: port.name.clone(), source };
+        return Finding::port_refused(&OpenError::new(port, cause));
+    }
     let can = |rights| access(path, rights);
     match (can(Access::READ_OK), can(Access::WRITE_OK)) {
         (Ok(()), Ok(())) => Finding::port_ok(format!("{port} can be read and written")),
@@ -92,4 +99,24 @@ pub(super) fn in_directory(port: &PortName, path: &Path) -> Finding {
     };
     let finding = Finding::port_fail(text).with_code(FILE_CODE);
     finding.with_fix("name a path in a directory of yours")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use crate::kinds::finding::FindingState;
+
+    #[test]
+    fn a_socket_is_refused_as_an_open_refuses_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket").to_str().unwrap().to_owned();
+        let _socket = UnixListener::bind(&path).unwrap();
+        let port: PortName = format!("pcap:{path}").parse().unwrap();
+        let finding = file(&port);
+        let refused = OpenError::new(&port, FileReader::open(&path).unwrap_err());
+        assert_eq!(finding.state, FindingState::Fail);
+        assert_eq!(finding.finding, Finding::port_refused(&refused).finding);
+    }
 }

@@ -15,12 +15,16 @@ struct Rig {
 
 /// Creates a pipe between a plain end and one whose frames are delayed by 1 ns.
 fn rig() -> Rig {
+    rig_with_delay(1)
+}
+
+fn rig_with_delay(delay: Nanos) -> Rig {
     let geometry = Geometry { bufs: 2048, ..Geometry::default() };
     let region = Region::create(geometry, HugePages::Never).unwrap();
     let options = OpenOptions { slots: SLOTS, ..OpenOptions::default() };
     let [mut a, mut b] = pipe::open(["a", "b"], 1, &region, &options).unwrap();
     let inner = b.queues.remove(0);
-    let faulty = inject("b", 0, inner, &FaultSpec::only_delay(1)).unwrap();
+    let faulty = inject("b", 0, inner, &FaultSpec::only_delay(delay)).unwrap();
     Rig { plain: a.queues.remove(0), faulty }
 }
 
@@ -104,4 +108,12 @@ fn a_packet_with_an_unusable_buffer_is_dropped_whole_and_counted() {
     assert_eq!(faulty.counters().snapshot().dropped(DropCause::TxBadSlot), 1);
     assert_eq!(received(&mut *a.queues[0]), 0);
     view.set_slot(second, kept);
+}
+
+#[test]
+fn packets_in_the_delay_line_are_unsent() {
+    let Rig { plain: _plain, mut faulty } = rig_with_delay(u64::MAX / 2);
+    send(&mut *faulty, 1);
+    send(&mut *faulty, 3);
+    assert_eq!(faulty.unsent(), 2);
 }

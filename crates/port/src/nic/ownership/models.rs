@@ -192,6 +192,42 @@ fn a_program_that_asks_before_it_claims_or_a_host_that_says_nothing_breaks_that(
     assert!(fails(kept_to_host(claims_right, false)), "says nothing");
 }
 
+/// The program releases a slot and syncs, while the host claims the direction without a sync, to
+/// adopt the program's positions. `sync` is the program's sync; it returns whether the host is asked.
+fn release_a_slot(sync: fn(&Queue<RIGHT>) -> bool) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let queue = Queue::<RIGHT>::lent();
+        let host = thread::spawn({
+            let queue = queue.clone();
+            move || {
+                if claim_for_host(&*queue, WAY) {
+                    release_by_host(&*queue, WAY, [queue.slots.load(Relaxed), 0], false);
+                }
+            }
+        });
+        let asks = sync(&queue);
+        // The host handles one call after the other.
+        host.join().unwrap();
+        if asks {
+            queue.host_turn(false);
+        }
+        assert_eq!(queue.cell(WAY, OwnershipWord::In).acquire(), 1, "the slot is synced");
+    }
+}
+
+#[test]
+fn a_sync_that_meets_a_host_that_only_adopts_positions_is_not_lost() {
+    explore(release_a_slot(|queue| !queue.program_turn()));
+}
+
+#[test]
+fn a_program_that_takes_a_claimed_direction_for_synced_loses_its_sync() {
+    assert!(fails(release_a_slot(|queue| {
+        queue.program_turn();
+        false
+    })));
+}
+
 #[test]
 fn a_program_that_the_queue_is_no_longer_lent_to_does_not_claim_it() {
     explore(|| {

@@ -148,10 +148,10 @@ pub(crate) fn release_by_host(
 pub(crate) enum ClientClaim {
     /// The direction belongs to the program until it calls [`release_by_client`].
     Claimed,
-    /// Another party has claimed the direction. Slots that it does not move wait for the next sync.
-    Busy,
-    /// Only the host may sync the direction, or the queue is no longer lent to this program.
-    HostOnly,
+    /// The program must ask the host for the sync: only the host may sync the direction, the queue
+    /// is no longer lent to this program, or another party has claimed the direction. That party
+    /// may move none of the program's slots: it has read `head` before, or does not sync at all.
+    ByHost,
 }
 
 /// Claims a direction for the program with number `client_id`.
@@ -163,15 +163,15 @@ pub(crate) fn claim_for_client(
 ) -> ClientClaim {
     let client_id = u64::from(client_id);
     if words.cell(direction, OwnershipWord::Holder).acquire() != client_id {
-        return ClientClaim::HostOnly;
+        return ClientClaim::ByHost;
     }
     if words.cell(direction, OwnershipWord::Owner).claim(client_id).is_err() {
-        return ClientClaim::Busy;
+        return ClientClaim::ByHost;
     }
     // Checked after the claim, because the host may have set the word in its last sync.
     if words.cell(direction, OwnershipWord::ByHost).acquire() != 0 {
         release_by_client(words, direction);
-        return ClientClaim::HostOnly;
+        return ClientClaim::ByHost;
     }
     ClientClaim::Claimed
 }

@@ -1,5 +1,5 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use slipring_ring::{Geometry, HugePages};
+use slipring_ring::{BufIdx, Geometry, HugePages, Slot};
 use slipring_test_support::{Namespace, TIMEOUT, skip};
 
 use super::*;
@@ -41,6 +41,21 @@ fn exchange(queue: &mut TapQueue) {
         queue.rx_sync().unwrap();
         answered = queue.rings().rx.batch(99).frames().any(|frame| frame.bytes[12..14] == [8, 6]);
     }
+}
+
+#[test]
+fn frames_after_one_that_met_an_invalid_buffer_go_to_the_next_slots() {
+    let geometry = Geometry { ring_bytes: 16 << 10, bufs: 32, buf_size: 2048 };
+    let region = Region::create_shared(geometry, HugePages::Never).unwrap();
+    let mut ring = RingHalves::<slipring_ring::Rx>::create(&region, 0, 8).unwrap().kern;
+    let slot = ring.slot(1);
+    assert!(ring.rename(1, Slot { buf: BufIdx(u32::MAX), ..slot }));
+    let room = ring.free_slots();
+    assert_eq!(copy_into_slots(&mut ring, 0, room, 3000, &[7; 3000]), Err(DropCause::RxNoBuffer));
+    assert_eq!(pass_over(&mut ring, 0, room), 2);
+    assert_eq!([0, 1].map(|i| ring.slot(i).len), [0, 0]);
+    assert_eq!(copy_into_slots(&mut ring, 2, room - 2, 3000, &[7; 3000]), Ok(2));
+    assert!(ring.rename(1, slot));
 }
 
 #[test]

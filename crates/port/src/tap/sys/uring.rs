@@ -1,6 +1,7 @@
 //! Writing many frames with one system call, by io_uring.
 //!
-//! Every call waits until all its requests are done, so nothing is in flight between calls.
+//! Every call waits until all its submitted requests are done, so nothing is in flight between calls.
+//! A submission that has failed leaves requests in the queue, and the queue is not used any more.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -21,6 +22,8 @@ const CHUNK: usize = 1 << 30;
 pub(in super::super) struct TapUring {
     ring: IoUring,
     registered: Option<RegisteredChunks>,
+    /// Whether a submission has failed.
+    failed: bool,
 }
 
 /// The part of the region that is registered: chunks of [`CHUNK`] bytes, numbered from 0.
@@ -50,20 +53,23 @@ impl TapUring {
         // Registering fails if the limit of locked memory is too low. Then buffers are not
         // registered.
         let registered = register(&ring, region).ok();
-        Ok(Self { ring, registered })
+        Ok(Self { ring, registered, failed: false })
     }
 
     /// Writes frames of `run` from number `first` on, at most [`MAX_BATCH`]; returns their number.
     /// `results` gets the kernel's result for each frame; a negative number is an error.
     ///
     /// # Errors
-    /// The kernel's error, if the requests could not be submitted.
+    /// The kernel's error, if the requests could not be submitted. All later calls fail, too.
     pub(in super::super) fn write(
         &mut self,
         run: &GatherList,
         first: usize,
         results: &mut [i32; MAX_BATCH],
     ) -> io::Result<usize> {
+        if self.failed {
+            return Err(io::Error::other("an earlier submission has failed"));
+        }
         let count = (run.len() - first).min(MAX_BATCH);
         let mut queue = self.ring.submission();
         for i in 0..count {
@@ -84,7 +90,10 @@ impl TapUring {
         let mut done = 0;
         while done < count {
             match self.ring.submit_and_wait(count - done) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    self.abandon(count - done);
+                    return Err(error);
+                }
                 _ => {}
             }
             for completion in self.ring.completion() {
@@ -95,6 +104,19 @@ impl TapUring {
             }
         }
         Ok(())
+    }
+
+    /// Waits for those of the `open` requests that the kernel has taken: it may still read their
+    /// buffers.
+    #[cold]
+    fn abandon(&mut self, open: usize) {
+        self.failed = true;
+        let mut in_flight = open - self.ring.submission().len();
+        while in_flight > 0 {
+            // The kernel completes requests when this thread leaves a system call.
+            std::thread::yield_now();
+            in_flight -= self.ring.completion().count();
+        }
     }
 }
 
@@ -133,4 +155,49 @@ fn register(ring: &IoUring, region: &Region) -> io::Result<RegisteredChunks> {
     // - The kernel holds the pages themselves, so they outlive the mapping; it only reads them.
     unsafe { ring.submitter().register_buffers(&chunks) }?;
     Ok(RegisteredChunks { start, len })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use slipring_ring::{Geometry, HugePages};
+    use slipring_test_support::skip;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_submission_leaves_nothing_that_a_later_call_would_submit() {
+        let region = Region::create(Geometry::default(), HugePages::Never).unwrap();
+        let null = std::fs::File::options().write(true).open("/dev/null").unwrap();
+        let Ok(mut uring) = TapUring::new(null.as_fd(), &region) else {
+            return skip!("no io_uring here");
+        };
+        let mut queue = uring.ring.submission();
+        for i in 0..3 {
+            // SAFETY: the request has no memory.
+            unsafe { queue.push(&opcode::Nop::new().build().user_data(i)) }.unwrap();
+        }
+        drop(queue);
+        uring.abandon(3);
+        assert!(uring.failed);
+        assert_eq!(uring.ring.submission().len(), 3, "the kernel has not taken them");
+        let run = GatherList::new(&region, 4);
+        assert!(uring.write(&run, 0, &mut [0; MAX_BATCH]).is_err());
+        assert_eq!(uring.ring.submission().len(), 3);
+    }
+
+    #[test]
+    fn a_failed_submission_waits_for_the_requests_that_the_kernel_has_taken() {
+        let region = Region::create(Geometry::default(), HugePages::Never).unwrap();
+        let null = std::fs::File::options().write(true).open("/dev/null").unwrap();
+        let Ok(mut uring) = TapUring::new(null.as_fd(), &region) else {
+            return skip!("no io_uring here");
+        };
+        // SAFETY: the request has no memory.
+        unsafe { uring.ring.submission().push(&opcode::Nop::new().build()) }.unwrap();
+        uring.ring.submit().unwrap();
+        uring.abandon(1);
+        assert_eq!(uring.ring.completion().count(), 0, "its completion was taken");
+    }
 }
