@@ -121,7 +121,7 @@ tree: ## check layers, no_std, unsafe budget, sizes, and sources and licences of
 targets: ## check that facts, formats and engines build for FreeBSD and Windows
 	@scripts/targets.sh
 
-docs: ## build the documentation of the code, without a warning, and check that the page of figures is the one for its numbers
+docs: ## build the documentation of the code, without a warning, and check that the page of figures and its pictures are those for its numbers
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	@python3 ns3/tools/figures_page.py --check ns3/doc/figures/figures.csv ns3/doc/figures.rst
 
@@ -141,10 +141,10 @@ ns3: ## build the ns-3 module against the installed ns-3, or that at NS3_PREFIX=
 	@cd $(TARGET)/ns3 && ctest --output-on-failure
 	@scripts/ns3.sh examples
 
-ns3-figures: ## measure it beside ns-3's stock device, on a machine that does nothing else, and write ns3/doc/figures.rst; 5 minutes
+ns3-figures: ## measure it beside ns-3's stock device, on a machine that does nothing else, and write ns3/doc/figures.rst; 5 minutes; PARTS="udp tcp rtt idle receiving queues writing" measures only these parts again
 	@scripts/setup.sh figures
 	@cargo build --release -q -p slipring-capi
-	@scripts/ns3.sh figures $(abspath $(TARGET))/release/libslipring.a
+	@PARTS="$(PARTS)" scripts/ns3.sh figures $(abspath $(TARGET))/release/libslipring.a
 
 ns3-contrib: ## build and test it inside the source tree of ns-3 at NS3=PATH; LIBRARY=FILE takes a libslipring.a that is built
 	@scripts/ns3.sh contrib "$(NS3)" $(if $(filter file,$(origin LIBRARY)),,$(abspath $(LIBRARY)))

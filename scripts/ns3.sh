@@ -6,7 +6,7 @@
 #                           SLIPRING=FILE takes a program that is built
 #   ns3.sh figures LIBRARY  builds for `measure`, and measures
 #   ns3.sh measure          measures the device beside the stock one: FIGURES/figures.csv with its pictures, and FIGURES_PAGE
-#                           (ns3/doc/figures, ns3/doc/figures.rst)
+#                           (ns3/doc/figures, ns3/doc/figures.rst); PARTS="udp receiving" measures only these again
 #   ns3.sh contrib PATH [LIBRARY]  builds module and tests in the source tree of ns-3 at PATH, and runs the suites
 #
 # CMAKE_ARGS are passed on, such as -DSLIPRING_NS3=PREFIX for another ns-3.
@@ -30,6 +30,7 @@ core() {
 
 build() {
     core "$@"
+    mkdir -p "$TARGET"
     # shellcheck disable=SC2086 # CMAKE_ARGS are words.
     cmake -S ns3 -B "$OUT" -DSLIPRING_LIBRARY="$LIBRARY" ${CMAKE_ARGS:-} > "$OUT.log" 2>&1 ||
         { cat "$OUT.log" >&2; echo "ns3: CMake failed; try: scripts/setup.sh ns3" >&2; exit 1; }
@@ -57,7 +58,8 @@ figures() {
 # Measures with the programs that `figures` has built.
 measure() {
     mkdir -p "$FIGURES"
-    python3 ns3/tools/figures.py ns3/examples/run.sh "$TARGET/ns3-figures/examples" "$FIGURES/figures.csv"
+    # shellcheck disable=SC2086 # PARTS are words.
+    python3 ns3/tools/figures.py ns3/examples/run.sh "$TARGET/ns3-figures/examples" "$FIGURES/figures.csv" ${PARTS:-}
     python3 ns3/tools/figures_page.py "$FIGURES/figures.csv" "${FIGURES_PAGE:-ns3/doc/figures.rst}"
 }
 

@@ -8,6 +8,7 @@
 //
 // With --serverMode=true the simulated node is the server.
 
+#include "fd-netmap-emu-age.h"
 #include "fd-netmap-emu.h"
 
 using namespace emu;
@@ -23,26 +24,6 @@ SampleSink(Ptr<PacketSink> sink, uint64_t before, Time interval)
     std::cout << "at " << Simulator::Now().As(Time::S) << ": received "
               << (total - before) * 8 / interval.GetSeconds() / 1e6 << " Mbit/s" << std::endl;
     Simulator::Schedule(interval, &SampleSink, sink, total, interval);
-}
-
-/// The age of the oldest packet that a sink has received, in ms
-double g_oldest = 0;
-
-/// The longest time between two packets of a sink, in ms: the machine has stopped one of the programs
-double g_pause = 0;
-
-/// Notes the age of a packet of slipring-source, and the time since the one before.
-void
-NoteAge(Ptr<const Packet> packet, const Address&)
-{
-    static int64_t before = 0;
-    int64_t sent = 0;
-    packet->CopyData(reinterpret_cast<uint8_t*>(&sent), sizeof(sent));
-    const auto clock = std::chrono::steady_clock::now().time_since_epoch();
-    const int64_t now = std::chrono::nanoseconds(clock).count();
-    g_oldest = std::max(g_oldest, (now - sent) / 1e6);
-    g_pause = before > 0 ? std::max(g_pause, (now - before) / 1e6) : 0;
-    before = now;
 }
 
 } // namespace
@@ -91,6 +72,7 @@ main(int argc, char** argv)
     const Time interval = Seconds(options.interval);
     Pinger pinger;
     ApplicationContainer applications;
+    PacketAges ages;
     if (serverMode)
     {
         PacketSinkHelper sinks(factory, InetSocketAddress(Ipv4Address::GetAny(), port));
@@ -98,7 +80,7 @@ main(int argc, char** argv)
         Simulator::Schedule(interval, &SampleSink, DynamicCast<PacketSink>(applications.Get(0)), 0, interval);
         if (stamped)
         {
-            applications.Get(0)->TraceConnectWithoutContext("Rx", MakeCallback(&NoteAge));
+            applications.Get(0)->TraceConnectWithoutContext("Rx", MakeCallback(&PacketAges::Note, &ages));
         }
     }
     else
@@ -124,8 +106,7 @@ main(int argc, char** argv)
         std::cout << "received " << bytes << " bytes";
         if (stamped)
         {
-            std::cout << ", the oldest packet after " << g_oldest << " ms, the longest pause "
-                      << g_pause << " ms";
+            std::cout << ", " << ages;
         }
         std::cout << std::endl;
     }

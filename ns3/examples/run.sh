@@ -92,7 +92,9 @@ finish() {
 case $name in
     onoff) if [ -n "${SOURCE:-}" ]; then
                read -r rate seconds bytes <<< "$SOURCE"
-               start ip netns exec peer "$EXAMPLES/slipring-source" packet:veth1 10.0.1.11 "$rate" "$seconds" "$bytes"
+               # On the first CPU, with the softirqs of what it sends: it stands for another machine.
+               start ip netns exec peer taskset --cpu-list "$(taskset --cpu-list --pid $$ | sed 's/.*: //; s/[-,].*//')" \
+                   "$EXAMPLES/slipring-source" packet:veth1 10.0.1.11 "$rate" "$seconds" "$bytes"
            elif [ "${SINK:-}" = iperf ]; then
                udp=()
                [[ " $* " == *" --transportProt=Tcp "* ]] || udp=(--udp)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measures the device beside ns-3's stock FdNetDevice: figures.py RUN.SH PROGRAMS FIGURES.CSV
+"""Measures the device beside ns-3's stock FdNetDevice: figures.py RUN.SH PROGRAMS FIGURES.CSV [GROUP...]
 
 Runs the examples over veth, the two devices in turn, each run 5 s at most; 5 minutes in all. Writes one line for each
-number. figures_page.py draws them. Nothing else should run meanwhile: the load average is noted before and after.
+number. figures_page.py draws them. Nothing else should run meanwhile: the load average is noted before and after. With
+groups (udp, tcp, rtt, idle, receiving, queues, writing), measures only those, and keeps the other lines of the file.
 """
 
 import csv
@@ -20,7 +21,7 @@ ROUNDS = 3
 OURS, STOCK = "SlipringNetDevice", "FdNetDevice"
 DEVICES = {OURS: "", STOCK: " --netmapMode=false"}
 PAYLOAD = 1400
-OFFERED_KPPS = [50, 100, 150, 200, 300, 450, 600]
+OFFERED_KPPS = [50, 100, 150, 200, 300, 500, 800]
 QUEUES = [(qdisc, bql) for qdisc in ("PfifoFast", "FqCoDel") for bql in (False, True)]
 
 
@@ -112,6 +113,8 @@ def measure_receiving(runs):
         values = {"offered kpps": offered / seconds / 1000, "delivered kpps": delivered / seconds / 1000,
                   "offered frames": offered, "delivered frames": delivered}
         values["oldest ms"] = number(r"the oldest packet after", text)
+        values["oldest while running ms"] = number(r"while the simulator ran after", text)
+        values["longest queue"] = number(r"the longest queue", text)
         values["longest pause ms"] = number(r"the longest pause", text)
         if device == OURS:
             values["ring slots"] = number(r"\bslots=", text)
@@ -144,22 +147,45 @@ def load():
     return Path("/proc/loadavg").read_text().split()[0]
 
 
+# What is measured, by group: the function, and the measurements in the file.
+GROUPS = {
+    "udp": (measure_udp, r"UDP send"),
+    "tcp": (measure_tcp, r"TCP send"),
+    "rtt": (measure_rtt, r"RTT|50 pings/s"),
+    "idle": (measure_idle, r"idle"),
+    "receiving": (measure_receiving, r"receive at .*"),
+    "queues": (measure_queues, r"100 Mbit/s"),
+    "writing": (measure_writing, r"Write 64 B"),
+}
+
+
+def kept_rows(path, groups):
+    """Returns the rows of the file that are not measured again."""
+    if set(groups) == set(GROUPS):
+        return []
+    again = "|".join(["run"] + [GROUPS[group][1] for group in groups])
+    with open(path, newline="") as file:
+        return [row for row in list(csv.reader(file))[1:] if not re.fullmatch(again, row[0])]
+
+
 def main():
-    if len(sys.argv) != 4:
+    groups = sys.argv[4:] or list(GROUPS)
+    if len(sys.argv) < 4 or not set(groups) <= set(GROUPS):
         sys.exit(__doc__)
+    output = Path(sys.argv[3])
+    kept = kept_rows(output, groups)
     runs = Runs(str(Path(sys.argv[1]).resolve()), str(Path(sys.argv[2]).resolve()))
     words = {"date": datetime.date.today().isoformat(), "machine": machine(), "load before": load()}
-    for measure in (measure_udp, measure_tcp, measure_rtt, measure_idle, measure_receiving, measure_queues, measure_writing):
-        measure(runs)
-        print(f"{measure.__name__}: load {load()}", flush=True)
+    for group in groups:
+        GROUPS[group][0](runs)
+        print(f"{group}: load {load()}", flush=True)
     words["load after"] = load()
-    output = Path(sys.argv[3])
     output.parent.mkdir(parents=True, exist_ok=True)
     with open(output, "w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(("measurement", "subject", "round", "metric", "value"))
         table.writerows(("run", "", 0, metric, value) for metric, value in words.items())
-        table.writerows(runs.rows)
+        table.writerows(kept + runs.rows)
 
 
 main()

@@ -3,7 +3,7 @@
 """Draws what figures.py has measured: figures_page.py [--check] FIGURES.CSV PAGE.RST
 
 Writes the page, and beside the CSV file a picture for each figure: SVG, and PNG where rsvg-convert is installed.
-With --check, writes nothing, and fails if the page is not the one for the CSV file.
+With --check, writes nothing, and fails if the page or an SVG is not the one for the CSV file.
 """
 
 import csv
@@ -18,6 +18,8 @@ from figures_svg import Picture, draw_bars
 OURS, STOCK = "SlipringNetDevice", "FdNetDevice"
 COLOURS = {OURS: "#1f6f8b", STOCK: "#d1495b"}
 QUEUE_COLOURS = ["#d1495b", "#1f6f8b", "#e9a23b", "#3a8f5c"]
+# Frames that slipring-source stamps before it sends them.
+BURST = 16
 # Two frames of the MTU.
 BQL_BYTES = 2 * 1514
 # The words for whether a goal is met.
@@ -40,8 +42,14 @@ class Figures:
     def median(self, measurement, subject, metric):
         return statistics.median(self.values(measurement, subject, metric))
 
-    def ratio(self, measurement, metric):
-        return self.median(measurement, OURS, metric) / self.median(measurement, STOCK, metric)
+    def spread(self, measurement, subject, metric):
+        """Returns the median, with the range of all rounds, in words."""
+        values = self.values(measurement, subject, metric)
+        return f"{short(statistics.median(values))} ({short(min(values))} to {short(max(values))})"
+
+    def ratios(self, measurement, metric, ours=OURS, stock=STOCK):
+        """Returns the ratios of the two devices in each round: the two were measured one after the other."""
+        return [a / b for a, b in zip(self.values(measurement, ours, metric), self.values(measurement, stock, metric))]
 
     def rates(self):
         """Returns the measurements of reception, by rising rate."""
@@ -68,46 +76,71 @@ def overload(figures):
     return (above or figures.rates()[-1:])[0], peak
 
 
+def in_words(values, unit):
+    """Returns the median, with the range of all rounds."""
+    return f"{statistics.median(values):.2f} {unit} ({min(values):.2f} to {max(values):.2f})"
+
+
 def goals(figures):
     """Yields each goal: its words, the figure in words, whether it is met, or ``None`` if that is not known."""
-    name, peak = overload(figures)
-    get = lambda metric: figures.median(name, OURS, metric)
-    times = get("offered kpps") / peak
-    ratio = figures.ratio("UDP send", "Mbit/s")
-    yield "UDP of 1400 B as fast as possible: at least 1.15 × the stock device's throughput", f"{ratio:.2f} ×", ratio >= 1.15
-    ratio = figures.ratio("UDP send", "CPU µs per packet")
-    yield "the same: CPU time of a packet at most 0.85 × the stock device's", f"{ratio:.2f} ×", ratio <= 0.85
-    ratio = figures.ratio("RTT", "median µs")
-    yield "median round-trip time at most 1.2 × the stock device's", f"{ratio:.2f} ×", ratio <= 1.2
-    due, answered = (sum(figures.values("50 pings/s", OURS, metric)) for metric in ("due", "answered"))
-    yield "the same: each ping is answered", f"{answered:.0f} of {due:.0f}", answered == due
-    writes = {subject: figures.median("Write 64 B", subject, "Mpps") for subject in (f"{OURS}, veth", f"{STOCK}, veth", f"{OURS}, pipe")}
-    ratio = writes[f"{OURS}, veth"] / writes[f"{STOCK}, veth"]
-    yield "``Write`` of 64 B on veth at least 1.2 × the stock device's", f"{ratio:.2f} ×", ratio >= 1.2
-    pipe = writes[f"{OURS}, pipe"]
-    yield "``Write`` of 64 B on a pipe at least 3 Mpps", f"{pipe:.2f} Mpps", pipe >= 3
-    share = get("delivered kpps") / peak
-    yield f"receiving at {times:.1f} × the capacity (goal: 3 ×): at least 80 % of the peak", f"{100 * share:.0f} %", share >= 0.8 and times >= 3
-    offered, delivered, dropped = (sum(figures.values(name, OURS, f"{metric} frames")) for metric in ("offered", "delivered", "dropped"))
-    missing = offered - delivered - dropped
-    yield "the same: offered = delivered + counted drops, to 0.1 %", f"{missing:.0f} of {offered:.0f} frames missing", abs(missing) <= offered / 1000
-    oldest, bound = max(figures.values(name, OURS, "oldest ms")), get("ring slots") / get("delivered kpps")
-    pause = max(figures.values(name, OURS, "longest pause ms"))
-    yield "the same: no packet older than the ring ÷ the capacity", f"oldest {oldest:.2f} ms, ring {bound:.2f} ms; no packet was processed for up to {pause:.2f} ms", oldest <= bound
+    yield from sending_goals(figures)
+    yield from receiving_goals(figures)
     limited = [queue for queue in figures.queues() if queue.endswith(", BQL")]
     most = max(figures.settled(queue, "in flight") for queue in limited)
     yield "with byte queue limits, two frames at most in the ring", f"{most:.0f} bytes", most <= BQL_BYTES
-    idle = figures.median("idle", OURS, "CPU %")
-    yield "idle: below 1 % of a core", f"{idle:.2f} %", idle < 1
+    idle = figures.values("idle", OURS, "CPU %")
+    yield "idle: below 1 % of a core", in_words(idle, "%"), statistics.median(idle) < 1
+
+
+def sending_goals(figures):
+    ratios = figures.ratios("UDP send", "Mbit/s")
+    yield "UDP of 1400 B as fast as possible: at least 1.15 × the stock device's throughput", in_words(ratios, "×"), statistics.median(ratios) >= 1.15
+    ratios = figures.ratios("UDP send", "CPU µs per packet")
+    yield "the same: CPU time of a packet at most 0.85 × the stock device's", in_words(ratios, "×"), statistics.median(ratios) <= 0.85
+    ratios = figures.ratios("RTT", "median µs")
+    yield "median round-trip time at most 1.2 × the stock device's", in_words(ratios, "×"), statistics.median(ratios) <= 1.2
+    due, answered = (sum(figures.values("50 pings/s", OURS, metric)) for metric in ("due", "answered"))
+    yield "the same: each ping is answered", f"{answered:.0f} of {due:.0f}", answered == due
+    ratios = figures.ratios("Write 64 B", "Mpps", f"{OURS}, veth", f"{STOCK}, veth")
+    yield "``Write`` of 64 B on veth at least 1.2 × the stock device's", in_words(ratios, "×"), statistics.median(ratios) >= 1.2
+    pipe = figures.values("Write 64 B", f"{OURS}, pipe", "Mpps")
+    yield "``Write`` of 64 B on a pipe at least 3 Mpps", in_words(pipe, "Mpps"), statistics.median(pipe) >= 3
+
+
+def receiving_goals(figures):
+    name, peak = overload(figures)
+    values = lambda metric: figures.values(name, OURS, metric)
+    times = statistics.median(values("offered kpps")) / peak
+    shares = [100 * delivered / peak for delivered in values("delivered kpps")]
+    yield f"receiving at {times:.1f} × the capacity (goal: 3 ×): at least 80 % of the peak", in_words(shares, "%"), statistics.median(shares) >= 80 and times >= 3
+    offered, delivered, dropped = (sum(values(f"{metric} frames")) for metric in ("offered", "delivered", "dropped"))
+    missing = offered - delivered - dropped
+    yield "the same: offered = delivered + counted drops, to 0.1 %", f"{missing:.0f} of {offered:.0f} frames missing", abs(missing) <= offered / 1000
+    bound = values("ring slots")[0] / statistics.median(values("delivered kpps"))
+    oldest, pause = max(values("oldest ms")), max(values("longest pause ms"))
+    yield "the same: no packet older than the ring ÷ the capacity", \
+        f"oldest {oldest:.2f} ms, ring {bound:.2f} ms; no packet was processed for up to {pause:.2f} ms", oldest <= bound
+    yield f"the same: no packet waits for more others than the ring has slots, and {BURST} that the source sends at once", *longest_queue(values)
+
+
+def longest_queue(values):
+    """Returns in words how long the queue before the application became, and whether the ring bounds it."""
+    if not values("longest queue"):
+        return "not measured", None
+    slots, queue = values("ring slots")[0], max(values("longest queue"))
+    running = in_words(values("oldest while running ms"), "ms")
+    return f"{queue:.0f} packets, {slots:.0f} slots; oldest while the simulator ran {running}", queue <= slots + BURST
 
 
 def comparisons(figures):
-    """Yields the rows of the table: measurement, metric, our median, the stock device's."""
+    """Yields the rows of the table: what was measured, our figures, the stock device's, the ratio."""
     compared = [("UDP send", "Mbit/s"), ("UDP send", "CPU µs per packet"), ("TCP send", "Mbit/s"), ("RTT", "min µs"),
                 ("RTT", "median µs"), ("RTT", "p99 µs"), ("idle", "CPU %"), ("50 pings/s", "CPU %")]
-    compared += [(name, metric) for name in figures.rates() for metric in ("delivered kpps", "oldest ms")]
+    compared += [(name, metric) for name in figures.rates() for metric in ("offered kpps", "delivered kpps", "oldest ms")]
     for measurement, metric in compared:
-        yield measurement, metric, *(figures.median(measurement, device, metric) for device in (OURS, STOCK))
+        ratios = figures.ratios(measurement, metric) if min(figures.values(measurement, STOCK, metric)) > 0 else []
+        yield f"{measurement}, {metric}", *(figures.spread(measurement, device, metric) for device in (OURS, STOCK)), \
+            f"{statistics.median(ratios):.2f}" if ratios else ""
 
 
 def table(header, rows):
@@ -139,14 +172,16 @@ def page(figures):
     lines = [".. SPDX-License-Identifier: GPL-2.0-only", ".. Made by ns3/tools/figures_page.py from figures/figures.csv.", "",
              "Figures", "-------", "",
              f"Measured on {run['date']}: {run['machine']}; load average {run['load before']} before and {run['load after']} after; "
-             "over veth in namespaces, the two devices in turn; medians of three runs, but one run for queues; the oldest packet of a goal is that of all runs. ``make ns3-figures`` measures again and "
-             "writes this page. ``figures/figures.csv`` has each number.", "",
+             "over veth in namespaces, the two devices in turn. Figures are medians of three runs with their range, and one run for queues; a ratio is that of "
+             "the two devices in the same round. ``make ns3-figures`` measures again and writes this page. ``figures/figures.csv`` has each number.", "",
+             "A packet's age is the time from the source to the application. It is at most the ring ÷ the capacity if no more packets are delivered while it "
+             "waits than the ring has slots, and if the simulator runs meanwhile. The scheduler, and the host of a virtual machine, stop the simulator for "
+             "milliseconds now and then; an age *while the simulator ran* is without that time. The capacity is a mean: while packets take longer than that, "
+             "for example because of the caches, they are older.", "",
              "Goals", "*****", ""]
     lines += table(("goal", "measured", ""), [(*goal, VERDICTS[met]) for *goal, met in goals(figures)])
     lines += ["Beside the stock device", "***********************", ""]
-    lines += table(("", OURS, STOCK, "ratio"),
-                   [(f"{measurement}, {metric}", short(ours), short(stock), f"{ours / stock:.2f}" if stock else "")
-                    for measurement, metric, ours, stock in comparisons(figures)])
+    lines += table(("", OURS, STOCK, "ratio"), comparisons(figures))
     lines += ["Queues over a wire of 100 Mbit/s, after 2 s", "*******************************************", ""]
     lines += table(("", "most packets in the queue disc", "most bytes in the tx ring"),
                    [(queue, short(figures.settled(queue, "backlog")), short(figures.settled(queue, "in flight"))) for queue in figures.queues()])
@@ -156,25 +191,27 @@ def page(figures):
     return "\n".join(lines).rstrip() + "\n"
 
 
-def draw(figures, output):
-    """Draws all pictures."""
+def pictures(figures):
+    """Returns the SVG of each picture, by its name."""
     both = lambda measurement, metric: [(colour, figures.median(measurement, device, metric)) for device, colour in COLOURS.items()]
-    legend = list(COLOURS.items())
-    draw_bars(output / "send.svg", "Sending to the kernel over veth", "Mbit/s", legend,
-              [("UDP", both("UDP send", "Mbit/s")), ("TCP", both("TCP send", "Mbit/s"))])
-    draw_bars(output / "rtt.svg", "Round-trip time of a ping", "µs", legend,
-              [(metric.split()[0], both("RTT", metric)) for metric in ("min µs", "median µs", "p99 µs")])
     write = lambda device, port: (COLOURS[device], figures.median("Write 64 B", f"{device}, {port}", "Mpps"))
-    draw_bars(output / "write.svg", "FdNetDevice::Write, 64 B", "Mpps", legend,
-              [("veth", [write(OURS, "veth"), write(STOCK, "veth")]), ("pipe", [write(OURS, "pipe")])])
-    draw_bars(output / "idle.svg", "CPU time of the process", "% of a core", legend,
-              [(name, both(name, "CPU %")) for name in ("idle", "50 pings/s")])
-    draw_receiving(figures, output / "receive.svg")
-    draw_queues(figures, output / "backlog.svg", "backlog", "Largest backlog of the queue disc in 0.2 s", "packets")
-    draw_queues(figures, output / "inflight.svg", "in flight", "Most bytes in the tx ring in 0.2 s", "bytes")
+    legend = list(COLOURS.items())
+    return {
+        "send": draw_bars("Sending to the kernel over veth", "Mbit/s", legend,
+                          [("UDP", both("UDP send", "Mbit/s")), ("TCP", both("TCP send", "Mbit/s"))]),
+        "rtt": draw_bars("Round-trip time of a ping", "µs", legend,
+                         [(metric.split()[0], both("RTT", metric)) for metric in ("min µs", "median µs", "p99 µs")]),
+        "write": draw_bars("FdNetDevice::Write, 64 B", "Mpps", legend,
+                           [("veth", [write(OURS, "veth"), write(STOCK, "veth")]), ("pipe", [write(OURS, "pipe")])]),
+        "idle": draw_bars("CPU time of the process", "% of a core", legend,
+                          [(name, both(name, "CPU %")) for name in ("idle", "50 pings/s")]),
+        "receive": draw_receiving(figures),
+        "backlog": draw_queues(figures, "backlog", "Largest backlog of the queue disc in 0.2 s", "packets"),
+        "inflight": draw_queues(figures, "in flight", "Most bytes in the tx ring in 0.2 s", "bytes"),
+    }
 
 
-def draw_receiving(figures, path):
+def draw_receiving(figures):
     lines = {device: [tuple(figures.median(name, device, f"{metric} kpps") for metric in ("offered", "delivered"))
                       for name in figures.rates()] for device in COLOURS}
     points = [point for line in lines.values() for point in line]
@@ -183,17 +220,17 @@ def draw_receiving(figures, path):
         picture.line([(0, 0)] + sorted(line), COLOURS[device])
         picture.dots(line, COLOURS[device])
     picture.legend(list(COLOURS.items()))
-    picture.save(path)
+    return picture.svg()
 
 
-def draw_queues(figures, path, metric, title, unit):
+def draw_queues(figures, metric, title, unit):
     courses = {queue: figures.course(queue, metric) for queue in figures.queues()}
     points = [point for course in courses.values() for point in course]
     picture = Picture(title, "time, s", unit, max(time for time, _ in points), max(max(value for _, value in points), 1))
     for (queue, course), colour in zip(courses.items(), QUEUE_COLOURS):
         picture.line(course, colour)
     picture.legend(list(zip(courses, QUEUE_COLOURS)))
-    picture.save(path)
+    return picture.svg()
 
 
 def to_png(output):
@@ -204,17 +241,22 @@ def to_png(output):
         subprocess.run(["rsvg-convert", "--zoom=1.5", f"--output={output / name}.png", output / f"{name}.svg"], check=True)
 
 
+def outdated(texts):
+    """Returns the files whose text is another one."""
+    return [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
+
+
 def main():
     check = sys.argv[1:2] == ["--check"]
     if len(sys.argv) != 3 + check:
         sys.exit(__doc__)
     source, target = (Path(word) for word in sys.argv[1 + check :])
     figures = Figures(source)
-    text = page(figures)
+    texts = {source.parent / f"{name}.svg": svg for name, svg in pictures(figures).items()} | {target: page(figures)}
     if check:
-        sys.exit(None if target.read_text() == text else f"{target} is not made from {source}: ns3/tools/figures_page.py {source} {target}")
-    target.write_text(text)
-    draw(figures, source.parent)
+        sys.exit("\n".join(f"{path} is not made from {source}: ns3/tools/figures_page.py {source} {target}" for path in outdated(texts)) or None)
+    for path, text in texts.items():
+        path.write_text(text)
     to_png(source.parent)
     for words, figure, met in goals(figures):
         print(f"{VERDICTS[met]:10} {words}: {figure}")

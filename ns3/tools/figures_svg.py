@@ -68,12 +68,13 @@ class Picture:
             self.text(at + 17, 45, name, "start")
             at += len(name) * 7.2 + 34
 
-    def save(self, path):
-        path.write_text("\n".join(self.parts + ["</svg>"]) + "\n")
+    def svg(self):
+        """Returns the file's text."""
+        return "\n".join(self.parts + ["</svg>"]) + "\n"
 
 
-def draw_bars(path, title, y_label, legend, groups):
-    """Draws bars in groups: (name of the group, [(colour, value)])."""
+def draw_bars(title, y_label, legend, groups):
+    """Draws bars in groups: (name of the group, [(colour, value)]). Returns the SVG."""
     most = max(value for _, bars in groups for _, value in bars)
     picture = Picture(title, "", y_label, len(groups), most, x_numbers=False)
     for i, (name, bars) in enumerate(groups):
@@ -83,4 +84,4 @@ def draw_bars(path, title, y_label, legend, groups):
             picture.bar(start + j * width + width * 0.05, value, width * 0.9, colour)
         picture.text(picture.x(i + 0.5), picture.HEIGHT - picture.BOTTOM + 18, name, "middle")
     picture.legend(legend)
-    picture.save(path)
+    return picture.svg()

@@ -49,6 +49,7 @@ if(SLIPRING_SANITIZE STREQUAL "thread")
   add_test(NAME slipring-race
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test/race.sh $<TARGET_FILE:slipring-net-device-test>)
 endif()
+add_test(NAME slipring-figures COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test/figures.sh)
 add_test(NAME slipring-choice-of-ns3
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test/choice-of-ns3.sh ${CMAKE_COMMAND})
 

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// How long the packets of slipring-source took to the application of a simulated node.
+
+#ifndef FD_NETMAP_EMU_AGE_H
+#define FD_NETMAP_EMU_AGE_H
+
+#include "ns3/packet.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <deque>
+#include <fstream>
+#include <ostream>
+
+namespace emu
+{
+
+/**
+ * The ages of packets at their delivery. The first 8 bytes of a packet are the steady clock at which it was sent.
+ *
+ * \verbatim
+   sent                                                       delivered
+    |--------- others are delivered, N of them -----------------|      the age
+    |-- run --|-- the machine runs other programs --|-- run ----|      the age while the simulator ran
+   \endverbatim
+ *
+ * N tells how long the queue before the application is, whatever the speed of the machine.
+ */
+class PacketAges
+{
+  public:
+    /// Notes a packet that is delivered now.
+    void Note(ns3::Ptr<const ns3::Packet> packet, const ns3::Address&)
+    {
+        int64_t sent = 0;
+        packet->CopyData(reinterpret_cast<uint8_t*>(&sent), sizeof(sent));
+        const Delivery now = Now();
+        while (!m_deliveries.empty() && m_deliveries.front().time <= sent)
+        {
+            m_before = m_deliveries.front();
+            m_deliveries.pop_front();
+        }
+        m_mostAhead = std::max(m_mostAhead, m_deliveries.size());
+        m_oldest = std::max(m_oldest, now.time - sent);
+        m_oldestRunning = std::max(m_oldestRunning, now.time - sent - (now.preempted - m_before.preempted));
+        m_deliveries.push_back(now);
+    }
+
+    friend std::ostream& operator<<(std::ostream& os, const PacketAges& ages)
+    {
+        return os << "the oldest packet after " << ages.m_oldest / 1e6 << " ms, while the simulator ran after "
+                  << ages.m_oldestRunning / 1e6 << " ms, the longest queue " << ages.m_mostAhead
+                  << " packets, the longest pause " << ages.m_pause / 1e6 << " ms";
+    }
+
+  private:
+    /// A delivered packet
+    struct Delivery
+    {
+        int64_t time{0};      //!< when, by the steady clock, in ns
+        int64_t preempted{0}; //!< how long the thread could not run until then, in ns
+    };
+
+    /// What the kernel says about the simulator's thread
+    struct Schedule
+    {
+        int64_t cpu{0};    //!< its CPU time, in ns
+        int64_t delay{0};  //!< how long it has waited for a CPU, in ns
+        int64_t sleeps{0}; //!< how often it went to sleep
+    };
+
+    static Schedule ReadSchedule()
+    {
+        timespec cpu{};
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+        rusage used{};
+        getrusage(RUSAGE_THREAD, &used);
+        Schedule schedule{cpu.tv_sec * INT64_C(1000000000) + cpu.tv_nsec, 0, used.ru_nvcsw};
+        int64_t running = 0;
+        std::ifstream("/proc/thread-self/schedstat") >> running >> schedule.delay;
+        return schedule;
+    }
+
+    /// \return a delivery now
+    Delivery Now()
+    {
+        const auto clock = std::chrono::steady_clock::now().time_since_epoch();
+        const int64_t time = std::chrono::nanoseconds(clock).count();
+        const int64_t pause = m_time > 0 ? time - m_time : 0;
+        m_pause = std::max(m_pause, pause);
+        if (m_time == 0 || pause > LEAST_PAUSE)
+        {
+            const Schedule schedule = ReadSchedule();
+            // A thread that did not sleep was kept from running, also by the host of a virtual machine.
+            const bool slept = schedule.sleeps != m_schedule.sleeps;
+            const int64_t missing = slept ? schedule.delay - m_schedule.delay
+                                          : time - m_read - (schedule.cpu - m_schedule.cpu);
+            m_preempted += std::clamp<int64_t>(missing, 0, pause);
+            m_schedule = schedule;
+            m_read = time;
+        }
+        m_time = time;
+        return {time, m_preempted};
+    }
+
+    /// Shorter times between two packets count as time in which the simulator ran, in ns
+    static constexpr int64_t LEAST_PAUSE = 100000;
+
+    std::deque<Delivery> m_deliveries; //!< since the latest packet was sent
+    Delivery m_before;                 //!< the last one before
+    int64_t m_time{0};                 //!< when the last packet was delivered
+    Schedule m_schedule;               //!< what the kernel said last
+    int64_t m_read{0};                 //!< when
+    int64_t m_preempted{0};            //!< how long the thread could not run, so far
+    int64_t m_oldest{0};               //!< the highest age
+    int64_t m_oldestRunning{0};        //!< the highest age, without the time for which the thread could not run
+    int64_t m_pause{0};                //!< the longest time between two packets
+    std::size_t m_mostAhead{0};        //!< most packets that were delivered while one waited
+};
+
+} // namespace emu
+
+#endif // FD_NETMAP_EMU_AGE_H
