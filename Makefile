@@ -69,7 +69,7 @@ guest: ## take and give back network cards in virtual machines, behind an emulat
 	@scripts/setup.sh test
 	@scripts/guest.sh $(ARGS)
 
-r8169: ## boot stock kernels whose own r8169 driver takes the model of the card; about two minutes
+r8169: ## boot stock kernels whose own r8169 driver takes the model of the card, and guests in which DPDK's driver does
 	@scripts/qemu.sh $(TARGET)/qemu
 	@cargo test -q -p slipring-rtl-model --test guest -- --test-threads=1
 

@@ -27,3 +27,5 @@ mod takeover;
 pub mod virtual_time;
 pub mod worker;
 pub mod workers;
+
+pub use takeover::opens_taken_card;

@@ -22,13 +22,13 @@ use slipring_port::iface::Iface;
 use slipring_port::middleware::{self, CaptureObserver, FaultSpec, inject, observe};
 use slipring_port::netlink::LinkEvents;
 use slipring_port::{
-    Interest, OpenError, OpenOptions, Port, Queue, WaitStrategy, XdpMode, native, now, taken,
+    Interest, OpenError, OpenOptions, Port, Queue, WaitStrategy, XdpMode, native, now,
 };
 use slipring_ring::{HugePages, is_buf_size};
 
 use crate::files::{RunFile, check_distinct, check_overwrite};
 use crate::latency;
-use crate::takeover::{self, TakeoverNotice};
+use crate::takeover::{self, TakeoverNotice, opens_taken_card};
 
 /// How the ports of one command are opened.
 #[derive(Debug, Clone)]
@@ -370,13 +370,13 @@ pub fn wait_while(
     Ok(false)
 }
 
-/// Returns whether an interface is down. The TAP device with the name of a taken card does not
-/// count, because the port is the card itself.
+/// Returns whether an interface is down. The TAP device with the name of a taken card counts only
+/// if the port is this device, and not the card itself.
 fn is_down(name: &PortName) -> bool {
     let interface = name.kind.names_interface() && name.pipe.is_none();
     interface
         && Iface::find(&name.name).is_ok_and(|iface| iface.require_up().is_err())
-        && taken::card_of(&name.name).is_none()
+        && !opens_taken_card(name)
 }
 
 /// Puts a wrapper around each queue of a port.

@@ -84,12 +84,13 @@ pub(crate) fn takes_interface(name: &PortName, all: &[PortName], options: &OpenO
                 RingSelection::Host | RingSelection::OneHost(_) | RingSelection::NicAndHost
             )
     };
-    nic && kind && !watches && !is_taken_card(name) && !all.iter().any(|other| is_host(&other))
+    nic && kind && !watches && !opens_taken_card(name) && !all.iter().any(|other| is_host(&other))
 }
 
 /// Returns whether `name` opens a card with a native driver by the name of its TAP device. Names of
 /// other kinds open the TAP device itself.
-fn is_taken_card(name: &PortName) -> bool {
+#[must_use]
+pub fn opens_taken_card(name: &PortName) -> bool {
     matches!(name.kind, PortNameKind::Netmap | PortNameKind::Kernel)
         && taken::card_of(&name.name).is_some()
 }

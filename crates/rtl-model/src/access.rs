@@ -95,6 +95,7 @@ impl Device {
             at::STATUS_8125 if is_8125 => self.interrupts.status,
             at::TX_CONFIG => self.xid << 20 | (stored & !IDENTITY) | TX_CONFIG_EMPTY,
             at::MCU => stored | MCU_READY,
+            at::TWI_COMMAND if width > 1 => stored | MCU_READY << 8,
             at::MITIGATE if is_8125 => stored | 0x0103,
             at::PHY_STATUS => self.phy_status(),
             at::CSI_DATA => self.csi.data,
@@ -104,9 +105,7 @@ impl Device {
             at::EPHY => self.ephy.command,
             at::MAC_OCP => self.mac_ocp.command,
             at::PHY_OCP => self.phy_command,
-            _ if is_8125 && (at::MAC_COPY_8125..at::MAC_COPY_8125 + 6).contains(&offset) => {
-                u32::from(self.address[(offset - at::MAC_COPY_8125) as usize])
-            }
+            at::TX_CLOSED_8125 if is_8125 => u32::from(self.tx_closed),
             _ => stored,
         }
     }
@@ -146,6 +145,7 @@ impl Device {
             at::COMMAND => self.command(value as u8),
             at::DOORBELL if !is_8125 && value & 0x40 != 0 => self.doorbell(),
             at::DOORBELL_8125 if is_8125 && value & 1 != 0 => self.doorbell(),
+            at::TX_TAIL_8125 if is_8125 => self.move_tx_tail(value as u16),
             at::MASK if !is_8125 => self.interrupts.set_mask(value),
             at::STATUS if !is_8125 => self.interrupts.acknowledge(value),
             at::MASK_8125 if is_8125 => self.interrupts.set_mask(value),
@@ -258,6 +258,16 @@ impl Device {
         }
     }
 
+    /// Moves the end of the queued descriptors. This also rings the doorbell, in the mode in which
+    /// the transmitter stops there.
+    fn move_tx_tail(&mut self, tail: u16) {
+        self.tx_tail = tail;
+        self.store(at::TX_TAIL_8125, 2, tail.into());
+        if self.is_tx_no_close() {
+            self.doorbell();
+        }
+    }
+
     /// Executes a command about the counters: writes them to the driver's memory, or resets them.
     /// While the receiver is off, the chip does not write the counters, and the command's bit stays
     /// set.
@@ -315,6 +325,6 @@ impl Device {
 
     fn ring(&self, low: u64) -> Ring {
         let base = u64::from(self.stored(low + 4, 4)) << 32 | u64::from(self.stored(low, 4));
-        Ring { base: base & !0xff, index: 0 }
+        Ring { base: base & !0xff, ..Ring::default() }
     }
 }

@@ -17,6 +17,8 @@ const COMMAND_TX: u8 = 0x04;
 /// The chip is in out-of-band mode: its management controller owns the FIFOs.
 const MCU_OUT_OF_BAND: u8 = 0x80;
 const MISC_RX_GATE: u32 = 1 << 19;
+/// The bit of TxConfig for the mode of [`Device::is_tx_no_close`].
+const TX_CONFIG_NO_CLOSE: u32 = 1 << 6;
 
 /// A region of the device, with VFIO's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,10 +78,14 @@ pub struct Device {
     pub(crate) chain: Vec<Descriptor>,
     pub(crate) is_gone: bool,
     pub(crate) map: RegisterMap,
-    /// Registers that only store a value, and the stored parts of other registers.
+    /// Registers that only store a value, and the stored parts of other registers. Three more bytes
+    /// allow a read of 4 bytes from each of them.
     pub(crate) values: Vec<u8>,
     pub(crate) msix_table: Vec<u8>,
-    pub(crate) address: [u8; 6],
+    /// Number of descriptors that the driver has queued, and that the chip has sent, both modulo
+    /// 2^16. Used in the mode of [`Self::is_tx_no_close`].
+    pub(crate) tx_tail: u16,
+    pub(crate) tx_closed: u16,
     pub(crate) eri: IndirectWords<u32>,
     pub(crate) csi: IndirectWords<u32>,
     pub(crate) ephy: IndirectWords<u16>,
@@ -118,9 +124,10 @@ impl Device {
             chain: Vec::new(),
             is_gone: false,
             map: RegisterMap::new(chip),
-            values: vec![0; chip.window() as usize],
+            values: vec![0; chip.window() as usize + 3],
             msix_table: vec![0; Self::MSIX_BYTES],
-            address,
+            tx_tail: 0,
+            tx_closed: 0,
             eri: IndirectWords::default(),
             csi: IndirectWords::default(),
             ephy: IndirectWords::default(),
@@ -130,6 +137,10 @@ impl Device {
             accesses: Accesses::default(),
         };
         device.values[..6].copy_from_slice(&address);
+        if chip.is_8125() {
+            let copy = at::MAC_COPY_8125 as usize;
+            device.values[copy..copy + 6].copy_from_slice(&address);
+        }
         let [a, b, c, d, e, f] = address;
         device.eri.set(0xe0, u32::from_le_bytes([a, b, c, d]));
         device.eri.set(0xe4, u32::from_le_bytes([e, f, 0, 0]));
@@ -272,6 +283,7 @@ impl Device {
         self.interrupts.reset();
         self.store(at::RX_CONFIG, 4, 0);
         (self.tx.index, self.rx.index) = (0, 0);
+        (self.tx_tail, self.tx_closed) = (0, 0);
         self.is_doorbell_pending = false;
     }
 
@@ -282,6 +294,12 @@ impl Device {
 
     pub(crate) fn is_transmitting(&self) -> bool {
         self.values[at::COMMAND as usize] & COMMAND_TX != 0 && !self.is_gone
+    }
+
+    /// Whether the transmitter of an RTL8125 writes no descriptor back: it stops where the tail
+    /// register says, and a register counts what it has sent.
+    pub(crate) fn is_tx_no_close(&self) -> bool {
+        self.chip.is_8125() && self.stored(at::TX_CONFIG, 4) & TX_CONFIG_NO_CLOSE != 0
     }
 
     pub(crate) fn is_receiving(&self) -> bool {
@@ -325,13 +343,13 @@ impl Device {
         speed | 0x02 | duplex | pause
     }
 
-    /// Reads stored bytes. The register map has checked that they exist.
+    /// Reads up to 4 stored bytes. The register map has checked that they exist.
+    #[inline]
     pub(crate) fn stored(&self, offset: u64, width: u8) -> u32 {
-        let mut bytes = [0; 4];
-        for (byte, at) in bytes.iter_mut().zip(offset as usize..).take(width.into()) {
-            *byte = self.values.get(at).copied().unwrap_or(0);
-        }
-        u32::from_le_bytes(bytes)
+        let bytes = self.values.get(offset as usize..).and_then(|bytes| bytes.first_chunk());
+        let word = bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        let unused_bits = 32 - 8 * u32::from(width.min(4));
+        word & u32::MAX.checked_shr(unused_bits).unwrap_or(0)
     }
 
     pub(crate) fn store(&mut self, offset: u64, width: u8, value: u32) {

@@ -28,6 +28,8 @@ pub(crate) mod at {
     pub(crate) const DOORBELL_8125: u64 = 0x90;
     pub(crate) const MAC_OCP: u64 = 0xb0;
     pub(crate) const PHY_OCP: u64 = 0xb8;
+    /// A register that a driver may read together with MCU.
+    pub(crate) const TWI_COMMAND: u64 = 0xd2;
     pub(crate) const MCU: u64 = 0xd3;
     pub(crate) const RX_MAX_SIZE: u64 = 0xda;
     pub(crate) const MITIGATE: u64 = 0xe2;
@@ -35,6 +37,8 @@ pub(crate) mod at {
     pub(crate) const RX_RING_HIGH: u64 = 0xe8;
     pub(crate) const MISC: u64 = 0xf0;
     pub(crate) const MAC_COPY_8125: u64 = 0x19e0;
+    pub(crate) const TX_TAIL_8125: u64 = 0x2800;
+    pub(crate) const TX_CLOSED_8125: u64 = 0x2802;
 }
 
 /// A group of registers with the same rules.
@@ -110,6 +114,10 @@ const RTL8125: &[Group] = &[
     // Configuration of interrupts.
     group(0x34, 0x34, 1, WriteRule::Free),
     group(0x7a, 0x7b, 2, WriteRule::Free),
+    // Timers, which can raise interrupts.
+    group(0x58, 0x5f, 4, WriteRule::Free),
+    group(0x8c, 0x8f, 4, WriteRule::Free),
+    group(0xf4, 0xf7, 4, WriteRule::Free),
     group(at::MASK_8125, 0x3b, 4, WriteRule::Free),
     group(at::STATUS_8125, 0x3f, 4, WriteRule::Free),
     group(0x84, 0x87, 2, WriteRule::Free),
@@ -119,7 +127,11 @@ const RTL8125: &[Group] = &[
     // Moderation of interrupts.
     group(0xa00, 0xaff, 4, WriteRule::Free),
     group(0x1880, 0x1881, 2, WriteRule::Free),
-    group(at::MAC_COPY_8125, 0x19e5, 1, WriteRule::ReadOnly),
+    group(at::MAC_COPY_8125, 0x19e5, 7, WriteRule::ReadOnly),
+    group(at::TWI_COMMAND, at::MCU, 3, WriteRule::Free),
+    // Numbers of descriptors queued and sent, while the transmitter writes none of them back.
+    group(at::TX_TAIL_8125, 0x2801, 2, WriteRule::Free),
+    group(at::TX_CLOSED_8125, 0x2803, 2, WriteRule::ReadOnly),
     // Receive-side scaling, and numbers of queues.
     group(0x4500, 0x4503, 5, WriteRule::Free),
     group(0x4800, 0x4801, 2, WriteRule::Free),

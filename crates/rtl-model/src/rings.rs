@@ -1,8 +1,9 @@
 //! The descriptor rings, which send and receive frames.
 //!
-//! A descriptor is 16 bytes: two words of options, and the address of the buffer. The device owns
-//! it while OWN is set. EOR marks the last one of the ring; FS and LS the first and the last one of
-//! a packet.
+//! A descriptor is 16 bytes: two words of options, and the address of the buffer. An RTL8125 also
+//! has a transmit descriptor of 32 bytes, whose second half is not used here. The device owns a
+//! descriptor while OWN is set. EOR marks the last one of the ring; FS and LS the first and the last
+//! one of a packet.
 
 use std::collections::VecDeque;
 
@@ -21,6 +22,10 @@ const TX_SEGMENT: u32 = 0x0c00_0000;
 const TX_OFFLOADS: u32 = 0xf002_0000;
 const RX_LEN: u32 = 0x3fff;
 const DESCRIPTOR_BYTES: u64 = 16;
+const LONG_DESCRIPTOR_BYTES: u64 = 32;
+/// The MAC-OCP word by which a driver chooses the transmit descriptors of an RTL8125.
+const TX_FORMAT: u32 = 0xeb58;
+const TX_FORMAT_LONG: u16 = 1;
 /// Number of descriptors of the longest ring.
 const MAX_RING: u32 = 4096;
 /// Number of descriptors of the longest packet.
@@ -66,15 +71,23 @@ pub(crate) struct Faults {
 }
 
 /// A ring, and the device's position in it.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Ring {
     pub(crate) base: u64,
     pub(crate) index: u32,
+    /// Number of bytes from one descriptor to the next.
+    pub(crate) stride: u64,
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self { base: 0, index: 0, stride: DESCRIPTOR_BYTES }
+    }
 }
 
 impl Ring {
     fn address(self) -> u64 {
-        self.base.wrapping_add(u64::from(self.index) * DESCRIPTOR_BYTES)
+        self.base.wrapping_add(u64::from(self.index) * self.stride)
     }
 }
 
@@ -95,7 +108,12 @@ impl Device {
             return;
         }
         let (mut events, mut chain) = (0, std::mem::take(&mut self.chain));
+        let no_close = self.is_tx_no_close();
+        self.tx.stride = self.tx_descriptor_bytes();
         for _ in 0..MAX_FRAMES {
+            if no_close && self.tx_closed == self.tx_tail {
+                break;
+            }
             let mut ring = self.tx;
             let Some(first) = self.fetch(&mut ring).filter(|d| d.opts1 & OWN != 0) else { break };
             if self.gather(first, &mut ring, &mut chain).is_none() {
@@ -103,7 +121,9 @@ impl Device {
             }
             self.tx = ring;
             events |= self.send();
-            if !chain.iter().all(|d| self.write_back(d.at, d.opts1 & !OWN)) {
+            if no_close {
+                self.tx_closed = self.tx_closed.wrapping_add(chain.len() as u16);
+            } else if !chain.iter().all(|d| self.write_back(d.at, d.opts1 & !OWN)) {
                 break;
             }
         }
@@ -111,6 +131,11 @@ impl Device {
         if events != 0 {
             self.interrupts.raise(events | Interrupts::TX_NO_DESCRIPTOR);
         }
+    }
+
+    fn tx_descriptor_bytes(&self) -> u64 {
+        let is_long = self.chip.is_8125() && self.mac_ocp.get(TX_FORMAT) & TX_FORMAT_LONG != 0;
+        if is_long { LONG_DESCRIPTOR_BYTES } else { DESCRIPTOR_BYTES }
     }
 
     /// Collects the bytes of a packet in `self.frame`, and its descriptors in `chain`. Returns
@@ -179,10 +204,16 @@ impl Device {
     pub(crate) fn receive(&mut self) {
         let mut frame = std::mem::take(&mut self.received);
         let mut events = 0;
+        let has_link = self.phy.link().is_some();
         for _ in 0..MAX_FRAMES {
             if self.is_gone || !self.wire.receive(&mut frame) {
                 break;
             }
+            if !has_link || !self.is_receiving() {
+                self.tally.rx_stopped += 1;
+                continue;
+            }
+            frame.extend_from_slice(&FCS);
             events |= self.accept(&frame);
         }
         self.received = frame;
@@ -191,18 +222,16 @@ impl Device {
         }
     }
 
-    /// Delivers or drops a frame; returns the interrupts that this causes.
+    /// Delivers or drops a frame, which ends with its checksum; returns the interrupts that this
+    /// causes.
     fn accept(&mut self, frame: &[u8]) -> u32 {
-        if !self.is_receiving() || self.phy.link().is_none() {
-            self.tally.rx_stopped += 1;
-            return 0;
-        }
         if self.faults.fifo_overflows > 0 {
             self.faults.fifo_overflows -= 1;
             self.tally.rx_missed += 1;
             return Interrupts::RX_FIFO_OVERFLOW;
         }
-        if !accepts(self.rx_config(), self.own_address(), self.multicast(), frame) {
+        let content = &frame[..frame.len() - FCS.len()];
+        if !accepts(self.rx_config(), self.own_address(), self.multicast(), content) {
             self.tally.rx_filtered += 1;
             return 0;
         }
@@ -210,7 +239,7 @@ impl Device {
     }
 
     fn deliver(&mut self, frame: &[u8]) -> u32 {
-        let total = frame.len() + FCS.len();
+        let total = frame.len();
         let fault = match self.faults.rx.pop_front() {
             None if total > self.rx_max_size() => Some(RxFault::TooLong),
             fault => fault,
@@ -235,7 +264,7 @@ impl Device {
             return Interrupts::RX_ERROR;
         }
         self.tally.rx_frames += 1;
-        self.tally.rx_bytes += frame.len() as u64;
+        self.tally.rx_bytes += (frame.len() - FCS.len()) as u64;
         Destination::of(frame).count(&mut self.tally);
         Interrupts::RX_OK
     }
@@ -259,18 +288,15 @@ impl Device {
         room >= wanted
     }
 
-    /// Writes a frame and its checksum to buffers, and hands the descriptors to the driver. Returns
-    /// false if memory is not mapped.
+    /// Writes a frame, which ends with its checksum, to buffers, and hands the descriptors to the
+    /// driver. Returns false if memory is not mapped.
     fn fill(&mut self, chain: &[Descriptor], frame: &[u8], fault: Option<RxFault>) -> bool {
-        let total = frame.len() + FCS.len();
+        let total = frame.len();
         let mut at = 0;
         for (i, descriptor) in chain.iter().enumerate() {
             let size = (descriptor.opts1 & RX_LEN) as usize;
             let end = total.min(at + size);
-            let payload = &frame[at.min(frame.len())..end.min(frame.len())];
-            let fcs = &FCS[at.saturating_sub(frame.len())..end.saturating_sub(frame.len())];
-            let beyond = descriptor.buffer.wrapping_add(payload.len() as u64);
-            if !self.dma.write(descriptor.buffer, payload) || !self.dma.write(beyond, fcs) {
+            if !self.dma.write(descriptor.buffer, &frame[at..end]) {
                 self.dma_fault(descriptor.buffer, (end - at) as u64, Access::Write);
                 return false;
             }

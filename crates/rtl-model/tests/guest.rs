@@ -1,5 +1,6 @@
-//! Tests the model with the kernel's driver for the real chips: unmodified kernels bind r8169 to
-//! it, bring the link up, ping through it, and access no register that the model does not know.
+//! Tests the model with two drivers for the real chips: unmodified kernels bind r8169 to it, bring
+//! the link up and ping through it; DPDK's testpmd sends frames through it. Neither accesses a
+//! register that the model does not know.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -27,30 +28,51 @@ fn qemu() -> Option<PathBuf> {
     Some(path)
 }
 
-/// The unpacked kernel of a Debian suite.
-fn kernel(suite: &str) -> Option<PathBuf> {
-    let dir = shared("guest-kernel").join(suite);
+fn script(name: &str) -> PathBuf {
+    Path::new(HERE).join("../../scripts").join(name)
+}
+
+/// Unpacks packages into `dir` by a script. Skips the test if they cannot be fetched.
+fn unpacked(command: &mut Command, dir: PathBuf, what: &str) -> Option<PathBuf> {
     std::fs::create_dir_all(&dir).unwrap();
-    let script = Path::new(HERE).join("../../scripts/guest-kernel.sh");
-    let done = Command::new("sh").arg(script).arg(suite).arg(&dir).output().unwrap();
+    let done = command.arg(&dir).output().unwrap();
     let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).trim().to_owned();
     match done.status.code() {
         Some(0) => Some(dir),
         Some(77) => {
-            skip!("no kernel for guests: {said}");
+            skip!("no {what} for guests: {said}");
             None
         }
-        code => panic!("guest-kernel.sh: {code:?}: {said}"),
+        code => panic!("{command:?}: {code:?}: {said}"),
     }
 }
 
-fn accepted(suite: &str, chip: &str) {
-    let Some(qemu) = qemu() else { return };
+/// The unpacked kernel of a Debian suite.
+fn kernel(suite: &str) -> Option<PathBuf> {
+    let mut command = Command::new("sh");
+    command.arg(script("guest-kernel.sh")).arg(suite);
+    unpacked(&mut command, shared("guest-kernel").join(suite), "kernel")
+}
+
+/// The unpacked testpmd of DPDK, with the libraries that it loads.
+fn dpdk() -> Option<PathBuf> {
+    unpacked(&mut Command::new(script("dpdk.sh")), shared("dpdk"), "DPDK")
+}
+
+fn kernel_accepts(suite: &str, chip: &str) {
     let Some(kernel) = kernel(suite) else { return };
-    let done = Command::new("sh")
-        .arg(Path::new(HERE).join("../../scripts/guest-r8169.sh"))
-        .arg(kernel)
-        .arg(chip)
+    run(Command::new("sh").arg(script("guest-r8169.sh")).arg(kernel).arg(chip));
+}
+
+fn dpdk_accepts(chip: &str) {
+    let (Some(kernel), Some(dpdk)) = (kernel("trixie"), dpdk()) else { return };
+    run(Command::new("sh").arg(script("guest-dpdk.sh")).arg(kernel).arg(dpdk).arg(chip));
+}
+
+/// Runs a script that boots a guest with the model.
+fn run(command: &mut Command) {
+    let Some(qemu) = qemu() else { return };
+    let done = command
         .env("MODEL", env!("CARGO_BIN_EXE_slipring-rtl-model"))
         .env("QEMU", qemu)
         .output()
@@ -61,20 +83,30 @@ fn accepted(suite: &str, chip: &str) {
 
 #[test]
 fn linux_6_1_drives_the_rtl8168h() {
-    accepted("bookworm", "8168h");
+    kernel_accepts("bookworm", "8168h");
 }
 
 #[test]
 fn linux_6_1_drives_the_rtl8125b() {
-    accepted("bookworm", "8125b");
+    kernel_accepts("bookworm", "8125b");
 }
 
 #[test]
 fn linux_6_12_drives_the_rtl8168g() {
-    accepted("trixie", "8168g");
+    kernel_accepts("trixie", "8168g");
 }
 
 #[test]
 fn linux_6_12_drives_the_rtl8125a() {
-    accepted("trixie", "8125a");
+    kernel_accepts("trixie", "8125a");
+}
+
+#[test]
+fn dpdk_24_11_drives_the_rtl8125a() {
+    dpdk_accepts("8125a");
+}
+
+#[test]
+fn dpdk_24_11_drives_the_rtl8125b() {
+    dpdk_accepts("8125b");
 }

@@ -12,10 +12,10 @@ use slipring_abi::name::kind::{DEVICE_PATH, HOST_RINGS};
 use slipring_abi::name::{PortName, PortNameKind, RingSelection};
 use slipring_cli::codes::SR0113;
 use slipring_cli::{Diagnostic, Failure, Reporter, Signals};
-use slipring_datapath::opening;
+use slipring_datapath::{opening, opens_taken_card};
 use slipring_port::iface::Iface;
 use slipring_port::{
-    Interest, OpenOptions, Port, PortMode, RunError, WaitStrategy, Waiter, native, now, taken,
+    Interest, OpenOptions, Port, PortMode, RunError, WaitStrategy, Waiter, native, now,
 };
 
 /// The kind of the ports whose links are waited for after they are opened.
@@ -129,13 +129,12 @@ fn is_up_within(port: &mut Port, wait: Duration, signals: &Signals) -> Result<bo
 }
 
 /// Returns whether the port has a link to wait for before it is opened. Host rings and pipes have
-/// none. A TAP device is not waited for, because it gets its carrier only when another program opens
-/// it. That includes the TAP device with the name of a taken card.
+/// none, nor has a name that opens a taken card: the interface of this name is its TAP device, whose
+/// carrier says nothing about the card.
 fn has_link(port: &PortName) -> bool {
     let nic =
         matches!(port.rings, RingSelection::All | RingSelection::One(_)) && port.pipe.is_none();
-    nic && (port.kind.has(HOST_RINGS) || port.kind.has(DEVICE_PATH))
-        && taken::card_of(&port.name).is_none()
+    nic && (port.kind.has(HOST_RINGS) || port.kind.has(DEVICE_PATH)) && !opens_taken_card(port)
 }
 
 /// Returns whether the interface is in another network namespace, that of the daemon. Then its

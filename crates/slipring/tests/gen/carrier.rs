@@ -50,6 +50,15 @@ fn a_sender_on_a_taken_card_does_not_wait_for_the_tap_device_of_its_name() {
     }
 }
 
+/// By a name of this kind, the port is the TAP device itself.
+#[test]
+fn a_sender_on_the_tap_device_of_a_taken_card_waits_for_this_device() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.ip("tuntap add dev va mode tap");
+    namespace.ip("link set va alias vfio:ffff:ff:1f.7");
+    fails_while_down(&namespace, "gen -i packet:va -f tx -n 1 -w 0.2");
+}
+
 /// Programs that end with their link down: each waits, reports that and fails.
 fn fails_while_down(namespace: &Namespace, words: &str) {
     let ended = Program::start(namespace, SLIPRING, words).finish();
