@@ -231,12 +231,12 @@ impl Firewall {
         });
     }
 
-    /// Time at which [`Self::tick`] must be called next, in ns; `None` if no state and no `nat`
-    /// flow needs a call. Fragments that become late do not count.
+    /// Time at which [`Self::tick`] must be called next, in ns; `None` if no state, no `nat` flow
+    /// and no waiting fragment needs a call.
     #[must_use]
     pub fn next_tick_ns(&self) -> Option<u64> {
         let (states, flows) = (self.states.next_wake_ns(), self.translators.next_tick_ns());
-        states.into_iter().chain(flows).min()
+        states.into_iter().chain(flows).chain(self.reassembly.next_expiry_ns()).min()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Reassembly of IPv4 fragments, so that rules see the whole packet.
 //!
-//! The firewall is between two ports and does not change packet sizes. Reassembled packets are only
-//! used for checks. The fragments themselves are released once all have arrived, with the changes
-//! that rules have made to the packet.
+//! Fragments are forwarded as fragments: the reassembled packet is for the rules. The fragments are
+//! released when the last one arrives. If rules change the packet, the caller copies the changes to
+//! its fragments.
 //!
 //! # Invariants
 //! 1. At most [`MAX_PACKETS`] packets wait, of at most [`MAX_FRAGMENTS`] fragments each.
@@ -13,6 +13,8 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use slipring_wire::assigned::VlanTag;
+
 use crate::packet::PacketHeaders;
 
 /// Maximum number of packets that wait at once.
@@ -22,6 +24,8 @@ const MAX_FRAGMENTS: usize = 64;
 /// Maximum time that fragments wait, in ns. It is that of common hosts.
 const WAIT_NS: u64 = 30_000_000_000;
 const MORE_FRAGMENTS: u16 = 0x2000;
+/// Maximum length of an IPv4 packet in bytes, header included.
+const MAX_PACKET_LEN: usize = 65_535;
 
 /// Fragments by outcome, in frames; `whole` counts packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,8 +62,8 @@ impl FragmentCounters {
 }
 
 /// The fields that are equal in all fragments of a packet: source, destination, identification,
-/// protocol.
-type FragmentKey = (u128, u128, u16, u8);
+/// protocol and VLAN ids. Different VLANs may use the same addresses.
+type FragmentKey = (u128, u128, u16, u8, [Option<u16>; 2]);
 
 #[derive(Debug)]
 struct PartialPacket {
@@ -73,6 +77,8 @@ struct PartialPacket {
 #[derive(Debug)]
 struct WaitingFragment {
     frame: Vec<u8>,
+    /// Offset of the IP header in the frame, in bytes.
+    l3: usize,
     payload: core::ops::Range<usize>,
     /// Sequence number of the arrival: frames leave in the order in which they arrived.
     order: u64,
@@ -116,7 +122,8 @@ impl Reassembly {
     ) -> Option<ReassembledPacket> {
         self.forget_late(now);
         self.counters.fragments += 1;
-        let key = (packet.src, packet.dst, packet.ip_id, packet.proto);
+        let vlans = packet.tags.map(|tag| tag.map(VlanTag::vid));
+        let key = (packet.src, packet.dst, packet.ip_id, packet.proto, vlans);
         if !self.waiting.contains_key(&key) {
             if self.waiting.len() >= MAX_PACKETS {
                 self.counters.crowded += 1;
@@ -138,7 +145,7 @@ impl Reassembly {
                 let waiting = self.take(key)?;
                 self.counters.whole += 1;
                 self.counters.released += waiting.fragments.len() as u64;
-                Some(waiting.assemble(packet))
+                Some(waiting.assemble())
             }
             Err(()) => {
                 let lost = waiting.fragments.len() as u64 + 1;
@@ -147,6 +154,11 @@ impl Reassembly {
                 None
             }
         }
+    }
+
+    /// Time at which [`Self::forget_late`] must be called next, in ns; `None` if no fragment waits.
+    pub(super) fn next_expiry_ns(&self) -> Option<u64> {
+        self.expiry_queue.first().map(|(since, _)| since + WAIT_NS)
     }
 
     pub(super) fn forget_late(&mut self, now: u64) {
@@ -187,7 +199,8 @@ impl PartialPacket {
         let is_last = packet.ip_off & MORE_FRAGMENTS == 0;
         let cut = packet.ip_len as usize != packet.end - packet.l3;
         let odd = !is_last && !len.is_multiple_of(8);
-        if cut || odd || len == 0 || end > 65_515 || self.fragments.len() >= MAX_FRAGMENTS {
+        let is_full = self.fragments.len() >= MAX_FRAGMENTS;
+        if cut || odd || len == 0 || is_full || self.min_packet_len(packet) > MAX_PACKET_LEN {
             return Err(());
         }
         let bytes = &frame[payload.clone()];
@@ -211,20 +224,36 @@ impl PartialPacket {
             }
             self.total = Some(end);
         }
-        self.fragments.insert(start, WaitingFragment { frame: frame.to_vec(), payload, order });
+        let fragment = WaitingFragment { frame: frame.to_vec(), l3: packet.l3, payload, order };
+        self.fragments.insert(start, fragment);
         let have: u32 = self.fragments.values().map(WaitingFragment::len).sum();
         Ok(if self.total == Some(have) { AddOutcome::Last } else { AddOutcome::Waits })
     }
 
-    /// Joins the link and IP header of the first fragment and all payloads.
-    fn assemble(self, last: &PacketHeaders) -> ReassembledPacket {
+    /// Returns the length in bytes that the packet has at least, with `packet` as a fragment. The
+    /// header counts with the length that it has in the fragment at offset 0.
+    fn min_packet_len(&self, packet: &PacketHeaders) -> usize {
+        const MIN_HEADER_LEN: usize = 20;
+        let start = usize::from(packet.ip_off & 0x1fff) * 8;
+        let header_len = match self.fragments.get(&0) {
+            _ if start == 0 => packet.l4 - packet.l3,
+            Some(first) => first.payload.start - first.l3,
+            None => MIN_HEADER_LEN,
+        };
+        let last = self.fragments.iter().next_back();
+        let known_end = last.map_or(0, |(at, fragment)| at + fragment.len());
+        header_len + (start + packet.end - packet.l4).max(known_end as usize)
+    }
+
+    /// Joins the link and IP header of the fragment at offset 0 and all payloads.
+    fn assemble(self) -> ReassembledPacket {
         let mut frame = Vec::new();
         let mut fragments: Vec<_> = self.fragments.into_values().collect();
         for (index, fragment) in fragments.iter().enumerate() {
             let from = if index == 0 { 0 } else { fragment.payload.start };
             frame.extend_from_slice(&fragment.frame[from..fragment.payload.end]);
         }
-        clear_fragment_fields(&mut frame, last.l3);
+        clear_fragment_fields(&mut frame, fragments[0].l3);
         fragments.sort_by_key(|fragment| fragment.order);
         // The caller has the frame of the fragment that arrived last, so this fragment is left out.
         fragments.pop();

@@ -23,6 +23,12 @@ fn offer(reassembly: &mut Reassembly, frame: &[u8], now: u64) -> Option<Reassemb
     reassembly.offer(frame, &PacketHeaders::parse(frame).unwrap(), now)
 }
 
+/// The frame with VLAN tags inserted, outermost first.
+fn tagged(frame: &[u8], tags: &[u16]) -> Vec<u8> {
+    let tags = tags.iter().flat_map(|tag| [0x81, 0, (tag >> 8) as u8, *tag as u8]);
+    frame[..12].iter().copied().chain(tags).chain(frame[12..].iter().copied()).collect()
+}
+
 /// Returns the pieces of a packet of `len` bytes, as offset and length. Offsets are multiples of 8.
 fn pieces(len: usize, cuts: &[usize]) -> Vec<(usize, usize)> {
     let mut at: Vec<_> = cuts.iter().map(|cut| cut % len / 8 * 8).chain([0, len]).collect();
@@ -74,6 +80,81 @@ proptest! {
         };
         prop_assert_eq!(reassembly.counters(), &expected);
         prop_assert!(reassembly.waiting.is_empty() && reassembly.expiry_queue.is_empty());
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_fragments_with_random_tags_join_only_within_their_vlan(
+        payload in prop::collection::vec(any::<u8>(), 64..65),
+        frames in prop::collection::vec(
+            (0..8_usize, 1..4_usize, any::<bool>(), 5..16_u8, 0..4_usize, any::<u16>()),
+            1..200,
+        ),
+    ) {
+        let vlans: [&[u16]; 4] = [&[], &[0xf01], &[7], &[0xf01, 7]];
+        let mut reassembly = Reassembly::default();
+        for (at, len, more, words, vlan, priority) in frames {
+            let (at, len) = (at * 8, (len * 8).min(64 - at * 8));
+            let mut frame = fragment(9, &payload, at, len, more && at + len < 64);
+            // IP options, so that headers have different lengths.
+            let options = usize::from(words - 5) * 4;
+            frame.splice(34..34, vec![1; options]);
+            frame[14] = 0x40 | words;
+            frame[16..18].copy_from_slice(&((20 + options + len) as u16).to_be_bytes());
+            let tags: Vec<u16> =
+                vlans[vlan].iter().map(|vid| vid | priority & 0xe000).collect();
+            let Some(whole) = offer(&mut reassembly, &tagged(&frame, &tags), 5) else { continue };
+            let packet = PacketHeaders::parse(&whole.frame).unwrap();
+            let vids: Vec<u16> = packet.tags.iter().flatten().map(|tag| tag.vid()).collect();
+            prop_assert_eq!(&vids, vlans[vlan]);
+            prop_assert_eq!(packet.ip_off, 0);
+            prop_assert_eq!(packet.ip_len as usize, whole.frame.len() - packet.l3);
+            let joined = &whole.frame[packet.l4..];
+            prop_assert_eq!(joined, &payload[..joined.len()]);
+            let header = &whole.frame[packet.l3..packet.l4];
+            prop_assert_eq!(slipring_wire::checksum::of(header), 0);
+            for earlier in &whole.earlier {
+                prop_assert_eq!(PacketHeaders::parse(earlier).unwrap().tags.map(|tag| tag.map(VlanTag::vid)),
+                    packet.tags.map(|tag| tag.map(VlanTag::vid)));
+            }
+        }
+    }
+}
+
+#[test]
+fn fragments_of_different_vlans_are_of_different_packets() {
+    let mut reassembly = Reassembly::default();
+    let payload = [5; 16];
+    let first = tagged(&fragment(1, &payload, 0, 8, true), &[0xf01]);
+    let last = fragment(1, &payload, 8, 8, false);
+    assert_eq!(offer(&mut reassembly, &first, 0), None);
+    assert_eq!(offer(&mut reassembly, &last, 0), None, "it has no tag");
+    assert_eq!(offer(&mut reassembly, &tagged(&last, &[0xf02]), 0), None);
+    assert_eq!(reassembly.held(), 3);
+    // Fragments of one packet may have different priorities.
+    let whole = offer(&mut reassembly, &tagged(&last, &[0x2f01]), 0).unwrap();
+    let packet = PacketHeaders::parse(&whole.frame).unwrap();
+    assert_eq!((packet.l3, packet.ip_len, packet.ip_off), (18, 36, 0));
+    assert_eq!((&whole.frame[38..], &whole.earlier), (&payload[..], &vec![first]));
+}
+
+#[test]
+fn a_packet_whose_header_with_options_makes_it_too_long_is_lost() {
+    let payload = [7; 65_536];
+    // The header of the first fragment has 40 bytes of options.
+    let mut first = fragment(1, &payload, 0, 65_472, true);
+    first.splice(34..34, [1; 40]);
+    first[14] = 0x4f;
+    first[16..18].copy_from_slice(&65_532_u16.to_be_bytes());
+    for (len, lost) in [(3, 0), (4, 2)] {
+        let last = fragment(1, &payload, 65_472, len, false);
+        for frames in [[&first, &last], [&last, &first]] {
+            let mut reassembly = Reassembly::default();
+            let joined = frames.map(|frame| offer(&mut reassembly, frame, 0).is_some());
+            assert_eq!(joined, [false, lost == 0]);
+            assert_eq!(reassembly.counters().overlapping, lost);
+        }
     }
 }
 

@@ -133,3 +133,19 @@ fn a_dscp_set_on_the_whole_reaches_its_fragments() {
         assert_eq!((frame[15] >> 2, slipring_wire::checksum::of(&frame[14..34])), (46, 0));
     }
 }
+
+#[test]
+fn fragments_that_only_wait_still_ask_for_a_tick_when_they_are_late() {
+    let mut fixture = Fixture::new(RULES);
+    assert_eq!(fixture.firewall.next_tick_ns(), None);
+    fixture.now = 5 * SECOND;
+    let [a, b, _]: [Vec<u8>; 3] = pieces(53, 1).try_into().unwrap();
+    assert_eq!(fixture.check(a), RuleVerdict::Held);
+    fixture.now = 6 * SECOND;
+    assert_eq!(fixture.check(b), RuleVerdict::Held);
+    let due = fixture.firewall.next_tick_ns();
+    assert_eq!(due, Some(35 * SECOND), "thirty seconds after the first");
+    fixture.firewall.tick(35 * SECOND, &mut fixture.outputs);
+    assert_eq!((fixture.firewall.fragments_held(), fixture.firewall.fragments().late), (0, 2));
+    assert_eq!(fixture.firewall.next_tick_ns(), None);
+}
