@@ -8,10 +8,13 @@
 //! Not for TCP and IP options. Few rules test options, so they are parsed on demand ([`options`]).
 
 mod malformed;
+mod match_headers;
 pub mod options;
 mod parse;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use match_headers::MatchHeaders;
 
 pub use malformed::{MalformedCounters, MalformedReason};
 
