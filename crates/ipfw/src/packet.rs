@@ -9,10 +9,13 @@
 //! are parsed on demand ([`options`]).
 
 mod malformed;
+mod match_headers;
 pub mod options;
 mod parse;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use match_headers::MatchHeaders;
 
 pub use malformed::{MalformedCounters, MalformedReason};
 

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::check_buffers::ParsedPacket;
+use super::check_buffers::{CheckBuffers, ParsedPacket};
 use super::checking::PacketCheck;
 use super::config::PortIndex;
 use super::engine::Firewall;
@@ -64,6 +64,13 @@ impl CheckedBatch {
         })
     }
 
+    /// Returns whether all frames pass.
+    #[must_use]
+    pub fn is_all_accepted(&self) -> bool {
+        // Without a branch for each frame, so that many frames are compared at once.
+        self.ends.iter().fold(true, |all, &end| all & (end == RunEnd::Accept))
+    }
+
     fn clear(&mut self) {
         self.ends.clear();
         self.other_verdicts.clear();
@@ -104,13 +111,17 @@ impl Firewall {
         let crossing = PacketMetadata::incoming(from);
         for first in (0..count).step_by(GROUP_PACKETS) {
             let parsed = &mut room[..GROUP_PACKETS.min(count - first)];
-            for (parsed, at) in parsed.iter_mut().zip(first..) {
-                let frame = frames.frame(at);
-                parsed.fault = parsed.read(frame).err();
-                parsed.len = frame.len();
-            }
             let mut ends = [None; GROUP_PACKETS];
             let ends = &mut ends[..parsed.len()];
+            self.run_by_class((frames, first), &crossing, now_ns, parsed, ends);
+            if self.take_ends(ends, batch) {
+                continue;
+            }
+            for ((parsed, _), at) in
+                parsed.iter_mut().zip(&*ends).zip(first..).filter(|((_, end), _)| end.is_none())
+            {
+                parsed.read_headers(frames.frame(at));
+            }
             if let Some(program) = &self.program {
                 let counters = (&mut self.config.list.counters[..], now_ns);
                 program.run_static_rules(
@@ -151,6 +162,30 @@ impl Firewall {
         self.buffers.group = room;
     }
 
+    /// Runs the packets of a group, whose frames begin at `first`, through the rules as far as
+    /// their classes decide. Resets the states of the packets without a verdict.
+    fn run_by_class<F: FrameBatch + ?Sized>(
+        &mut self,
+        (frames, first): (&mut F, usize),
+        crossing: &PacketMetadata,
+        now: u64,
+        parsed: &mut [ParsedPacket],
+        ends: &mut [Option<RunEnd>],
+    ) {
+        let Some(program) = self.program.as_ref().filter(|program| program.runs_by_class()) else {
+            return parsed.iter_mut().for_each(|parsed| parsed.state.reset());
+        };
+        let CheckBuffers { finders, by_class: group, .. } = &mut self.buffers;
+        group.clear();
+        for (at, parsed) in parsed.iter_mut().enumerate() {
+            if !group.push(at, frames.frame(first + at)) {
+                parsed.state.reset();
+            }
+        }
+        let counters = (&mut self.config.list.counters[..], now);
+        program.run_by_class(group, crossing, finders, counters, parsed, ends);
+    }
+
     /// Adds the results of a group to `batch` if every packet of the group has a verdict; returns
     /// whether this is so.
     fn take_ends(&mut self, ends: &[Option<RunEnd>], batch: &mut CheckedBatch) -> bool {
@@ -158,7 +193,8 @@ impl Firewall {
             return false;
         }
         let accepted = ends.iter().filter(|&&end| end == Some(RunEnd::Accept)).count();
-        batch.ends.extend(ends.iter().flatten());
+        // `Other` is never used: each packet has a verdict.
+        batch.ends.extend(ends.iter().map(|end| end.unwrap_or(RunEnd::Other)));
         self.count_accepted(accepted);
         let denied = (ends.len() - accepted) as u64;
         self.drops.checked += denied;

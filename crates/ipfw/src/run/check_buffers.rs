@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::compiled::{CandidateCaches, PacketState};
+use super::compiled::{CandidateCaches, ClassGroup, PacketState};
 use super::interpret::RuleVerdict;
 use crate::packet::{MalformedReason, PacketHeaders};
 use crate::state::StateHash;
@@ -17,6 +17,7 @@ pub(super) struct CheckBuffers {
     /// Buffer for a single packet; `None` before the first check and while a check uses it.
     pub(super) one: Option<Box<ParsedPacket>>,
     pub(super) group: Vec<ParsedPacket>,
+    pub(super) by_class: Box<ClassGroup>,
 }
 
 /// A packet and the results of its lookups. The value stays in place, because a copy would cost
@@ -38,5 +39,13 @@ impl ParsedPacket {
         self.hash = None;
         self.state.reset();
         self.packet.read(frame)
+    }
+
+    /// Parses the headers of a frame, and keeps the packet's position in the list.
+    #[inline(always)]
+    pub(super) fn read_headers(&mut self, frame: &[u8]) {
+        self.hash = None;
+        self.fault = self.packet.read(frame).err();
+        self.len = frame.len();
     }
 }

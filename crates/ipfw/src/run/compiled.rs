@@ -16,7 +16,8 @@
 //! tags, marks) are not fields, so the classes of a packet hold for the whole list, jumps included.
 //!
 //! Candidates are cached by flow and by classes ([`flow_cache`]). All packets of a batch first
-//! advance through the rules as far as their headers decide ([`fast_path`]).
+//! advance through the rules as far as their classes decide ([`class_path`]), and then as far as
+//! their headers decide ([`fast_path`]).
 //!
 //! Short lists are walked rule by rule, with all clauses as checks.
 //!
@@ -25,6 +26,7 @@
 
 mod bytes;
 mod check;
+mod class_path;
 mod fast_path;
 mod field;
 mod flow_cache;
@@ -37,5 +39,6 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub(super) use class_path::ClassGroup;
 pub use program::CompiledRules;
 pub(super) use walk::{CandidateCaches, PacketState};

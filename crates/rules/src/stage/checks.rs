@@ -100,7 +100,8 @@ impl RuleStage {
             let mut listed = ListedFrames { frames: &mut *frames, list: run };
             let came = (port.0, now_ns);
             self.firewall.check_all(&mut listed, run.len(), came, &mut self.outputs, &mut checked);
-            for (&at, result) in run.iter().zip(checked.drain()) {
+            let results = if checked.is_all_accepted() { &[] } else { run };
+            for (&at, result) in results.iter().zip(checked.drain()) {
                 let at = usize::from(at);
                 match result {
                     CheckResult::Accepted => {}

@@ -54,17 +54,19 @@ impl CompiledRules {
         if self.rules.len() >= MAX_RULES {
             return;
         }
-        self.classify_flows(index, parsed, crossing, finders);
+        self.classify_flows(index, parsed, ends, crossing, finders);
         let CandidateCaches { candidates, by_class: memo, by_flow: flows, .. } = finders;
-        let all = parsed.iter_mut().zip(ends).filter(is_well_formed);
-        for (ParsedPacket { packet, state: sight, .. }, end) in all {
-            let flow = sight.flow;
-            let mut find = || {
-                sight.classify(index, packet, crossing);
-                self.first_rules(index, &sight.classes, (candidates, memo))
-            };
-            let rules = if flow == NO_KEY { find() } else { *flows.get_or_insert(flow, find) };
-            let mut known = CandidateCursor::of(rules);
+        let all = parsed.iter_mut().zip(ends).filter(|(_, end)| end.is_none());
+        for (ParsedPacket { packet, state: sight, .. }, end) in all.filter(is_well_formed) {
+            let (flow, mut known) = (sight.flow, sight.candidates);
+            if known.is_empty() {
+                let mut find = || {
+                    sight.classify(index, packet, crossing);
+                    self.first_rules(index, &sight.classes, (candidates, memo))
+                };
+                let rules = if flow == NO_KEY { find() } else { *flows.get_or_insert(flow, find) };
+                known = CandidateCursor::of(rules);
+            }
             *end = self.fast_path(packet, sight, (counters, now), |at| known.from(at));
             if end.is_none() {
                 sight.candidates = known;
@@ -92,28 +94,37 @@ impl CompiledRules {
 
     /// Looks up the flows of all packets in the cache, unless the cache is not used. Classifies the
     /// packets whose flow was not found, one field at a time, so that memory accesses overlap.
+    /// Packets with a verdict or with known candidates need neither.
     fn classify_flows(
         &self,
         index: &RuleIndex,
         parsed: &mut [ParsedPacket],
+        ends: &[Option<RunEnd>],
         crossing: &PacketMetadata,
         finders: &mut CandidateCaches,
     ) {
-        if index.is_of_flows && finders.flow_trial.begins(parsed.len()) {
-            let mut found = 0;
-            for ParsedPacket { packet, state: sight, .. } in &mut *parsed {
-                sight.flow = flow_key(packet, crossing);
-                sight.is_classified = sight.flow == NO_KEY || !finders.by_flow.contains(sight.flow);
-                found += usize::from(!sight.is_classified);
-            }
-            finders.flow_trial.note(parsed.len(), found);
-            if found == parsed.len() {
-                return;
-            }
-        } else {
-            for ParsedPacket { state: sight, .. } in &mut *parsed {
-                (sight.flow, sight.is_classified) = (NO_KEY, true);
-            }
+        let is_open = |parsed: &ParsedPacket, end: &Option<RunEnd>| {
+            end.is_none() && parsed.state.candidates.is_empty()
+        };
+        let open = parsed.iter().zip(ends).filter(|(parsed, end)| is_open(parsed, end)).count();
+        if open == 0 {
+            return;
+        }
+        let asks_flows = index.is_of_flows && finders.flow_trial.begins(open);
+        let mut found = 0;
+        for (parsed, end) in parsed.iter_mut().zip(ends) {
+            let is_open = is_open(parsed, end);
+            let ParsedPacket { packet, state: sight, .. } = parsed;
+            sight.flow = if is_open && asks_flows { flow_key(packet, crossing) } else { NO_KEY };
+            let is_found = sight.flow != NO_KEY && finders.by_flow.contains(sight.flow);
+            sight.is_classified = is_open && !is_found;
+            found += usize::from(is_found);
+        }
+        if asks_flows {
+            finders.flow_trial.note(open, found);
+        }
+        if found == open {
+            return;
         }
         for (field, lookup) in index.lookups.iter().enumerate() {
             let unknown = parsed.iter_mut().filter(|parsed| parsed.state.is_classified);

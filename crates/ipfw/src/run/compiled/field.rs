@@ -3,6 +3,8 @@
 //! # Invariant
 //! No rule can change a field while a packet runs through the list.
 
+mod group;
+
 use core::net::IpAddr;
 
 use alloc::boxed::Box;

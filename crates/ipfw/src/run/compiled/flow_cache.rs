@@ -8,6 +8,8 @@
 
 use alloc::vec::Vec;
 
+use slipring_simd::prefetch_element;
+
 /// Number of cache sets. All sets together take 1 MiB.
 const CACHE_SETS: usize = 1 << 14;
 /// Number of packets in a [`CacheTrial`]: a quarter of the cache's capacity, so that a few trials
@@ -81,7 +83,7 @@ impl FlowCache {
             return;
         }
         for key in keys {
-            core::hint::black_box(self.sets[set_index(key)].0[0].key[0]);
+            prefetch_element(&self.sets, set_index(key));
         }
     }
 

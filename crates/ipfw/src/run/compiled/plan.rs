@@ -43,6 +43,34 @@ pub(super) struct CompiledRule {
     pub(super) on_state_hit: RuleEffect,
 }
 
+/// The effect of a rule on every packet whose classes select it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClassEffect {
+    /// No effect.
+    Nothing,
+    /// Counts the packet.
+    Count,
+    /// Counts and accepts the packet.
+    Accept,
+    /// Counts and drops the packet.
+    Deny,
+    /// The effect depends on more than the classes.
+    Open,
+}
+
+impl ClassEffect {
+    pub(super) fn of(rule: &CompiledRule) -> Self {
+        match rule.effect {
+            RuleEffect::Nothing => Self::Nothing,
+            _ if !rule.checks.is_empty() => Self::Open,
+            RuleEffect::Accept => Self::Accept,
+            RuleEffect::Deny => Self::Deny,
+            RuleEffect::Count => Self::Count,
+            RuleEffect::Jump(_) | RuleEffect::Step => Self::Open,
+        }
+    }
+}
+
 /// The constraints of one rule: a set of values for each field that it restricts.
 pub(super) type FieldConstraints = BTreeMap<MatchField, RangeSet>;
 

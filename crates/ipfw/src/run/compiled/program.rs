@@ -9,10 +9,10 @@ use super::bytes::ByteFields;
 use super::check::RuleCheck;
 use super::field::{FieldLookup, MatchField};
 use super::flow_cache::FlowCacheKey;
-use super::plan::{CompiledRule, FieldConstraints};
+use super::plan::{ClassEffect, CompiledRule, FieldConstraints};
 use super::state_lookups::StateLookups;
 use super::table_prefetch::TablePrefetch;
-use crate::packet::PacketHeaders;
+use crate::packet::{MatchHeaders, PacketHeaders};
 
 /// Lists of up to this length are searched rule by rule: classifying a packet costs about as much
 /// as testing two rules.
@@ -23,6 +23,8 @@ const MAX_LINEAR_RULES: usize = 3;
 pub struct CompiledRules {
     pub(super) rules: Vec<CompiledRule>,
     pub(super) checks: Vec<RuleCheck>,
+    /// For each rule, its effect on packets that its classes select.
+    pub(super) effects: Vec<ClassEffect>,
     /// The search index; `None` for short lists.
     pub(super) index: Option<RuleIndex>,
     pub(super) lookups: StateLookups,
@@ -39,7 +41,15 @@ pub(super) struct RuleIndex {
     pub(super) is_of_flows: bool,
     /// Position of each field's class in a [`FlowCacheKey`]. Empty if candidates are not cached by
     /// classes, because a search is as fast or because the classes do not fit into a key.
-    packing: Vec<(u8, u8)>,
+    packing: Vec<ClassPosition>,
+}
+
+/// The position of a field's class in a [`FlowCacheKey`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClassPosition {
+    pub(super) word: u8,
+    pub(super) shift: u8,
+    bits: u8,
 }
 
 /// The class of a packet in each field of a [`RuleIndex`].
@@ -63,7 +73,8 @@ impl CompiledRules {
             let plan =
                 |entry| CompiledRule::of(entry, config, (&mut checks, &mut table_prefetch), None);
             rules.extend(entries.iter().map(plan));
-            return Self { rules, checks, index: None, lookups, table_prefetch };
+            let effects = Vec::new();
+            return Self { rules, checks, effects, index: None, lookups, table_prefetch };
         }
         let bytes = ByteFields::of(config);
         let mut wants: Vec<FieldConstraints> = Vec::with_capacity(entries.len());
@@ -79,6 +90,7 @@ impl CompiledRules {
             wants.push(mine);
         }
         Self {
+            effects: rules.iter().map(ClassEffect::of).collect(),
             rules,
             checks,
             index: Some(RuleIndex::new(wants, &bytes, plain)),
@@ -145,10 +157,38 @@ impl RuleIndex {
     #[inline]
     pub(super) fn key(&self, classes: &FieldClasses) -> Option<FlowCacheKey> {
         let mut key = [0; 2];
-        for (&class, &(word, shift)) in classes.iter().zip(&self.packing) {
+        for (&class, &ClassPosition { word, shift, .. }) in classes.iter().zip(&self.packing) {
             key[usize::from(word & 1)] |= u64::from(class) << shift;
         }
-        (!self.packing.is_empty()).then_some(key)
+        self.has_keys().then_some(key)
+    }
+
+    /// Returns whether candidates are cached.
+    #[inline]
+    pub(super) const fn has_keys(&self) -> bool {
+        !self.packing.is_empty()
+    }
+
+    /// Computes the cache keys of many packets.
+    pub(super) fn keys(
+        &self,
+        packets: &[MatchHeaders],
+        crossing: &PacketMetadata,
+        keys: &mut [FlowCacheKey],
+    ) {
+        keys.fill([0; 2]);
+        for (lookup, &position) in self.lookups.iter().zip(&self.packing) {
+            lookup.add_to_keys(packets, crossing, position, keys);
+        }
+    }
+
+    /// Returns the classes of which a cache key consists.
+    pub(super) fn classes_of(&self, key: FlowCacheKey) -> FieldClasses {
+        let mut classes = FieldClasses::default();
+        for (class, &ClassPosition { word, shift, bits }) in classes.iter_mut().zip(&self.packing) {
+            *class = (key[usize::from(word & 1)] >> shift) as u32 & ((1 << bits) - 1);
+        }
+        classes
     }
 
     fn size_bytes(&self) -> usize {
@@ -157,16 +197,16 @@ impl RuleIndex {
     }
 }
 
-/// Returns, for each field, the word and the shift of its class in a cache key. Empty if the
-/// classes do not fit.
-fn packing(partitions: &[Partition]) -> Vec<(u8, u8)> {
+/// Returns the position of each field's class in a cache key. Empty if the classes do not fit.
+fn packing(partitions: &[Partition]) -> Vec<ClassPosition> {
     let mut used = [0; 2];
     let position = |part: &Partition| {
         let bits = part.classes().next_power_of_two().ilog2();
         let word = (0..2).find(|&word| used[word] + bits <= u64::BITS)?;
-        let shift = used[word];
+        // A shift by the whole word is not possible, so a field of one class has no bits to shift.
+        let shift = used[word].min(u64::BITS - 1);
         used[word] += bits;
-        Some((word as u8, shift as u8))
+        Some(ClassPosition { word: word as u8, shift: shift as u8, bits: bits as u8 })
     };
     partitions.iter().map(position).collect::<Option<_>>().unwrap_or_default()
 }

@@ -227,7 +227,16 @@ fn firewall_of(rules: &[(u32, IpfwCommand)], plain: bool) -> Firewall {
 /// Compares the verdicts on frames that are checked one by one with the verdicts on the same frames
 /// in one batch.
 fn both_ways(rules: &[String], frames: &[(Vec<u8>, CheckPass)]) {
-    let (mut one, mut many) = (firewall(rules, false), firewall(rules, false));
+    both_ways_of(firewall(rules, false), rules, frames);
+    // Without a limit for short lists, packets run by their classes in every list.
+    let mut many = firewall(rules, false);
+    many.program = Some(CompiledRules::with_limits(many.config(), 0, 0).into());
+    both_ways_of(many, rules, frames);
+}
+
+/// Like [`both_ways`], with the firewall that checks the batch.
+fn both_ways_of(mut many: Firewall, rules: &[String], frames: &[(Vec<u8>, CheckPass)]) {
+    let mut one = firewall(rules, false);
     let (mut one_out, mut many_out) = (CheckOutputs::default(), CheckOutputs::default());
     let mut bytes: Vec<_> = frames.iter().map(|(bytes, _)| bytes.clone()).collect();
     let mut batch = CheckedBatch::default();
@@ -299,6 +308,31 @@ fn packets_together_find_in_tables_what_each_finds_alone_however_many_are_asked(
     });
     let last = ["add deny ip from any to any", "add 60000 allow ip from any to any"];
     let rules: Vec<String> = tables.chain(rules).chain(last.map(String::from)).collect();
+    both_ways(&rules, &frames);
+}
+
+#[test]
+fn packets_run_by_their_classes_up_to_the_first_rule_with_a_check() {
+    let frames: Vec<_> = (0..70_u8)
+        .map(|at| {
+            let ports = PortPair { src: 1000, dst: 53 };
+            let l4 = match at % 3 {
+                0 => L4Spec::Udp(ports),
+                _ => L4Spec::Tcp(TcpSpec { ports, flags: at % 3, ..TcpSpec::default() }),
+            };
+            let ip = IpSpec::V4(Ipv4Spec { dst: [10, 1, at, 1].into(), ..Ipv4Spec::default() });
+            let spec = FrameSpec { ip, l4, ..FrameSpec::default() };
+            (spec.build(64).unwrap().bytes.to_vec(), CheckPass::In)
+        })
+        .collect();
+    let rule = |at: usize| match at % 3 {
+        0 => format!("add count ip from any to 10.1.{}.0/24", at % 64),
+        1 => format!("add count tcp from any to 10.1.{}.0/24 tcpflags syn", at % 64),
+        _ => format!("add deny udp from 192.0.2.{} to any", at % 250),
+    };
+    let last = ["add deny tcp from any to 10.1.7.0/24", "add allow ip from any to any"];
+    let rules: Vec<_> = (0..400).map(rule).chain(last.map(String::from)).collect();
+    assert!(firewall(&rules, false).program.unwrap().runs_by_class());
     both_ways(&rules, &frames);
 }
 
@@ -403,7 +437,9 @@ proptest! {
             let action = if at % 2 == 0 { "deny" } else { "count" };
             format!("add {} {action} udp from 172.16.{}.{} to any {at}", at, at / 250, at % 250)
         });
-        agree(&rules[0].iter().cloned().chain(far.skip(1)).collect::<Vec<_>>(), &frames);
+        let rules: Vec<_> = rules[0].iter().cloned().chain(far.skip(1)).collect();
+        agree(&rules, &frames);
+        both_ways(&rules, &frames);
     }
 }
 

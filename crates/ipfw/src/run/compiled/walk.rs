@@ -147,19 +147,27 @@ impl CompiledRules {
         classes: &FieldClasses,
         (candidates, memo): (&mut RuleCandidates, &mut FlowCache),
     ) -> CachedRules {
-        let mut search = || {
-            let mut next = Some(0);
-            candidates.start();
-            flow_cache::first_of(|| {
-                let found = candidates.from(index, classes, next?);
-                next = (!self.rules[found].ends_all()).then_some(found + 1);
-                Some(found)
-            })
-        };
+        let mut search = || self.search_first_rules(index, classes, candidates);
         match index.key(classes) {
             Some(key) => *memo.get_or_insert(key, search),
             None => search(),
         }
+    }
+
+    /// Like [`Self::first_rules`], without the cache.
+    pub(super) fn search_first_rules(
+        &self,
+        index: &RuleIndex,
+        classes: &FieldClasses,
+        candidates: &mut RuleCandidates,
+    ) -> CachedRules {
+        let mut next = Some(0);
+        candidates.start();
+        flow_cache::first_of(|| {
+            let found = candidates.from(index, classes, next?);
+            next = (!self.rules[found].ends_all()).then_some(found + 1);
+            Some(found)
+        })
     }
 }
 
