@@ -104,6 +104,26 @@ impl Assembler {
         self.jump_by(with_operand(CLASS_JMP32 | condition as u8, reg, operand.into(), 0), name)
     }
 
+    /// The position of the next instruction, for [`Self::retarget_since`].
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.insns.len()
+    }
+
+    /// Redirects jumps that were appended at `position` or later: those to labels for which
+    /// `is_replaced` is true go to `name` instead. So code whose jumps are named for one program can
+    /// be part of another.
+    pub fn retarget_since(
+        &mut self,
+        position: usize,
+        is_replaced: impl Fn(&str) -> bool,
+        name: &str,
+    ) -> &mut Self {
+        let since = self.jumps.iter_mut().filter(|(at, _)| *at >= position);
+        since.filter(|(_, to)| is_replaced(to)).for_each(|(_, to)| name.clone_into(to));
+        self
+    }
+
     fn jump_by(&mut self, insn: BpfInsn, name: &str) -> &mut Self {
         self.jumps.push((self.insns.len(), name.to_owned()));
         self.put(insn)
@@ -195,6 +215,18 @@ impl BpfCode {
 mod tests {
     use super::*;
     use crate::insn::{exit, mov_imm};
+
+    #[test]
+    fn only_jumps_after_a_position_are_retargeted() {
+        let mut program = Assembler::new();
+        program.jump("a");
+        let position = program.position();
+        program.jump("a").jump("b").retarget_since(position, |to| to == "a", "c");
+        program.label("a").put(exit()).label("b").put(exit()).label("c").put(exit());
+        let offsets: Vec<_> =
+            program.assemble().unwrap().insns().iter().map(|insn| insn.offset).collect();
+        assert_eq!(offsets[..3], [2, 3, 1]);
+    }
 
     #[test]
     fn jumps_count_from_the_instruction_after_them() {

@@ -46,6 +46,8 @@ pub enum BpfHelper {
     KtimeGetNs = 5,
     /// `bpf_tail_call(ctx, program_array, index)`
     TailCall = 12,
+    /// `bpf_skb_store_bytes(skb, offset, from, len, flags)`: overwrites bytes of the frame.
+    SkbStoreBytes = 9,
     /// `bpf_clone_redirect(skb, ifindex, flags)`: sends a copy at once.
     CloneRedirect = 13,
     /// `bpf_skb_vlan_push(skb, protocol, tci)`
@@ -54,6 +56,10 @@ pub enum BpfHelper {
     Redirect = 23,
     /// `bpf_skb_load_bytes(skb, offset, to, len)`: copies bytes of the frame.
     SkbLoadBytes = 26,
+    /// `bpf_skb_change_tail(skb, len, flags)`: makes the frame longer or shorter.
+    SkbChangeTail = 38,
+    /// `bpf_csum_update(skb, difference)`: corrects the checksum that the device has computed.
+    CsumUpdate = 40,
     /// `bpf_xdp_adjust_head(ctx, delta)`
     XdpAdjustHead = 44,
     /// `bpf_redirect_map(map, key, flags)`
@@ -65,6 +71,9 @@ pub enum BpfHelper {
     /// `bpf_ktime_get_coarse_ns()`: CLOCK_MONOTONIC_COARSE, which is behind by up to a tick of the
     /// kernel's clock and does not read the hardware (Linux 5.11).
     KtimeGetCoarseNs = 160,
+    /// `bpf_check_mtu(ctx, ifindex, len, difference, flags)`: whether a frame fits an interface
+    /// (Linux 5.12).
+    CheckMtu = 163,
     /// `bpf_xdp_get_buff_len(ctx)`: bytes of the frame in all its buffers (Linux 5.18).
     XdpGetBuffLen = 188,
 }

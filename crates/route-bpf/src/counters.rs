@@ -10,6 +10,11 @@ pub struct ResidentCounters {
     /// The bytes of these frames, with the Ethernet header, but without trailing bytes after the
     /// packet.
     pub bytes: u64,
+    /// Frames that arrived on a port with packet sockets and were forwarded in the kernel, without
+    /// the sockets. A super-frame counts as the segments in which it leaves.
+    pub direct_packets: u64,
+    /// The bytes of these frames, with the headers of all segments.
+    pub direct_bytes: u64,
     passed: Vec<u64>,
 }
 
@@ -23,7 +28,10 @@ impl ResidentCounters {
             *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
         }
         let passed = sums.split_off(counter::REASONS as usize);
-        Self { packets: sums[0], bytes: sums[1], passed }
+        let [packets, bytes, direct_packets, direct_bytes] =
+            [counter::PACKETS, counter::BYTES, counter::DIRECT_PACKETS, counter::DIRECT_BYTES]
+                .map(|at| sums[at as usize]);
+        Self { packets, bytes, direct_packets, direct_bytes, passed }
     }
 
     /// Frames that the program left to the kernel for this reason.
@@ -40,6 +48,6 @@ impl ResidentCounters {
     /// All frames that the program has seen.
     #[must_use]
     pub fn seen(&self) -> u64 {
-        self.packets + self.passed.iter().sum::<u64>()
+        self.packets + self.direct_packets + self.passed.iter().sum::<u64>()
     }
 }

@@ -8,14 +8,16 @@ use slipring_bpf::{
 };
 use slipring_fib::FibPortIndex;
 
-use crate::program::context::PortConstants;
+use crate::program::context::{HeaderAccess, PortConstants};
 use crate::program::packet_filter::{self, InterceptionKeys};
 use crate::router::{BpfRouter, ResidentError};
 
 /// The interception of an interface's frames, until this is dropped or the process ends.
 ///
 /// Each packet socket of the interface gets one of [`Self::filters`]. A filter decides for each
-/// frame whether its socket gets it. The kernel does not process frames that a socket gets. Without
+/// frame whether its socket gets it. The kernel does not process frames that a socket gets, and,
+/// with [`ResidentOptions::direct`](crate::ResidentOptions::direct), forwards those that need no more
+/// than a lookup by this router's tables. Without
 /// a socket, without a recent [heartbeat](crate::ResidentHeartbeat) of the socket's queue, and
 /// until [`BpfRouter::enable`], the kernel gets everything. A socket's ring contains only frames
 /// that its reader must handle. Frames that find the ring full are counted only by the socket
@@ -27,9 +29,9 @@ pub struct PacketInterception {
     ifindex: u32,
     port: FibPortIndex,
     pub(crate) keys: InterceptionKeys,
-    /// The program that drops, before the kernel's network stack, the frames that filters have
-    /// taken.
-    pub(crate) dropping: BpfProgram,
+    /// The program that keeps frames from the kernel's network stack: it drops those that filters
+    /// have taken, and forwards those that filters have chosen for it.
+    pub(crate) diverting: BpfProgram,
     pub(crate) link: BpfLink,
 }
 
@@ -37,7 +39,7 @@ pub struct PacketInterception {
 pub(crate) struct InterceptionPrograms {
     filters: Vec<BpfProgram>,
     injection: BpfProgram,
-    dropping: BpfProgram,
+    diverting: BpfProgram,
     ifindex: u32,
     port: FibPortIndex,
     keys: InterceptionKeys,
@@ -46,8 +48,8 @@ pub(crate) struct InterceptionPrograms {
 impl InterceptionPrograms {
     /// Adds the link, which completes the interception.
     pub(crate) fn linked(self, link: BpfLink) -> PacketInterception {
-        let Self { filters, injection, dropping, ifindex, port, keys } = self;
-        PacketInterception { filters, injection, ifindex, port, keys, dropping, link }
+        let Self { filters, injection, diverting, ifindex, port, keys } = self;
+        PacketInterception { filters, injection, ifindex, port, keys, diverting, link }
     }
 }
 
@@ -71,7 +73,7 @@ impl BpfRouter {
             .map_err(|source| BpfError::System { what: "get random bytes", source })?;
         let programs = self.load_interception(ifindex, port, queues, keys)?;
         let at = BpfAttachType::TcxIngress;
-        let link = programs.dropping.attach(ifindex, at, BpfLinkFlags::First);
+        let link = programs.diverting.attach(ifindex, at, BpfLinkFlags::First);
         let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
         Ok(programs.linked(link))
     }
@@ -93,8 +95,8 @@ impl BpfRouter {
         let filters = (0..queues).map(filter).collect::<Result<_, _>>()?;
         let classifier = |code: &BpfCode| self.load_for_skb(BpfProgramKind::Classifier, code);
         let injection = classifier(&packet_filter::injection(ifindex, keys))?;
-        let dropping = classifier(&packet_filter::tcx_program(&constants, keys))?;
-        Ok(InterceptionPrograms { filters, injection, dropping, ifindex, port, keys })
+        let diverting = classifier(&packet_filter::tcx_program(&constants, keys))?;
+        Ok(InterceptionPrograms { filters, injection, diverting, ifindex, port, keys })
     }
 
     fn skb_constants(&self, port: FibPortIndex) -> PortConstants {
@@ -107,6 +109,7 @@ impl BpfRouter {
             limits,
             has_sockets: true,
             takes_options: false,
+            headers: HeaderAccess::Copy,
         }
     }
 

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   control      | enabled u64 | limits of new hosts, IPv4 and IPv6, u64 | ... | beat of queue 0 u64 | beat of queue 1 u64 | ...
-//!   ports        | MAC 6 bytes, flags u16 | MTU u32, VRF u16, unused |           16 bytes a port
+//!   ports        | MAC 6 bytes, flags u16 | MTU u32, VRF u16, unused | ifindex u32, unused | 24 bytes a port
 //!   targets      | path MTU u32, index u16, action u16 |                      8 bytes a target
 //!   sources      | 2 bits a port: whether the target leads through it |      8 bytes a target and 32 ports
 //!   adjacencies  | MAC 6 bytes, egress port u16 |                             8 bytes each
@@ -14,7 +14,8 @@
 //!   hosts        | hosts in a tick, IPv4 and IPv6 | ... | 2^16 slots: key u32, tick u32 |   512 KiB
 //!   v4[vrf]   -> | 2^24 cells u16 | 256 cells a block |                       32 MiB and the blocks
 //!   v6[vrf]   -> | root u32, levels u32, unused to 64 | nodes, 192 bytes each |
-//!   counters     a value per CPU and port: packets and bytes forwarded, packets per reason, u64
+//!   counters     a value per CPU and port: packets and bytes forwarded or handed over, packets and
+//!                bytes forwarded past the sockets, packets per reason, u64
 //!   egress       interfaces to redirect to, by port
 //!   sockets      AF_XDP sockets of an interface, by queue; a map of its own for each interface
 //! ```
@@ -62,10 +63,12 @@ pub(crate) const HOST_LIMITS_OFFSET: u32 = 8;
 /// Offset of the heartbeats, in their own cache lines.
 pub(crate) const BEATS_OFFSET: u32 = 64;
 
-pub(crate) const PORT_SIZE: u32 = 16;
+pub(crate) const PORT_SIZE: u32 = 24;
 pub(crate) const PORT_FLAGS_OFFSET: u32 = 6;
 pub(crate) const PORT_MTU_OFFSET: u32 = 8;
 pub(crate) const PORT_VRF_OFFSET: u32 = 12;
+/// Offset of the kernel's index of the interface, which programs for socket buffers redirect to.
+pub(crate) const PORT_IFINDEX_OFFSET: u32 = 16;
 /// Flag of a port: frames that arrive on it may be forwarded here.
 pub(crate) const PORT_INGRESS: u16 = 1 << 0;
 /// Flag of a port: frames may leave through it.
@@ -79,6 +82,10 @@ pub(crate) const PORT_STRICT: u16 = 1 << 3;
 pub(crate) const PORT_CHECKS: u16 = PORT_LOOSE | PORT_STRICT;
 /// The flags for IPv6 are those for IPv4, shifted left by this number of bits.
 pub(crate) const PORT_V6_SHIFT: u32 = 2;
+
+/// Flag of a port with packet sockets: the program at tcx ingress may forward frames that arrive on
+/// the port, instead of the sockets' reader.
+pub(crate) const PORT_DIRECT: u16 = 1 << 6;
 
 pub(crate) const TARGET_SIZE: u32 = 8;
 pub(crate) const ADJACENCY_SIZE: u32 = 8;
@@ -235,7 +242,11 @@ pub(crate) mod counter {
 
     pub(crate) const PACKETS: u32 = 0;
     pub(crate) const BYTES: u32 = 1;
-    pub(crate) const REASONS: u32 = 2;
+    /// Frames that the program of a port with packet sockets has forwarded itself; a super-frame
+    /// counts as its segments.
+    pub(crate) const DIRECT_PACKETS: u32 = 2;
+    pub(crate) const DIRECT_BYTES: u32 = 3;
+    pub(crate) const REASONS: u32 = 4;
     pub(crate) const COUNT: u32 = REASONS + PassReason::ALL.len() as u32;
 }
 

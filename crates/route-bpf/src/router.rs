@@ -24,7 +24,7 @@ use crate::inject::{self, FrameInjector};
 use crate::layout::{BEAT_LIMIT_NS, BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
 use crate::maps::KernelMaps;
 use crate::probe::{self, EgressProbe};
-use crate::program::context::PortConstants;
+use crate::program::context::{HeaderAccess, PortConstants};
 use crate::program::forwarding_program;
 use crate::writer::{ResidentOptions, TableWriter};
 
@@ -184,6 +184,7 @@ impl BpfRouter {
             limits,
             has_sockets: sockets.is_some(),
             takes_options: sockets.is_some_and(|(_, takes_options)| takes_options),
+            headers: HeaderAccess::Frame,
         };
         let (code, map) = (forwarding_program(&constants), sockets.map(|(map, _)| map));
         Ok(self.writer.host.load(&code, asks_driver_of, map)?)

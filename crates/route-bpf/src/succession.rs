@@ -90,7 +90,7 @@ impl PacketInterception {
     /// predecessor.
     #[must_use]
     pub fn program(&self) -> BorrowedFd<'_> {
-        self.dropping.as_fd()
+        self.diverting.as_fd()
     }
 
     /// The link's descriptor, to pass it to a successor.
@@ -111,7 +111,7 @@ impl PacketInterception {
     /// # Errors
     /// The kernel's error: `EINVAL` if the descriptor is not that of a tcx program.
     pub fn run(&self, program: Option<OwnedFd>) -> io::Result<()> {
-        run(&self.link, &self.dropping, program)
+        run(&self.link, &self.diverting, program)
     }
 }
 

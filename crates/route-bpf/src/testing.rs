@@ -29,7 +29,7 @@ use crate::cells::MappedCells;
 use crate::flow_hash::ResidentHash;
 use crate::layout::{BLOCK_FLAG, BpfLimits, PassReason, map};
 use crate::maps::{KernelMaps, MapHost};
-use crate::program::context::PortConstants;
+use crate::program::context::{HeaderAccess, PortConstants};
 use crate::program::forwarding_program;
 use crate::writer::TableWriter;
 use crate::{ResidentCounters, ResidentHeartbeat};
@@ -426,5 +426,6 @@ pub(crate) const fn constants(is_software: bool) -> PortConstants {
         limits: LIMITS,
         has_sockets: false,
         takes_options: false,
+        headers: HeaderAccess::Frame,
     }
 }

@@ -53,11 +53,15 @@ pub struct ResidentOptions {
     /// Whether frames may leave through the port. False if its driver cannot send redirected
     /// frames, or if rules must check frames that leave.
     pub egress: bool,
+    /// For a port with packet sockets: whether the kernel may forward frames that arrive on it
+    /// without the sockets, if a lookup is all that they need. False if the sockets' reader must see
+    /// every frame.
+    pub direct: bool,
 }
 
 impl Default for ResidentOptions {
     fn default() -> Self {
-        Self { ingress: true, egress: true }
+        Self { ingress: true, egress: true, direct: false }
     }
 }
 
@@ -358,11 +362,13 @@ impl<H: MapHost> TableWriter<H> {
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let flags = flag(usable && options.ingress, layout::PORT_INGRESS)
             | flag(egress, layout::PORT_EGRESS)
+            | flag(options.direct, layout::PORT_DIRECT)
             | check_flag(port.reverse_path)
             | check_flag(port.reverse_path_v6) << layout::PORT_V6_SHIFT;
         let record = usize::from(at) * layout::PORT_SIZE as usize;
         let second = u64::from(port.mtu) | u64::from(port.vrf.0) << 32;
         store(&self.ports, record + layout::PORT_MTU_OFFSET as usize, second);
+        store(&self.ports, record + layout::PORT_IFINDEX_OFFSET as usize, port.ifindex.into());
         store(&self.ports, record, layout::mac_word(port.mac, flags));
     }
 

@@ -232,13 +232,13 @@ fn a_probe_finds_the_interface_whose_peer_drops_redirected_frames() {
     // A port without the egress option can be probed as well, because a successful probe is what
     // enables the option.
     router.change(|router| {
-        router.set_options(LEFT, ResidentOptions { ingress: true, egress: false });
+        router.set_options(LEFT, ResidentOptions { egress: false, ..ResidentOptions::default() });
     });
     assert!(probe(LEFT, "la"));
     router.change(|router| router.set_options(LEFT, ResidentOptions::default()));
     // While the port's egress option is off, the kernel forwards in that direction.
     router.change(|router| {
-        router.set_options(RIGHT, ResidentOptions { ingress: true, egress: false });
+        router.set_options(RIGHT, ResidentOptions { egress: false, ..ResidentOptions::default() });
     });
     let before = (router.counters(LEFT), router.counters(RIGHT));
     net.ping("10.3.0.2", 3);
@@ -280,7 +280,7 @@ fn a_port_can_leave_the_programs_path_and_come_back() {
     net.ping("10.3.0.2", 1);
     let set = |ingress| {
         router.change(move |router| {
-            router.set_options(LEFT, ResidentOptions { ingress, egress: true });
+            router.set_options(LEFT, ResidentOptions { ingress, ..ResidentOptions::default() });
         });
     };
     set(false);

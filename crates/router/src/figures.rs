@@ -54,8 +54,12 @@ impl RouterFigures {
             })
             .collect();
         if !workers.is_empty() {
-            for (port, figures) in interfaces.iter_mut().enumerate() {
-                figures.set_user_space(port, workers);
+            for ((port, figures), counters) in interfaces.iter_mut().enumerate().zip(&counters) {
+                figures.forwarded = ForwardedTraffic {
+                    packets: counters.direct_packets,
+                    bytes: counters.direct_bytes,
+                };
+                figures.add_user_space(port, workers);
             }
         }
         interfaces.extend(own_interfaces(routing, workers));
@@ -280,7 +284,7 @@ impl InterfaceFigures {
             punted: BTreeMap::new(),
             marked: 0,
         };
-        figures.set_user_space(first + number, workers);
+        figures.add_user_space(first + number, workers);
         for counters in workers.iter().filter_map(|worker| worker.subinterfaces.get(number)) {
             add(&mut figures.passed, std::iter::once(("left-to-kernel", counters.left)));
             let full = [(QUEUE_FULL, counters.full), (UNSENT_OF_KERNEL, counters.unsent)];
@@ -289,10 +293,8 @@ impl InterfaceFigures {
         figures
     }
 
-    /// Replaces the count of packets that the BPF program handed over by the counts of what the
-    /// workers did with these packets.
-    fn set_user_space(&mut self, port: usize, workers: &[WorkerFigures]) {
-        self.forwarded = ForwardedTraffic::default();
+    /// Adds the counts of what the workers did with packets that the BPF program handed over.
+    fn add_user_space(&mut self, port: usize, workers: &[WorkerFigures]) {
         for worker in workers {
             if let Some(forwarded) = worker.totals.forwarded.get(port) {
                 self.forwarded.packets += forwarded.packets;

@@ -32,13 +32,18 @@ impl BeatPace {
         }
     }
 
+    /// Whether programs have counted no packets for a while.
+    pub(crate) const fn is_idle(&self, now: Nanos) -> bool {
+        now >= self.busy_until
+    }
+
     /// Returns the time to the next heartbeat.
     pub(crate) const fn period(&self, now: Nanos) -> Nanos {
-        if now < self.busy_until { BUSY_PERIOD_NS } else { IDLE_PERIOD_NS }
+        if self.is_idle(now) { IDLE_PERIOD_NS } else { BUSY_PERIOD_NS }
     }
 
     /// Returns the time to the next heartbeat if threads forward. `is_idle` is true if all of them
-    /// are idle.
+    /// are idle, and programs have counted no packets for a while.
     pub(crate) const fn period_of_threads(is_idle: bool) -> Nanos {
         if is_idle { IDLE_PERIOD_NS } else { BUSY_PERIOD_NS }
     }

@@ -55,6 +55,10 @@ pub(crate) struct ResidentEngine {
     unsettled: Option<u64>,
     /// How many neighbours the kernel can store, for IPv4 and for IPv6; 0 if it does not report it.
     neighbour_space: [u32; 2],
+    /// Whether rules must check every packet.
+    has_rules: bool,
+    /// Whether a client traces packets, so that workers must see every one.
+    is_traced: bool,
     /// Whether the kernel forwards all packets from now on.
     is_stopped: bool,
 }
@@ -95,6 +99,8 @@ impl ResidentEngine {
             uncounted,
             unsettled: None,
             neighbour_space,
+            has_rules,
+            is_traced: false,
             is_stopped: false,
         };
         // An interface gets no redirected frames until it is known whether it sends them.
@@ -273,11 +279,26 @@ impl ResidentEngine {
         self.change(port, |of| of.sends = sends);
     }
 
+    /// Sets whether a policer limits packets that arrive on an interface.
+    pub(crate) fn set_policed(&mut self, port: FibPortIndex, is_policed: bool) {
+        self.change(port, |of| of.is_policed = is_policed);
+    }
+
+    /// Sets whether a client traces packets. Then workers get every packet for which a port has
+    /// sockets.
+    pub(crate) fn set_traced(&mut self, is_traced: bool) {
+        if std::mem::replace(&mut self.is_traced, is_traced) != is_traced {
+            let ports = 0..self.attachments.len() as u16;
+            ports.for_each(|at| self.change(FibPortIndex(at), |_| ()));
+        }
+    }
+
     fn change(&mut self, port: FibPortIndex, change: impl FnOnce(&mut AttachedInterface)) {
         let Some(of) = self.attachments.get_mut(usize::from(port.0)) else { return };
         change(of);
         let ingress = !of.is_left && !of.is_ruled;
-        let options = ResidentOptions { ingress, egress: !of.is_left && of.sends };
+        let direct = !self.has_rules && !self.is_traced && !of.is_policed;
+        let options = ResidentOptions { ingress, egress: !of.is_left && of.sends, direct };
         self.router.set_options(port, options);
     }
 

@@ -24,6 +24,7 @@ mod hosts;
 mod port_settings;
 mod probes;
 mod reader;
+mod settle;
 
 use std::io;
 use std::net::IpAddr;
@@ -44,6 +45,7 @@ use crate::inherited_figures::InheritedFigures;
 use crate::live::LiveSettings;
 use crate::neighbours::NeighbourRequests;
 use crate::pace::BeatPace;
+use crate::packet_trace::PacketTrace;
 use crate::port_settings::InterfaceVrf;
 use crate::resident::ResidentEngine;
 use crate::router_events::RouterEvents;
@@ -54,9 +56,6 @@ use reader::MirrorReader;
 
 /// A heartbeat is late this long after the previous one; the programs' limit is 100 ms.
 const LATE_BEAT_NS: Nanos = 75_000_000;
-/// Minimum time between two waits for programs that may still use old indices. Each wait takes some
-/// milliseconds.
-const SETTLE_PERIOD_NS: Nanos = 1_000_000_000;
 /// Maximum number of neighbours that are requested in one loop iteration.
 const MAX_SOLICITS: usize = 64;
 
@@ -128,6 +127,8 @@ pub(crate) struct Routing {
     pub(crate) events: RouterEvents,
     /// The counts of drops at the last reset.
     pub(crate) drops: DropBaseline,
+    /// The traces of packets that clients have requested. They have ended if they are not wanted.
+    traces: Vec<Arc<PacketTrace>>,
     /// The counters of routers that this router has taken over from.
     pub(crate) inherited: InheritedFigures,
 }
@@ -224,6 +225,7 @@ impl Routing {
             counters: RoutingCounters::default(),
             events: RouterEvents::default(),
             drops: DropBaseline::default(),
+            traces: Vec::new(),
             inherited: InheritedFigures::default(),
         }
     }
@@ -410,20 +412,6 @@ impl Routing {
     pub(crate) fn ifindexes(&self) -> impl Iterator<Item = u32> + '_ {
         let own = self.subinterfaces.iter().flat_map(|own| &own.devices).map(|it| it.ifindex);
         self.engine.interfaces().iter().map(|of| of.iface.index).chain(own)
-    }
-
-    fn settle(&mut self, time: Nanos) {
-        self.settle_at = time + SETTLE_PERIOD_NS;
-        self.note_packets(time);
-        if let Ok(Some(generation)) = self.engine.settle() {
-            let own = self.subinterfaces.iter().filter_map(SubinterfaceHandle::generation);
-            let used = self.workers.iter().map(WorkerLink::generation).chain(own).min();
-            let quiesced = used.map_or(generation, |used| used.min(generation));
-            if quiesced < generation {
-                self.engine.unsettle(generation);
-            }
-            self.mirror.quiesced(quiesced);
-        }
     }
 
     /// Returns the addresses of this machine. Packets from these addresses are not forwarded.

@@ -114,6 +114,8 @@ fn start(
     }
     let trace = Arc::new(PacketTrace::new(filter, count, &traces.memory, now()));
     let number = traces.start(&trace)?;
+    let of_routing = Arc::clone(&trace);
+    ask(routing, move |routing| routing.begin_trace(of_routing))?;
     for worker in &workers {
         let trace = Arc::clone(&trace);
         // A worker that has ended receives no packets, so it does not need the trace.

@@ -7,7 +7,7 @@ use slipring_bpf::insn::{
     to_big_endian,
 };
 
-use super::context::{CTX_DATA_END, Family, PortConstants, pass_label, stack};
+use super::context::{CTX_DATA_END, Family, HeaderAccess, PortConstants, pass_label, stack};
 use super::emit;
 use super::fields::{ETHERNET_LEN, ipv4, ipv6};
 use crate::flow_hash::{HAS_PORTS, MULTIPLIERS};
@@ -33,13 +33,13 @@ pub(super) fn bucket(program: &mut Assembler, constants: &PortConstants, family:
 
 /// `R0` = the hash of the flow; `R1` to `R5` are overwritten.
 fn hash_v4(program: &mut Assembler, constants: &PortConstants) {
-    ports(program, Family::V4);
+    ports(program, constants, Family::V4);
     program
         .put(alu(AluOp::Lsh, BpfReg::R3, 8))
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, ipv4::PROTOCOL))
         .put(alu(AluOp::Or, BpfReg::R3, BpfReg::R1))
         .put(store(AccessWidth::Double, BpfReg::R10, stack::FLOW, BpfReg::R3));
-    word_xor(program, BpfReg::R1, ipv4::SOURCE, constants.hash.seed);
+    addresses_v4(program, constants.hash.seed);
     program.put_all(load_imm64(BpfReg::R2, MULTIPLIERS[0]));
     fold(program);
     finish(program, MULTIPLIERS[1]);
@@ -47,7 +47,7 @@ fn hash_v4(program: &mut Assembler, constants: &PortConstants) {
 
 /// Like [`hash_v4`], but for IPv6.
 fn hash_v6(program: &mut Assembler, constants: &PortConstants) {
-    ports(program, Family::V6);
+    ports(program, constants, Family::V6);
     program.put(alu(AluOp::Lsh, BpfReg::R3, 32));
     if constants.hash.uses_flow_label {
         program
@@ -84,6 +84,20 @@ fn finish(program: &mut Assembler, multiplier: u64) {
     fold(program);
 }
 
+/// `R1` = both addresses, xor `value`; `R2` is overwritten. They are loaded one by one, since a copy
+/// of the headers on the stack has them at an offset that is no multiple of 8.
+fn addresses_v4(program: &mut Assembler, value: u64) {
+    for (register, offset) in [(BpfReg::R1, ipv4::SOURCE), (BpfReg::R2, ipv4::DESTINATION)] {
+        program
+            .put(load(AccessWidth::Word, register, BpfReg::R7, offset))
+            .put(to_big_endian(register, 32));
+    }
+    program
+        .put_all([alu(AluOp::Lsh, BpfReg::R1, 32), alu(AluOp::Or, BpfReg::R1, BpfReg::R2)])
+        .put_all(load_imm64(BpfReg::R2, value))
+        .put(alu(AluOp::Xor, BpfReg::R1, BpfReg::R2));
+}
+
 /// `register` = big-endian word of the frame at the offset, xor `value`; `R5` is overwritten.
 fn word_xor(program: &mut Assembler, register: BpfReg, offset: i16, value: u64) {
     program
@@ -116,7 +130,7 @@ fn fold(program: &mut Assembler) {
 }
 
 /// `R3` = both ports in one word, or 0 for fragments, truncated packets and other protocols.
-fn ports(program: &mut Assembler, family: Family) {
+fn ports(program: &mut Assembler, constants: &PortConstants, family: Family) {
     let (has, without) = (family.label("has-ports"), family.label("without-ports"));
     let protocol = match family {
         Family::V4 => ipv4::PROTOCOL,
@@ -142,13 +156,31 @@ fn ports(program: &mut Assembler, family: Family) {
     }
     let ports_end = family.headers_len() + 4;
     program
-        // The ports must be inside the packet; the frame may be longer. The verifier requires the
-        // comparison with the end of the frame.
-        .jump_if(BpfReg::R8, JumpIf::Lt, ports_end - ETHERNET_LEN, &without)
+        // The ports must be inside the packet; the frame may be longer.
+        .jump_if(BpfReg::R8, JumpIf::Lt, ports_end - ETHERNET_LEN, &without);
+    match constants.headers {
+        HeaderAccess::Frame => load_ports(program, family, &without),
+        HeaderAccess::Copy => copy_ports(program, family, &without),
+    }
+    program.put(to_big_endian(BpfReg::R3, 32)).label(&without);
+}
+
+/// `R3` = the ports. The verifier requires the comparison with the end of the frame.
+fn load_ports(program: &mut Assembler, family: Family, without: &str) {
+    program
         .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_DATA_END))
-        .put_all([mov(BpfReg::R1, BpfReg::R7), add_imm(BpfReg::R1, ports_end)])
-        .jump_if(BpfReg::R1, JumpIf::Gt, BpfReg::R2, &without)
-        .put(load(AccessWidth::Word, BpfReg::R3, BpfReg::R7, family.headers_len() as i16))
-        .put(to_big_endian(BpfReg::R3, 32))
-        .label(&without);
+        .put_all([mov(BpfReg::R1, BpfReg::R7), add_imm(BpfReg::R1, family.headers_len() + 4)])
+        .jump_if(BpfReg::R1, JumpIf::Gt, BpfReg::R2, without)
+        .put(load(AccessWidth::Word, BpfReg::R3, BpfReg::R7, family.headers_len() as i16));
+}
+
+/// `R3` = the ports, which the copy of the headers on the stack does not contain.
+fn copy_ports(program: &mut Assembler, family: Family, without: &str) {
+    emit::copy_bytes(program, family.headers_len(), stack::FLOW, 4);
+    program.put(mov_imm(BpfReg::R3, 0)).jump_if(BpfReg::R0, JumpIf::Ne, 0, without).put(load(
+        AccessWidth::Word,
+        BpfReg::R3,
+        BpfReg::R10,
+        stack::FLOW,
+    ));
 }

@@ -15,6 +15,9 @@ pub(super) const CTX_DATA: i16 = 0;
 pub(super) const CTX_DATA_END: i16 = 4;
 pub(super) const CTX_RX_QUEUE: i16 = 16;
 
+/// Offset of the frame's length in `struct __sk_buff`.
+pub(super) const SKB_LEN: i16 = 0;
+
 /// Words on the stack.
 pub(super) mod stack {
     /// The key of a lookup.
@@ -35,6 +38,20 @@ pub(super) mod stack {
     pub(in crate::program) const CHECKS: i16 = -56;
     /// The adjacency's word, while the source is checked.
     pub(in crate::program) const ADJACENCY: i16 = -64;
+    /// The target index of the destination, in a socket filter. It follows the copy of the headers.
+    pub(in crate::program) const TARGET: i16 = -136;
+    /// The length of a frame that the tcx program forwards, and of the headers that its segments
+    /// repeat.
+    pub(in crate::program) const LENGTHS: i16 = -144;
+}
+
+/// Where a program reads the headers of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeaderAccess {
+    /// In the frame itself (XDP).
+    Frame,
+    /// In a copy on the stack (socket filters, which have no access to the frame).
+    Copy,
 }
 
 /// The constants in the program of an interface.
@@ -54,6 +71,7 @@ pub(crate) struct PortConstants {
     pub(crate) has_sockets: bool,
     /// Whether the program itself, instead of the kernel, handles packets with IP options.
     pub(crate) takes_options: bool,
+    pub(crate) headers: HeaderAccess,
 }
 
 /// The two versions of IP, and the offsets of their fields in a frame.

@@ -40,16 +40,16 @@ pub(super) fn egress(program: &mut Assembler, constants: &PortConstants, family:
     program.put(mov(BpfReg::R9, BpfReg::R3));
 }
 
-/// `R5` = the MTU of the port `R4`; passes the frame if the port is down. Puts the port's first
-/// word on the stack.
-fn egress_port(program: &mut Assembler) {
+/// `R0` = the record of the port `R4`, and `R5` its MTU; passes the frame if the port is down. Puts
+/// the port's first word on the stack.
+pub(super) fn egress_port(program: &mut Assembler) {
     program
-        .load_map_value(BpfReg::R5, map::PORTS, 0)
+        .load_map_value(BpfReg::R0, map::PORTS, 0)
         .put(alu(AluOp::Mul, BpfReg::R4, layout::PORT_SIZE as i32))
-        .put(alu(AluOp::Add, BpfReg::R5, BpfReg::R4))
-        .put(load(AccessWidth::Double, BpfReg::R2, BpfReg::R5, 0))
+        .put(alu(AluOp::Add, BpfReg::R0, BpfReg::R4))
+        .put(load(AccessWidth::Double, BpfReg::R2, BpfReg::R0, 0))
         .put(store(AccessWidth::Double, BpfReg::R10, stack::EGRESS, BpfReg::R2))
-        .put(load(AccessWidth::Word, BpfReg::R5, BpfReg::R5, layout::PORT_MTU_OFFSET as i16))
+        .put(load(AccessWidth::Word, BpfReg::R5, BpfReg::R0, layout::PORT_MTU_OFFSET as i16))
         .put_all([alu(AluOp::Rsh, BpfReg::R2, 48)])
         .put(alu(AluOp::And, BpfReg::R2, i32::from(layout::PORT_EGRESS)))
         .jump_if(BpfReg::R2, JumpIf::Eq, 0, pass_label(PassReason::PortDown));
@@ -98,7 +98,7 @@ fn trim(program: &mut Assembler, family: Family) {
 
 /// Step 9: sets the destination and source address to those of the adjacency and of the egress
 /// port.
-fn mac_addresses(program: &mut Assembler) {
+pub(super) fn mac_addresses(program: &mut Assembler) {
     program
         .put(load(AccessWidth::Double, BpfReg::R1, BpfReg::R10, stack::EGRESS))
         .put_all(load_imm64(BpfReg::R2, (1 << 48) - 1))
@@ -111,7 +111,7 @@ fn mac_addresses(program: &mut Assembler) {
 
 /// Step 9: subtracts 1 from the time to live and adds it to the checksum, in ones' complement (RFC
 /// 1624, RFC 1141).
-fn decrement_ttl(program: &mut Assembler) {
+pub(super) fn decrement_ttl(program: &mut Assembler) {
     decrement_byte(program, ipv4::TTL);
     program
         .put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R7, ipv4::CHECKSUM))
@@ -124,7 +124,7 @@ fn decrement_ttl(program: &mut Assembler) {
         .put(store(AccessWidth::Half, BpfReg::R7, ipv4::CHECKSUM, BpfReg::R1));
 }
 
-fn decrement_byte(program: &mut Assembler, offset: i16) {
+pub(super) fn decrement_byte(program: &mut Assembler, offset: i16) {
     program.put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, offset)).put_all([
         add_imm(BpfReg::R1, -1),
         store(AccessWidth::Byte, BpfReg::R7, offset, BpfReg::R1),

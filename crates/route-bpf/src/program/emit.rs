@@ -2,11 +2,13 @@
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{
-    AccessWidth, AluOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, alu32, call, load, mov, store,
-    store_imm,
+    AccessWidth, AluOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, alu32, call, load, mov, mov_imm,
+    store, store_imm,
 };
 
-use super::context::{CTX_DATA, CTX_DATA_END, PortConstants, pass_label, stack};
+use super::context::{
+    CTX_DATA, CTX_DATA_END, HeaderAccess, PortConstants, SKB_LEN, pass_label, stack,
+};
 use super::fields::ETHERNET_LEN;
 use crate::layout::{self, PassReason, map};
 
@@ -115,6 +117,29 @@ pub(super) fn target_index(program: &mut Assembler) {
         alu(AluOp::Rsh, BpfReg::R1, 32),
         alu(AluOp::And, BpfReg::R1, 0xffff),
     ]);
+}
+
+/// Copies `len` bytes of a socket buffer's frame at an offset to the stack. `R0` is 0 if the frame
+/// has them.
+pub(super) fn copy_bytes(program: &mut Assembler, offset: i32, to: i16, len: i32) {
+    program
+        .put_all([mov(BpfReg::R1, BpfReg::R6), mov_imm(BpfReg::R2, offset)])
+        .put_all([mov(BpfReg::R3, BpfReg::R10), add_imm(BpfReg::R3, to.into())])
+        .put_all([mov_imm(BpfReg::R4, len), call(BpfHelper::SkbLoadBytes)]);
+}
+
+/// Jumps to the label of a wrong length if the packet of `R8` bytes ends after the frame. In a frame
+/// that is read directly, `R2` is its end.
+pub(super) fn within_frame(program: &mut Assembler, constants: &PortConstants) {
+    match constants.headers {
+        HeaderAccess::Frame => end_of_packet(program),
+        HeaderAccess::Copy => {
+            program
+                .put_all([mov(BpfReg::R1, BpfReg::R8), add_imm(BpfReg::R1, ETHERNET_LEN)])
+                .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, SKB_LEN));
+        }
+    }
+    program.jump_if(BpfReg::R1, JumpIf::Gt, BpfReg::R2, pass_label(PassReason::Length));
 }
 
 /// `R1` = the end of the packet, from its start in `R7` and its length in `R8`.

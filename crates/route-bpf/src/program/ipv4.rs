@@ -13,7 +13,7 @@ use crate::layout::{self, PassReason, map};
 /// Forwards the IPv4 packet of the frame that begins at `R7` and ends at `R2`.
 pub(super) fn forward(program: &mut Assembler, constants: &PortConstants) {
     program.label("v4");
-    validate(program);
+    validate(program, constants);
     if constants.is_software {
         partial::pass_unfinished(program, Family::V4);
     }
@@ -26,15 +26,14 @@ pub(super) fn forward(program: &mut Assembler, constants: &PortConstants) {
 
 /// Step 3: the checks of RFC 1812, section 5.2.2, and of section 5.3.7 for addresses; `R8` = total
 /// length.
-fn validate(program: &mut Assembler) {
+pub(super) fn validate(program: &mut Assembler, constants: &PortConstants) {
     program
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, VERSION))
         .jump_if(BpfReg::R1, JumpIf::Ne, 0x45, pass_label(PassReason::Options))
         .put(load(AccessWidth::Half, BpfReg::R8, BpfReg::R7, TOTAL_LENGTH))
         .put(to_big_endian(BpfReg::R8, 16))
         .jump_if(BpfReg::R8, JumpIf::Lt, 20, pass_label(PassReason::Length));
-    emit::end_of_packet(program);
-    program.jump_if(BpfReg::R1, JumpIf::Gt, BpfReg::R2, pass_label(PassReason::Length));
+    emit::within_frame(program, constants);
     emit::sum_words(program, BpfReg::R1, BpfReg::R3, (VERSION..VERSION + 20).step_by(4));
     emit::fold(program, BpfReg::R1, BpfReg::R3);
     program

@@ -19,7 +19,8 @@ const HOP_BY_HOP: i32 = 0;
 /// Forwards the IPv6 packet of the frame from `R7` to `R2`.
 pub(super) fn forward(program: &mut Assembler, constants: &PortConstants) {
     program.label("v6");
-    validate(program);
+    emit::at_least(program, Family::V6.headers_len(), pass_label(PassReason::Length));
+    validate(program, constants);
     if constants.is_software {
         partial::pass_unfinished(program, Family::V6);
     }
@@ -30,18 +31,17 @@ pub(super) fn forward(program: &mut Assembler, constants: &PortConstants) {
     deliver::rewrite(program, Family::V6);
 }
 
-/// Step 3: the header (RFC 8200) and the addresses (RFC 4291); `R8` = length with the header.
-fn validate(program: &mut Assembler) {
-    emit::at_least(program, Family::V6.headers_len(), pass_label(PassReason::Length));
+/// Step 3: the header (RFC 8200) and the addresses (RFC 4291); `R8` = length with the header. The
+/// frame is long enough for the header.
+pub(super) fn validate(program: &mut Assembler, constants: &PortConstants) {
     program
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, VERSION))
         .put(alu(AluOp::And, BpfReg::R1, 0xf0))
         .jump_if(BpfReg::R1, JumpIf::Ne, 0x60, pass_label(PassReason::Options))
         .put(load(AccessWidth::Half, BpfReg::R8, BpfReg::R7, PAYLOAD_LENGTH))
         .put_all([to_big_endian(BpfReg::R8, 16), add_imm(BpfReg::R8, HEADER_LEN)]);
-    emit::end_of_packet(program);
+    emit::within_frame(program, constants);
     program
-        .jump_if(BpfReg::R1, JumpIf::Gt, BpfReg::R2, pass_label(PassReason::Length))
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, NEXT_HEADER))
         .jump_if(BpfReg::R1, JumpIf::Eq, HOP_BY_HOP, pass_label(PassReason::Options))
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, HOP_LIMIT))

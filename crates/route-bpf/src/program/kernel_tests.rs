@@ -77,7 +77,7 @@ pub(crate) fn frames() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Like [`frames`], but some sources are addresses that stand for targets.
-pub(super) fn frames_of_sources() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn frames_of_sources() -> impl Strategy<Value = Vec<u8>> {
     (frames(), prop::option::of(0..target::COUNT)).prop_map(|(frame, target)| match target {
         Some(target) => from_source(frame, target),
         None => frame,

@@ -5,14 +5,18 @@
 //! that runs later:
 //!
 //! ```text
-//!   driver, GRO --> packet sockets --> tcx ingress --> stack
-//!                   filter: ours?      drops what
-//!                    | yes: token      has the token
-//!                    |      in cb
+//!   driver, GRO --> packet sockets -----> tcx ingress --> stack
+//!                   filter: whose?        token "taken": drops the frame
+//!                    | engine's: "taken"  token "direct": rewrites the headers, redirects to the egress
+//!                    | direct: "direct", next hop
+//!                    |         (no copy for the ring)
 //!                    '--> ring --> engine
 //! ```
 //!
-//! # Why exactly one of engine and kernel handles a frame
+//! A frame is *direct* if a lookup is all that it needs: the filter applies the checks of the
+//! forwarding program to it ([`direct`]). All other frames for the engine go through the ring.
+//!
+//! # Why exactly one of engine, tcx program and kernel handles a frame
 //! 1. The filter and the tcx program see the same socket buffer. For packet sockets the stack only
 //!    takes a reference, and it does not replace the buffer before tcx. GRO, RPS and generic XDP
 //!    come before both.
@@ -20,14 +24,19 @@
 //!    Between the two programs that is the receive path, which does not change these bytes. The
 //!    kernel clears them before it runs a filter, so an old token does not survive. If no filter
 //!    runs (no socket, a buffer from the memory reserve, another interface), the bytes have
-//!    arbitrary values from a previous layer. The token is a random 64-bit number for each
-//!    attachment, so they do not match it.
+//!    arbitrary values from a previous layer. The tokens are random 64-bit numbers for each
+//!    attachment, so they do not match them.
 //! 3. The heartbeat and the tables are read only by the filter. Changes before the tcx program runs
-//!    do not matter: the router or the kernel takes over between two frames.
+//!    do not matter: the router or the kernel takes over between two frames. Both programs run in one
+//!    read-side section of RCU, so a wait for programs covers both, and the egress port in the
+//!    control block keeps its meaning.
 //! 4. Of several sockets (fanout) one gets the frame, and only the filter of that one runs.
 //! 5. If the filter has accepted a frame and the ring is full, the socket counts the frame as
 //!    dropped.
 //! 6. The tcx program is the first of its interface. Without a socket it passes everything.
+//! 7. A direct frame is in no ring. If the tcx program cannot send it, or no longer runs, the kernel
+//!    forwards the frame. After the redirect, the frame is in the kernel's transmit path, like the
+//!    frames that the kernel forwards, and the interface or its queueing discipline counts drops.
 //!
 //! If another socket of the same interface was bound earlier and its eBPF filter writes `cb`, it
 //! would overwrite the token, and the frame would be forwarded twice. Classic filters (tcpdump,
@@ -41,19 +50,21 @@
 //! A frame that the engine returns to the kernel arrives again on the same interface, with a mark
 //! by which the filter recognises it ([`injection`]). The tcx program removes the mark.
 
+mod direct;
+mod tcx;
+
 use slipring_bpf::insn::{
-    AccessWidth, AluOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, call, exit, load, mov, mov_imm,
-    store, store_imm,
+    AccessWidth, AluOp, BpfReg, JumpIf, add_imm, alu, exit, load, mov, mov_imm, store,
 };
 use slipring_bpf::{Assembler, BpfCode};
 
-use super::context::{Family, PortConstants, pass_label};
+use super::context::{Family, PortConstants, SKB_LEN, pass_label, stack};
 use super::fields::{ETHERNET_LEN, ETHERTYPE, ipv4, ipv6};
-use super::{choose, count, count_reasons, counters, hand_over, queue_is_alive};
-use crate::layout::{self, PassReason, counter, map};
+use super::{choose, count_reasons, emit, hand_over, queue_is_alive};
+use crate::layout::{self, PassReason, map};
+pub(crate) use tcx::{injection, tcx_program};
 
 /// Offsets in `struct __sk_buff`.
-const SKB_LEN: i16 = 0;
 const SKB_PKT_TYPE: i16 = 4;
 const SKB_MARK: i16 = 8;
 const SKB_VLAN_PRESENT: i16 = 20;
@@ -66,15 +77,12 @@ const PACKET_HOST: i32 = 0;
 const MAX_PACKET_LEN: i32 = u16::MAX as i32;
 const TCP: i32 = 6;
 
-const TCX_NEXT: i32 = -1;
-const TCX_DROP: i32 = 2;
-const F_INGRESS: i32 = 1;
 /// The result with which the filter gives the whole frame to the socket.
 const WHOLE_FRAME: i32 = -1;
 
 /// Offset of the headers on the stack. With it, the addresses of both IP versions, at 30 and 38
 /// bytes, are aligned.
-const HEADERS: i32 = -126;
+const HEADERS: i16 = -126;
 
 /// The keys that the filters of an interface's sockets and its tcx program share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +91,13 @@ pub(crate) struct InterceptionKeys {
     pub(crate) token: u64,
     /// `skb->mark` of frames that the engine returns to the kernel.
     pub(crate) returned_mark: u32,
+}
+
+impl InterceptionKeys {
+    /// Marks frames that the tcx program forwards.
+    const fn direct_token(self) -> u64 {
+        !self.token
+    }
 }
 
 /// The filter of the socket of worker `queue`. The engine gets the frames for which the filter
@@ -111,6 +126,7 @@ pub(crate) fn socket_filter(
     program.label("v4");
     decide(&mut program, constants, Family::V4);
     take(&mut program, keys);
+    direct::mark(&mut program, keys);
     count_reasons(&mut program, constants, "pass", REASONS.iter().copied());
     program.label("kernel").put_all([mov_imm(BpfReg::R0, 0), exit()]);
     program.assemble().expect("each label is defined once, and the program is short")
@@ -154,11 +170,9 @@ fn metadata(program: &mut Assembler) {
 /// `R7` = a copy of the Ethernet and IP header on the stack. Leaves the frame to the kernel if it
 /// is shorter than these headers.
 fn headers(program: &mut Assembler, family: Family) {
-    program
-        .put_all([mov(BpfReg::R7, BpfReg::R10), add_imm(BpfReg::R7, HEADERS)])
-        .put_all([mov(BpfReg::R1, BpfReg::R6), mov_imm(BpfReg::R2, 0), mov(BpfReg::R3, BpfReg::R7)])
-        .put_all([mov_imm(BpfReg::R4, family.headers_len()), call(BpfHelper::SkbLoadBytes)])
-        .jump_if(BpfReg::R0, JumpIf::Ne, 0, NOT_IP);
+    program.put_all([mov(BpfReg::R7, BpfReg::R10), add_imm(BpfReg::R7, HEADERS.into())]);
+    emit::copy_bytes(program, 0, HEADERS, family.headers_len());
+    program.jump_if(BpfReg::R0, JumpIf::Ne, 0, NOT_IP);
 }
 
 /// Leaves the frame to the kernel unless the engine handles frames that arrive on the port.
@@ -171,7 +185,8 @@ fn port_takes(program: &mut Assembler, constants: &PortConstants) {
         .jump_if(BpfReg::R4, JumpIf::Eq, 0, pass_label(PassReason::Policy));
 }
 
-/// Goes to "take" if the engine handles the packet whose headers are at `R7`.
+/// Goes to "take" if the engine handles the packet whose headers are at `R7`, or to "direct" if the
+/// tcx program does.
 fn decide(program: &mut Assembler, constants: &PortConstants, family: Family) {
     match family {
         Family::V4 => {
@@ -185,8 +200,9 @@ fn decide(program: &mut Assembler, constants: &PortConstants, family: Family) {
             super::ipv6::look_up(program, constants);
         }
     }
+    program.put(store(AccessWidth::Double, BpfReg::R10, stack::TARGET, BpfReg::R9));
     choose::pass_kernel(program, constants);
-    program.jump("take");
+    direct::decide(program, constants, family);
 }
 
 /// Leaves the frame to the kernel if it is a super-frame of a protocol other than TCP.
@@ -204,7 +220,13 @@ fn segmentable(program: &mut Assembler, family: Family, protocol: i16) {
 /// block, and gives the whole frame to the socket.
 fn take(program: &mut Assembler, keys: InterceptionKeys) {
     program.label("take");
-    for (at, half) in halves(keys.token) {
+    put_token(program, keys.token);
+    program.put_all([mov_imm(BpfReg::R0, WHOLE_FRAME), exit()]);
+}
+
+/// Writes a token to the control block.
+fn put_token(program: &mut Assembler, token: u64) {
+    for (at, half) in halves(token) {
         program.put(mov_imm(BpfReg::R1, half)).put(store(
             AccessWidth::Word,
             BpfReg::R6,
@@ -212,51 +234,11 @@ fn take(program: &mut Assembler, keys: InterceptionKeys) {
             BpfReg::R1,
         ));
     }
-    program.put_all([mov_imm(BpfReg::R0, WHOLE_FRAME), exit()]);
 }
 
-/// The two words of the token, each with its offset in the control block.
+/// The two words of a token, each with its offset in the control block.
 fn halves(token: u64) -> [(i16, i32); 2] {
     [(SKB_CB, token as i32), (SKB_CB + 4, (token >> 32) as i32)]
-}
-
-/// The tcx program: drops and counts the frames that the engine got. A super-frame counts once.
-pub(crate) fn tcx_program(constants: &PortConstants, keys: InterceptionKeys) -> BpfCode {
-    let mut program = Assembler::new();
-    program.put(mov(BpfReg::R6, BpfReg::R1));
-    for (at, half) in halves(keys.token) {
-        program.put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, at));
-        program.jump_if32(BpfReg::R1, JumpIf::Ne, half, "kernel");
-    }
-    counters(&mut program, constants, "counted");
-    count(&mut program, counter::PACKETS, 1);
-    program.put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, SKB_LEN));
-    count(&mut program, counter::BYTES, BpfReg::R2);
-    program
-        .label("counted")
-        .put_all([mov_imm(BpfReg::R0, TCX_DROP), exit()])
-        .label("kernel")
-        .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, SKB_MARK))
-        .jump_if32(BpfReg::R1, JumpIf::Ne, keys.returned_mark as i32, "next")
-        .put_all([
-            mov_imm(BpfReg::R1, 0),
-            store(AccessWidth::Word, BpfReg::R6, SKB_MARK, BpfReg::R1),
-        ])
-        .label("next")
-        .put_all([mov_imm(BpfReg::R0, TCX_NEXT), exit()]);
-    program.assemble().expect("each label is defined once, and the program is short")
-}
-
-/// The program that makes the kernel receive a frame on an interface, with the mark of returned
-/// frames. It is executed as a BPF test run on the frame; its result is 0 or a negative error
-/// number.
-pub(crate) fn injection(ifindex: u32, keys: InterceptionKeys) -> BpfCode {
-    let mut program = Assembler::new();
-    program
-        .put(store_imm(AccessWidth::Word, BpfReg::R1, SKB_MARK, keys.returned_mark as i32))
-        .put_all([mov_imm(BpfReg::R2, ifindex as i32), mov_imm(BpfReg::R3, F_INGRESS)])
-        .put_all([call(BpfHelper::CloneRedirect), exit()]);
-    program.assemble().expect("the program has no labels")
 }
 
 #[cfg(test)]

@@ -261,7 +261,7 @@ fn short_frames_go_to_the_kernel() {
 fn a_port_that_does_not_take_part_leaves_its_frames_to_the_kernel() {
     let mut router = Simulation::new(false);
     let frame = v4_to(target::FORWARD);
-    let options = |ingress, egress| crate::ResidentOptions { ingress, egress };
+    let options = |ingress, egress| crate::ResidentOptions { ingress, egress, direct: false };
     let (ours, theirs) = (slipring_fib::FibPortIndex(0), slipring_fib::FibPortIndex(1));
     router.writer.set_options(ours, options(false, true));
     router.copy_maps();

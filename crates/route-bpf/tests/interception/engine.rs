@@ -11,7 +11,7 @@ use slipring_port::{Interest, OpenOptions, Port, WaitStrategy, Waiter, packet};
 use slipring_ring::{Geometry, HugePages, Region};
 use slipring_route_bpf::{
     BpfRouter, FrameInjector, PacketInterception, ResidentCounters, ResidentError,
-    ResidentHeartbeat,
+    ResidentHeartbeat, ResidentOptions,
 };
 use slipring_test_support::{Namespace, skip};
 
@@ -55,6 +55,13 @@ impl Intercepted {
 
     pub(crate) fn counters(&self, port: FibPortIndex) -> ResidentCounters {
         self.router.lock().unwrap().counters(port).unwrap()
+    }
+
+    /// Sets whether the kernel may forward frames without the sockets.
+    pub(crate) fn set_direct(&self, direct: bool) {
+        let options = ResidentOptions { direct, ..ResidentOptions::default() };
+        let mut router = self.router.lock().unwrap();
+        [LEFT, RIGHT].into_iter().for_each(|port| router.set_options(port, options));
     }
 
     /// Opens packet ports with the filters, and starts the engine.

@@ -2,6 +2,7 @@
 //! either the router or the kernel handles each frame.
 #![allow(clippy::unwrap_used)]
 
+mod direct;
 mod engine;
 #[path = "../lab/mod.rs"]
 mod lab;
@@ -34,6 +35,7 @@ macro_rules! intercepted {
         (net, router)
     }};
 }
+pub(crate) use intercepted;
 
 /// The number of packets, of both versions of IP, that the router's kernel has forwarded.
 fn forwarded_by_kernel(mid: &Namespace) -> u64 {
@@ -78,7 +80,7 @@ fn the_engine_gets_frames_to_forward_and_the_kernel_does_not() {
 fn a_port_whose_frames_are_not_the_router_s_is_the_kernel_s() {
     let (net, router) = intercepted!("", 1);
     let engine = router.engine(Work::Forward, SLOTS);
-    let none = ResidentOptions { ingress: false, egress: true };
+    let none = ResidentOptions { ingress: false, ..ResidentOptions::default() };
     router.router.lock().unwrap().set_options(LEFT, none);
     let (kernel, before) = (forwarded_by_kernel(&net.mid), router.counters(LEFT));
     net.ping("10.3.0.2", 5);
@@ -142,8 +144,9 @@ impl Numbered {
     }
 }
 
-/// Switches between router and kernel at any moment while datagrams are in flight.
-fn each_frame_arrives_once(extra: &str, queues: u16) {
+/// Switches between router and kernel at any moment while datagrams are in flight. With `direct`,
+/// also between the sockets and the tcx program.
+fn each_frame_arrives_once(extra: &str, queues: u16, direct: bool) {
     let (net, router) = intercepted!(extra, queues);
     // The test also opens other packet sockets, before and after the engine's sockets, with and
     // without a filter.
@@ -161,7 +164,11 @@ fn each_frame_arrives_once(extra: &str, queues: u16) {
     for round in 0..20 {
         let engine = router.engine(Work::Forward, SLOTS);
         let _newer = if round == 0 { capture("-i la -n -q udp") } else { None };
-        datagrams.exchange(10);
+        datagrams.exchange(5);
+        let numbers = datagrams.send_burst();
+        router.set_direct(direct && round % 3 == 0);
+        datagrams.receive(numbers);
+        datagrams.exchange(5);
         let numbers = datagrams.send_burst();
         if round % 2 == 1 {
             router.router.lock().unwrap().disable().unwrap();
@@ -179,18 +186,26 @@ fn each_frame_arrives_once(extra: &str, queues: u16) {
     }
     let by_kernel = forwarded_by_kernel(&net.mid) - kernel;
     let by_engine = router.counters(LEFT).packets - taken;
-    assert_eq!(by_kernel + by_engine, u64::from(datagrams.next), "{by_kernel} and {by_engine}");
+    let in_tcx = router.counters(LEFT).direct_packets;
+    let sum = by_kernel + by_engine + in_tcx;
+    assert_eq!(sum, u64::from(datagrams.next), "{by_kernel}, {by_engine} and {in_tcx}");
+    assert_eq!(in_tcx > 1000, direct, "{in_tcx}");
     assert!(by_kernel > 1000 && by_engine > 1000, "{by_kernel} and {by_engine}");
 }
 
 #[test]
 fn each_frame_arrives_once_while_engine_and_kernel_take_over_from_each_other() {
-    each_frame_arrives_once("", 1);
+    each_frame_arrives_once("", 1, false);
+}
+
+#[test]
+fn each_frame_arrives_once_while_the_tcx_program_takes_over_from_both() {
+    each_frame_arrives_once("", 1, true);
 }
 
 #[test]
 fn of_several_sockets_one_gets_a_frame() {
-    each_frame_arrives_once("numrxqueues 2 numtxqueues 2", 2);
+    each_frame_arrives_once("numrxqueues 2 numtxqueues 2", 2, false);
 }
 
 #[test]
@@ -219,6 +234,23 @@ fn frames_that_find_the_ring_full_are_counted() {
     assert_eq!(stats.rx.packets + stats.dropped(DropCause::RxKernel), sent, "{stats:?}");
 }
 
+const STREAM_BYTES: u32 = 4_000_000;
+
+/// Sends a stream from left to right, and checks what arrives.
+fn send_stream(net: &Routed, listener: &TcpListener, to: &'static str) {
+    let port = listener.local_addr().unwrap().port();
+    let data: Vec<u8> = (0..STREAM_BYTES).map(|at| (at * 7 + (at >> 9)) as u8).collect();
+    let sent = data.clone();
+    let sender = net.left.run(move || {
+        let mut stream = TcpStream::connect((to, port)).unwrap();
+        std::thread::spawn(move || stream.write_all(&sent).unwrap())
+    });
+    let mut received = Vec::new();
+    listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+    sender.join().unwrap();
+    assert!(received == data, "{to}: {} bytes", received.len());
+}
+
 #[test]
 fn super_frames_of_tcp_leave_as_whole_packets_with_finished_checksums() {
     let (net, router) = intercepted!("", 1);
@@ -229,19 +261,7 @@ fn super_frames_of_tcp_leave_as_whole_packets_with_finished_checksums() {
     let engine = router.engine(Work::Forward, SLOTS);
     let kernel = forwarded_by_kernel(&net.mid);
     let listener = net.right.run(|| TcpListener::bind("[::]:0").unwrap());
-    let port = listener.local_addr().unwrap().port();
-    for to in ["10.3.0.2", "fd03::2"] {
-        let data: Vec<u8> = (0..4_000_000_u32).map(|at| (at * 7 + (at >> 9)) as u8).collect();
-        let sent = data.clone();
-        let sender = net.left.run(move || {
-            let mut stream = TcpStream::connect((to, port)).unwrap();
-            std::thread::spawn(move || stream.write_all(&sent).unwrap())
-        });
-        let mut received = Vec::new();
-        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
-        sender.join().unwrap();
-        assert!(received == data, "{to}: {} bytes", received.len());
-    }
+    ["10.3.0.2", "fd03::2"].into_iter().for_each(|to| send_stream(&net, &listener, to));
     for counters in [LEFT, RIGHT].map(|port| router.counters(port)) {
         // The engine may be late on a busy machine; then the kernel forwards.
         let late = counters.passed(PassReason::Stale) > 0;

@@ -64,6 +64,8 @@ pub(crate) struct AttachedInterface {
     pub(crate) is_left: bool,
     /// Whether packets that arrive on the interface are left to the kernel's routing rules.
     pub(super) is_ruled: bool,
+    /// Whether a policer limits packets that arrive on the interface.
+    pub(super) is_policed: bool,
     /// The sockets that get the interface's frames for the engine in user space, until the port is
     /// open.
     pub(super) sockets: Option<InterfaceSockets>,
@@ -106,6 +108,7 @@ impl AttachedInterface {
             sockets: Some(sockets),
             is_left: false,
             is_ruled: false,
+            is_policed: false,
             link: InterfacePrograms::Packet(interception),
             settings: None,
             inherits_rx_vlan: false,
@@ -241,6 +244,7 @@ pub(super) fn xdp_interface(
         sockets,
         is_left: false,
         is_ruled: false,
+        is_policed: false,
         link: InterfacePrograms::Xdp { link },
         settings: Some(settings),
         inherits_rx_vlan: false,

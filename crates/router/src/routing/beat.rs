@@ -77,21 +77,12 @@ impl Routing {
 
     fn beat_period(&self, time: Nanos) -> Nanos {
         if !self.workers.is_empty() {
-            BeatPace::period_of_threads(self.workers.iter().all(WorkerLink::is_parked))
+            let are_parked = self.workers.iter().all(WorkerLink::is_parked);
+            BeatPace::period_of_threads(are_parked && self.pace.is_idle(time))
         } else if self.subinterfaces.is_some() {
             BeatPace::period_of_threads(false)
         } else {
             self.pace.period(time)
-        }
-    }
-
-    /// If BPF programs forward the packets, passes their packet counts to the pace of the
-    /// heartbeats.
-    pub(super) fn note_packets(&mut self, time: Nanos) {
-        if self.workers.is_empty()
-            && let Ok(counters) = self.engine.counters()
-        {
-            self.pace.note_packets(counters.iter().map(|port| port.packets).sum(), time);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Settings of ports, at the start and after a reload.
 
+use slipring_fib::FibPortIndex;
 use slipring_port::now;
 
 use super::Routing;
@@ -12,6 +13,10 @@ impl Routing {
         let PortSettings { source_checks, policers, vrfs } = settings;
         self.mirror.set_source_checks(source_checks);
         self.named_vrfs = vrfs;
+        for at in 0..self.engine.interfaces().len() {
+            let is_policed = policers.get(at).is_some_and(Option::is_some);
+            self.engine.set_policed(FibPortIndex(at as u16), is_policed);
+        }
         for worker in &self.workers {
             let policers = policers.clone();
             worker.tell(move |worker| worker.engine.set_policers(policers, now()));
