@@ -78,8 +78,7 @@ pub struct Device {
     pub(crate) chain: Vec<Descriptor>,
     pub(crate) is_gone: bool,
     pub(crate) map: RegisterMap,
-    /// Registers that only store a value, and the stored parts of other registers. Three more bytes
-    /// allow a read of 4 bytes from each of them.
+    /// Registers that only store a value, and the stored parts of other registers.
     pub(crate) values: Vec<u8>,
     pub(crate) msix_table: Vec<u8>,
     /// Number of descriptors that the driver has queued, and that the chip has sent, both modulo
@@ -124,7 +123,7 @@ impl Device {
             chain: Vec::new(),
             is_gone: false,
             map: RegisterMap::new(chip),
-            values: vec![0; chip.window() as usize + 3],
+            values: vec![0; chip.window() as usize],
             msix_table: vec![0; Self::MSIX_BYTES],
             tx_tail: 0,
             tx_closed: 0,
@@ -343,13 +342,13 @@ impl Device {
         speed | 0x02 | duplex | pause
     }
 
-    /// Reads up to 4 stored bytes. The register map has checked that they exist.
-    #[inline]
+    /// Reads stored bytes. The register map has checked that they exist.
     pub(crate) fn stored(&self, offset: u64, width: u8) -> u32 {
-        let bytes = self.values.get(offset as usize..).and_then(|bytes| bytes.first_chunk());
-        let word = bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes));
-        let unused_bits = 32 - 8 * u32::from(width.min(4));
-        word & u32::MAX.checked_shr(unused_bits).unwrap_or(0)
+        let mut bytes = [0; 4];
+        for (byte, at) in bytes.iter_mut().zip(offset as usize..).take(width.into()) {
+            *byte = self.values.get(at).copied().unwrap_or(0);
+        }
+        u32::from_le_bytes(bytes)
     }
 
     pub(crate) fn store(&mut self, offset: u64, width: u8, value: u32) {

@@ -204,16 +204,10 @@ impl Device {
     pub(crate) fn receive(&mut self) {
         let mut frame = std::mem::take(&mut self.received);
         let mut events = 0;
-        let has_link = self.phy.link().is_some();
         for _ in 0..MAX_FRAMES {
             if self.is_gone || !self.wire.receive(&mut frame) {
                 break;
             }
-            if !has_link || !self.is_receiving() {
-                self.tally.rx_stopped += 1;
-                continue;
-            }
-            frame.extend_from_slice(&FCS);
             events |= self.accept(&frame);
         }
         self.received = frame;
@@ -222,16 +216,18 @@ impl Device {
         }
     }
 
-    /// Delivers or drops a frame, which ends with its checksum; returns the interrupts that this
-    /// causes.
+    /// Delivers or drops a frame; returns the interrupts that this causes.
     fn accept(&mut self, frame: &[u8]) -> u32 {
+        if !self.is_receiving() || self.phy.link().is_none() {
+            self.tally.rx_stopped += 1;
+            return 0;
+        }
         if self.faults.fifo_overflows > 0 {
             self.faults.fifo_overflows -= 1;
             self.tally.rx_missed += 1;
             return Interrupts::RX_FIFO_OVERFLOW;
         }
-        let content = &frame[..frame.len() - FCS.len()];
-        if !accepts(self.rx_config(), self.own_address(), self.multicast(), content) {
+        if !accepts(self.rx_config(), self.own_address(), self.multicast(), frame) {
             self.tally.rx_filtered += 1;
             return 0;
         }
@@ -239,7 +235,7 @@ impl Device {
     }
 
     fn deliver(&mut self, frame: &[u8]) -> u32 {
-        let total = frame.len();
+        let total = frame.len() + FCS.len();
         let fault = match self.faults.rx.pop_front() {
             None if total > self.rx_max_size() => Some(RxFault::TooLong),
             fault => fault,
@@ -264,7 +260,7 @@ impl Device {
             return Interrupts::RX_ERROR;
         }
         self.tally.rx_frames += 1;
-        self.tally.rx_bytes += (frame.len() - FCS.len()) as u64;
+        self.tally.rx_bytes += frame.len() as u64;
         Destination::of(frame).count(&mut self.tally);
         Interrupts::RX_OK
     }
@@ -288,15 +284,18 @@ impl Device {
         room >= wanted
     }
 
-    /// Writes a frame, which ends with its checksum, to buffers, and hands the descriptors to the
-    /// driver. Returns false if memory is not mapped.
+    /// Writes a frame and its checksum to buffers, and hands the descriptors to the driver. Returns
+    /// false if memory is not mapped.
     fn fill(&mut self, chain: &[Descriptor], frame: &[u8], fault: Option<RxFault>) -> bool {
-        let total = frame.len();
+        let total = frame.len() + FCS.len();
         let mut at = 0;
         for (i, descriptor) in chain.iter().enumerate() {
             let size = (descriptor.opts1 & RX_LEN) as usize;
             let end = total.min(at + size);
-            if !self.dma.write(descriptor.buffer, &frame[at..end]) {
+            let payload = &frame[at.min(frame.len())..end.min(frame.len())];
+            let fcs = &FCS[at.saturating_sub(frame.len())..end.saturating_sub(frame.len())];
+            let beyond = descriptor.buffer.wrapping_add(payload.len() as u64);
+            if !self.dma.write(descriptor.buffer, payload) || !self.dma.write(beyond, fcs) {
                 self.dma_fault(descriptor.buffer, (end - at) as u64, Access::Write);
                 return false;
             }
