@@ -331,7 +331,9 @@ fn the_helper_has_few_capabilities(lab: &Lab) {
 fn hidden_links_of_other_programs_stay(lab: &Lab) {
     let helper = lab.helper(&ALL);
     let ifindex = lab.allowed.index;
-    let names = [format!("sr1234h{ifindex}k"), format!("sr1235h{ifindex}k")];
+    // The numbers in these names are in base 36. YA is 1234, the helper's program, and YB is 1235.
+    let number = base_36(ifindex);
+    let names = [format!("srYAh{number}k"), format!("srYBh{number}k")];
     for (name, peer) in names.iter().zip(["p1", "p2"]) {
         lab.netlink.add_veth(name, peer, None).unwrap();
     }
@@ -339,6 +341,11 @@ fn hidden_links_of_other_programs_stay(lab: &Lab) {
     assert!(Iface::find(&names[0]).is_err());
     assert!(Iface::find(&names[1]).is_ok());
     helper.request(&HelperRequest::RemoveHiddenLink { ifindex }, None).unwrap();
+}
+
+fn base_36(number: u32) -> String {
+    let rest = if number < 36 { String::new() } else { base_36(number / 36) };
+    rest + &char::from_digit(number % 36, 36).unwrap().to_ascii_uppercase().to_string()
 }
 
 /// Opens a descriptor that child processes inherit, as if this process had got it from a careless
