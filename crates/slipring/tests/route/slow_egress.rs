@@ -9,8 +9,6 @@
 //! `gro_flush_timeout`). With a queueing discipline, veth refuses frames while its ring is full; an
 //! older kernel drops them, and counts that at the device.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -79,20 +77,7 @@ fn start(setup: Setup) -> Rig {
 fn start_without_queue(setup: Setup) -> Rig {
     // Without an XDP program at the peer, veth only uses its ring for frames of such a device.
     setup.router.command("ethtool", "-K e1 tso off");
-    let Subject::Slipring("packet") = setup.subject else { return setup.start() };
-    setup.with_flags(&format!("--config {}", policed().display())).start()
-}
-
-/// A configuration with a policer for packets from A, which never drops. Behind packet sockets,
-/// frames that a policer looks at are sent by workers, and others by the kernel's programs, which
-/// have no tx rings.
-fn policed() -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let path = dir.join("slow-egress.toml");
-    let mut file = tempfile::NamedTempFile::new_in(dir).unwrap();
-    file.write_all(b"[[policer]]\ninterface = 'e0'\nrate = '100Gbit'\nburst = '1GB'\n").unwrap();
-    file.persist(&path).unwrap();
-    path
+    setup.by_workers().start()
 }
 
 impl<'r> SlowEgress<'r> {

@@ -34,7 +34,7 @@ fn a_bad_packet_in_a_batch_costs_no_system_call(setup: Setup) {
     if !installed("strace") {
         return;
     }
-    let rig = setup.start();
+    let rig = setup.by_workers().start();
     let program = rig.take_program();
     let good = rig.a.frame(&Packet::udp(v4().a, v4().b, b"good"));
     let all_good = vec![good; BATCH];

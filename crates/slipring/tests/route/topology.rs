@@ -10,6 +10,7 @@
 //! has permanent neighbour entries for the hosts, and for the addresses 10.3.0.3 and fd03::3 on B's
 //! link.
 
+use std::io::Write;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
@@ -160,6 +161,20 @@ impl Setup {
     pub(crate) fn with_flags(mut self, flags: &str) -> Self {
         self.flags = flags.to_owned();
         self
+    }
+
+    /// Has workers send packets from A. Behind packet sockets, the kernel's programs send what needs
+    /// only a lookup; what a policer looks at is the workers'. This policer never drops.
+    pub(crate) fn by_workers(self) -> Self {
+        let Subject::Slipring("packet") = self.subject else { return self };
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let path = dir.join("route-by-workers.toml");
+        let policer = "[[policer]]\ninterface = 'e0'\nrate = '100Gbit'\nburst = '1GB'\n";
+        // Other tests may read the file at the same time, so it is replaced as a whole.
+        let mut file = tempfile::NamedTempFile::new_in(dir).unwrap();
+        file.write_all(policer.as_bytes()).unwrap();
+        file.persist(&path).unwrap();
+        self.with_flags(&format!("--config {}", path.display()))
     }
 
     /// The namespace of the router.
