@@ -125,6 +125,7 @@ impl Firewall {
         flags: CommandFlags,
     ) -> Result<Vec<RuleCommandReply>, CommandFileError> {
         let saved: IpfwConfig = self.config.clone();
+        let nptv6 = self.translators.nptv6_counters();
         let (lifetimes, max, keepalive) =
             (self.states.lifetimes, self.states.max, self.states.keepalive);
         let (mut replies, mut mistakes) = (Vec::with_capacity(commands.len()), Vec::new());
@@ -139,6 +140,7 @@ impl Firewall {
         }
         if !mistakes.is_empty() {
             self.config = saved;
+            self.translators.set_nptv6_counters(nptv6);
             self.removed_rules.clear();
             self.pending_states.clear();
             (self.states.lifetimes, self.states.max, self.states.keepalive) =

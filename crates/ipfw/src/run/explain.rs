@@ -148,9 +148,12 @@ impl RuleRun<'_> {
         loop {
             let before: Vec<u64> = self.counters.iter().map(|counters| counters.packets).collect();
             let unmet = self.unmet(at);
+            let asked = self.entries[at].lookup.filter(|id| self.crossing.search.wants(*id));
             let step = self.step(at);
+            // The draw precedes the state lookup, so a lookup that was not made shows the draw.
+            let drawn = asked.map(|id| !self.crossing.search.wants(id));
             let counted = self.counters.iter().zip(before).position(|(now, was)| now.packets > was);
-            let outcome = self.outcome(at, unmet, counted, &step);
+            let outcome = self.outcome(at, (drawn, unmet), counted, &step);
             let entry = &self.entries[at];
             crossed.push(RuleTrace { number: entry.number, rule: entry.rule.to_string(), outcome });
             match step {
@@ -172,10 +175,12 @@ impl RuleRun<'_> {
         unmet.map(|clause| ClauseText(clause).to_string().trim_start().into())
     }
 
+    /// `drawn` is whether the draw before the state lookup let the rule run; `None` if the rule
+    /// looked up no states.
     fn outcome(
         &self,
         at: usize,
-        unmet: Option<String>,
+        (drawn, unmet): (Option<bool>, Option<String>),
         counted: Option<usize>,
         step: &RuleStep,
     ) -> RuleOutcome {
@@ -197,11 +202,12 @@ impl RuleRun<'_> {
                 RuleStep::Jump(_) => RuleOutcome::Jumped,
                 RuleStep::Done(_) => RuleOutcome::Ended,
             },
+            (None, _) if drawn == Some(false) => RuleOutcome::Chance,
             (None, Some(unmet)) => RuleOutcome::Unmet(unmet),
             (None, None) if matches!(rule.action, RuleAction::CheckState(_)) => {
                 RuleOutcome::NoState
             }
-            (None, None) if rule.chance.is_some() => RuleOutcome::Chance,
+            (None, None) if rule.chance.is_some() && drawn.is_none() => RuleOutcome::Chance,
             // No clause failed, but the rule did not count the packet: it has created a state and
             // deferred its action.
             (None, None) => match step {

@@ -268,7 +268,6 @@ impl RuleRun<'_> {
             name: keep.name.clone(),
             rule: entry.id,
             number: entry.number,
-            set: entry.rule.set,
             limit,
             link: FlowEthernet::of(self.packet),
             port: self.crossing.recv,

@@ -137,7 +137,6 @@ impl Firewall {
             name: name.clone(),
             rule: entry.id,
             number,
-            set: entry.rule.set,
             limit: command.limit,
             expires_ns: now_ns.saturating_add(left_ns),
             tcp: command.tcp,

@@ -165,7 +165,7 @@ impl Firewall {
     ) {
         let is_shown = |state: &&&FlowState| {
             let living = state.expires_ns > now || options.states == StateListing::All;
-            living && options.set.is_none_or(|set| state.set == set)
+            living && options.set.is_none_or(|set| self.set_of(state) == Some(set))
         };
         let sorted = self.states.sorted();
         let states: Vec<_> = sorted.iter().filter(is_shown).collect();
@@ -190,6 +190,12 @@ impl Firewall {
             let kind = if state.kind == StateKind::Keep { "STATE" } else { "LIMIT" };
             let _ = writeln!(text, " {kind}{} :{}", flow_text(&state.flow), state.name);
         }
+    }
+
+    /// Returns the set of a state's rule; `None` if the rule no longer exists.
+    fn set_of(&self, state: &FlowState) -> Option<u8> {
+        let position = self.config.list.position(state.rule)?;
+        Some(self.config.list.entries[position].rule.set)
     }
 
     fn parents(&self, options: ListOptions) -> Vec<(u16, IpfwFlowKey, u32)> {

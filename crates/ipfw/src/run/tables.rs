@@ -116,6 +116,9 @@ impl Firewall {
             if !same {
                 return Err(CommandError::system(format!("Table {name} exists with another type")));
             }
+            if options.or_flush && table.options.locked {
+                return Err(CommandError::system("failed to flush table: table is locked"));
+            }
             if options.or_flush
                 && let Some(table) = self.config.tables.get_mut(set, name)
             {
@@ -261,11 +264,10 @@ fn rows(table: &LookupTable, flags: CommandFlags) -> String {
     table.sorted().into_iter().map(row).collect()
 }
 
-/// Returns whether a change of entries succeeds without output: with `-q`, if it had no error, or
-/// if its first error was an existing or missing key.
-const fn is_silent(error: Option<&TableError>, flags: CommandFlags) -> bool {
-    let is_harmless = matches!(error, None | Some(TableError::Exists | TableError::NotFound));
-    flags.quiet && is_harmless
+/// Returns whether a change of entries succeeds without output: with `-q`, if its only errors were
+/// existing or missing keys.
+fn is_silent(error: Option<&TableError>, flags: CommandFlags) -> bool {
+    flags.quiet && error.is_none_or(TableError::is_harmless)
 }
 
 fn changed(

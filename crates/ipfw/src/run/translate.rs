@@ -2,10 +2,11 @@
 //!
 //! As in FreeBSD, the pass decides the direction of `nat`: on the way in the destination is
 //! translated, on the way out the source. The direction of `nptv6` depends on which prefix the
-//! packet's addresses have. The translated packet continues after the rule, or with `one_pass`, is
-//! accepted without further rules.
+//! packet's addresses have. A translated packet continues after the rule, or with `one_pass`, is
+//! accepted without further rules. A packet to which the translator does not apply always continues.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use slipring_model::Stream;
@@ -83,6 +84,17 @@ impl Translators {
             let (_, exchange) = self.nptv6.entry(name.clone()).or_insert_with(fresh);
             exchange.prefixes = prefixes(config, settings);
         }
+    }
+
+    /// Returns the counters of each running instance of `nptv6`, in the order of their names.
+    pub(super) fn nptv6_counters(&self) -> Vec<nptv6::Nptv6Counters> {
+        self.nptv6.values().map(|(_, exchange)| exchange.counters).collect()
+    }
+
+    /// Sets the counters to those that [`Self::nptv6_counters`] returned for the same instances.
+    pub(super) fn set_nptv6_counters(&mut self, saved: Vec<nptv6::Nptv6Counters>) {
+        let instances = self.nptv6.values_mut();
+        instances.zip(saved).for_each(|((_, exchange), counters)| exchange.counters = counters);
     }
 
     pub(super) fn tick(&mut self, now_ns: u64) {

@@ -54,8 +54,6 @@ pub struct FlowState {
     pub(super) ack_reverse: u32,
     pub(super) tcp: u16,
     pub(super) acked: u8,
-    /// The set that the state's rule had when the state was created or restored.
-    pub set: u8,
     /// The number of the rule whose action runs on a hit.
     pub number: RuleNumber,
     /// Whether the state was created by `keep-state` or by `limit`.
@@ -130,8 +128,6 @@ pub struct NewState {
     pub rule: u64,
     /// The number of the rule whose action runs on a hit.
     pub number: RuleNumber,
-    /// The set of the rule whose action runs on a hit.
-    pub set: u8,
     /// The fields by which states are counted, and the maximum count; `None` if there is no limit.
     pub limit: Option<(LimitFields, u32)>,
     /// Ethernet addresses and tags of the first packet.
@@ -341,7 +337,6 @@ impl StateTable {
             name: new.name,
             rule: new.rule,
             number: new.number,
-            set: new.set,
             kind: new.limit.map_or(StateKind::Keep, |(fields, _)| StateKind::Limit(fields)),
             packets: 0,
             bytes: 0,

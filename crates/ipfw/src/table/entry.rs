@@ -70,6 +70,14 @@ pub enum TableError {
     Value(#[from] TableValueError),
 }
 
+impl TableError {
+    /// Returns whether a key only existed already or was missing, which `-q` ignores.
+    #[must_use]
+    pub const fn is_harmless(&self) -> bool {
+        matches!(self, Self::Exists | Self::NotFound)
+    }
+}
+
 impl LookupTable {
     /// Builds an empty table. `secret` keys its hashes, for the case that a program adds the flows
     /// or ports of packets to the table: senders cannot choose keys that collide.

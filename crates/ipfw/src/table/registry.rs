@@ -144,10 +144,15 @@ impl Tables {
         self.sets.get_mut(&set).is_some_and(|tables| tables.remove(name).is_some())
     }
 
-    /// Swaps the contents of two tables.
+    /// Swaps the contents of two tables, and their algorithms and masks, as in FreeBSD. Each table
+    /// keeps its limit, its lock and its number.
     pub fn swap(&mut self, set: u8, one: &ObjectName, other: &ObjectName) {
         let Some(tables) = self.sets.get_mut(&set) else { return };
-        if let (Some(a), Some(b)) = (tables.get(one).cloned(), tables.get(other).cloned()) {
+        if let (Some(mut a), Some(mut b)) = (tables.get(one).cloned(), tables.get(other).cloned()) {
+            let (first, second) = (Arc::make_mut(&mut a), Arc::make_mut(&mut b));
+            core::mem::swap(&mut first.index, &mut second.index);
+            core::mem::swap(&mut first.options.limit, &mut second.options.limit);
+            core::mem::swap(&mut first.options.locked, &mut second.options.locked);
             tables.insert(one.clone(), b);
             tables.insert(other.clone(), a);
         }
@@ -168,7 +173,8 @@ impl Tables {
     }
 
     /// Adds entries to a table. Returns the result of each, without rows ([`Self::rows_of`]), and
-    /// the first error. If the table does not exist or is locked, returns only the error.
+    /// the first error other than an existing key, or else the first error. If the table does not
+    /// exist or is locked, returns only the error.
     pub fn add(
         &mut self,
         at: (u8, &ObjectName),
@@ -202,8 +208,9 @@ impl Tables {
         }
     }
 
-    /// Removes entries from a table. Returns the result of each, and the first error. If the table
-    /// does not exist or is locked, returns only the error.
+    /// Removes entries from a table. Returns the result of each, and the first error other than a
+    /// missing key, or else the first error. If the table does not exist or is locked, returns only
+    /// the error.
     pub fn remove(
         &mut self,
         at: (u8, &ObjectName),
@@ -240,14 +247,18 @@ impl Tables {
         // Only an atomic change needs this copy, to restore the table after an error.
         let before = atomic.then(|| Arc::clone(shared));
         let table = Arc::make_mut(shared);
-        let (mut changes, mut first_error) = (Vec::with_capacity(count), None);
+        let (mut changes, mut first_error) = (Vec::with_capacity(count), None::<TableError>);
         for index in 0..count {
             let result = if atomic && first_error.is_some() {
                 EntryChangeResult::Ignored
             } else {
                 one(table, index).unwrap_or_else(|error| {
                     let result = EntryChangeResult::of(&error);
-                    first_error.get_or_insert(error);
+                    // An existing or missing key hides no other error.
+                    match &first_error {
+                        Some(first) if !first.is_harmless() || error.is_harmless() => {}
+                        _ => first_error = Some(error),
+                    }
                     result
                 })
             };

@@ -33,6 +33,8 @@ const RULES: &[(&str, &str)] = &[
     ("deny ip from 10.0.0.1:255.0.255.1 to any", "deny ip from 10.0.0.1:255.0.255.1 to any"),
     ("allow ip from { 1.2.3.4 or 2.3.4.5 } to any", ""),
     ("allow ip from {1.2.3.4 or 2.3.4.5} to any", "allow ip from { 1.2.3.4 or 2.3.4.5 } to any"),
+    ("allow ip from { 1.2.3.4, 2.3.4.5} to any", "allow ip from 1.2.3.4,2.3.4.5 to any"),
+    ("allow ip from {1.2.3.4, 2.3.4.5} to any", "allow ip from 1.2.3.4,2.3.4.5 to any"),
     ("allow ip from 1.2.3.4, 2.3.4.5 to any", "allow ip from 1.2.3.4,2.3.4.5 to any"),
     (
         "allow ip from 1.2.3.0/24{128,35-55,89} to any",

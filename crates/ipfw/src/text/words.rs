@@ -60,7 +60,11 @@ impl WordSplitter {
         self.in_comment = comment;
         self.glue = !comment && raw.ends_with(',');
         match self.words.last_mut() {
-            Some(last) if joins => last.text.push_str(raw),
+            Some(last) if joins => {
+                let (rest, closing) = split_closing(raw, surplus(&last.text));
+                last.text.push_str(rest);
+                self.close(closing, column + rest.chars().count() as u32, offset + rest.len());
+            }
             _ if comment => self.push(raw, column, offset),
             _ => self.brackets(raw, column, offset),
         }
@@ -72,23 +76,33 @@ impl WordSplitter {
             self.push(&raw[..1], column, offset);
             (raw, column, offset) = (rest, column + 1, offset + 1);
         }
-        let mut closing = Vec::new();
-        while surplus(raw) > 0 && raw.ends_with(['}', ')']) {
-            let at = raw.len() - 1;
-            closing.push((&raw[at..], raw[..at].chars().count() as u32, at));
-            raw = &raw[..at];
+        let (rest, closing) = split_closing(raw, 0);
+        if !rest.is_empty() {
+            self.push(rest, column, offset);
         }
-        if !raw.is_empty() {
-            self.push(raw, column, offset);
-        }
-        for (text, columns, at) in closing.into_iter().rev() {
-            self.push(text, column + columns, offset + at);
+        self.close(closing, column + rest.chars().count() as u32, offset + rest.len());
+    }
+
+    /// Adds each closing bracket as a word.
+    fn close(&mut self, closing: &str, column: u32, offset: usize) {
+        for at in 0..closing.len() {
+            self.push(&closing[at..=at], column + at as u32, offset + at);
         }
     }
 
     fn push(&mut self, text: &str, column: u32, offset: usize) {
         self.words.push(SourceWord { text: text.into(), line: self.line, column, offset });
     }
+}
+
+/// Splits off the closing brackets at the end that neither this text nor the text before it, whose
+/// surplus is `before`, has opened.
+fn split_closing(text: &str, before: i32) -> (&str, &str) {
+    let mut at = text.len();
+    while before + surplus(&text[..at]) > 0 && text[..at].ends_with(['}', ')']) {
+        at -= 1;
+    }
+    text.split_at(at)
 }
 
 /// Returns the number of closing brackets minus the number of opening brackets.

@@ -140,3 +140,15 @@ fn a_rule_that_makes_no_state_or_defers_its_action_shows_what_became_of_the_pack
     assert!(matches!(verdict, RuleVerdict::Deny(_)), "{verdict:?}");
     assert_eq!(outcomes, [(100, RuleOutcome::Ended)], "no state, and so no action");
 }
+
+#[test]
+fn a_rule_that_the_draw_skips_before_its_state_lookup_is_shown_as_chance() {
+    let mut fixture = Fixture::new(
+        "add 100 prob 0.000000001 check-state :a\n\
+         add 200 prob 0.000000001 allow tcp from any to any keep-state :b\n\
+         add 300 prob 1 allow udp from any to any record-state :c defer-action",
+    );
+    let (outcomes, _) = explained(&mut fixture, udp());
+    assert_eq!(outcomes[..2], [(100, RuleOutcome::Chance), (200, RuleOutcome::Chance)]);
+    assert_eq!(outcomes[2], (300, RuleOutcome::Passed), "it made a state");
+}

@@ -63,3 +63,11 @@ fn what_only_looks_like_a_quotation_is_left_alone() {
     fixture.cross(&mut message, &mut PacketMetadata::incoming(1));
     assert_eq!(quoted_source(&message), outside, "bytes of a datagram");
 }
+
+#[test]
+fn a_file_that_fails_resets_no_counters() {
+    let mut fixture = Fixture::new(PREFIXES);
+    assert!(fixture.passes(v6_between(SENT.0, SENT.1)));
+    fixture.firewall.load("nptv6 home stats reset\ndelete 999", 0).unwrap_err();
+    assert_eq!(first_counter(&mut fixture), "1 packets translated (internal to external)");
+}

@@ -147,3 +147,25 @@ fn counts_of_rules_and_states_are_read_only_sysctls() {
         assert_eq!(fixture.try_run(&format!("sysctl {name}=5")).unwrap_err().exit_code, 65);
     }
 }
+
+#[test]
+fn states_are_listed_with_the_set_that_their_rule_has_now() {
+    let mut fixture = Fixture::new("add 100 set 1 allow udp from any to any keep-state");
+    fixture.run("sysctl net.inet.ip.fw.dyn_keep_states=1");
+    assert!(fixture.passes(udp()));
+    let sets = |fixture: &Fixture| -> Vec<u8> {
+        let has_state = |set: &u8| {
+            let states = StateListing::Living;
+            let options = ListOptions { states, set: Some(*set), ..Default::default() };
+            fixture.firewall.list(&[], options, fixture.now).unwrap().contains(" STATE ")
+        };
+        (0..32).filter(has_state).collect()
+    };
+    assert_eq!(sets(&fixture), [1]);
+    fixture.run("set move 1 to 2");
+    assert_eq!(sets(&fixture), [2]);
+    fixture.run("set swap 2 3");
+    assert_eq!(sets(&fixture), [3]);
+    fixture.run("delete 100");
+    assert_eq!(sets(&fixture), [31], "the default rule has the state");
+}

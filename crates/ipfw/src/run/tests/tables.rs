@@ -171,3 +171,47 @@ fn an_ipv4_address_is_no_ipv6_address_of_the_same_number_in_a_table_of_flows() {
         assert!(!fixture.passes(v6), "{fields}");
     }
 }
+
+#[test]
+fn swapped_tables_keep_their_own_limit_and_number() {
+    let mut fixture = Fixture::new("table a create limit 1\ntable b create");
+    fixture.run("table a add 10.0.0.1");
+    fixture.run("table b add 10.0.0.2");
+    let number =
+        |fixture: &Fixture, name| fixture.firewall.config().tables.get(0, name).unwrap().index;
+    let before = ["a", "b"].map(|name| number(&fixture, name));
+    fixture.run("table a swap b");
+    assert_eq!(["a", "b"].map(|name| number(&fixture, name)), before);
+    assert_eq!(fixture.entries("a"), "10.0.0.2/32 0\n");
+    assert!(fixture.run("table a info").contains(" limit: 1\n"));
+    assert!(fixture.try_run("table a add 10.0.0.3").is_err(), "it is full");
+    fixture.run("table b add 10.0.0.3");
+    assert!(!fixture.run("table b info").contains("limit"));
+}
+
+#[test]
+fn a_locked_table_is_not_emptied_by_or_flush() {
+    let mut fixture = Fixture::new("table t create");
+    fixture.run("table t add 10.0.0.1");
+    fixture.run("table t lock");
+    let error = fixture.try_run("table t create or-flush").unwrap_err();
+    assert_eq!(error.message, "failed to flush table: table is locked");
+    assert_eq!(fixture.entries("t"), "10.0.0.1/32 0\n");
+    fixture.run("table t unlock");
+    fixture.run("table t create or-flush");
+    assert_eq!(fixture.entries("t"), "");
+}
+
+#[test]
+fn a_quiet_delete_of_a_missing_key_does_not_hide_a_bad_one() {
+    let mut fixture = Fixture::new("table t create");
+    let quiet = CommandFlags { quiet: true, ..CommandFlags::default() };
+    let mut delete = |keys: &str| {
+        let command = parse_command(&format!("table t delete {keys}")).unwrap();
+        fixture.firewall.execute(&command, 0, quiet).map(|reply| reply.text)
+    };
+    assert_eq!(delete("10.0.0.1"), Ok(String::new()));
+    for keys in ["10.0.0.1 nonsense/99", "nonsense/99 10.0.0.1"] {
+        assert_eq!(delete(keys).unwrap_err().exit_code, 65, "{keys}");
+    }
+}

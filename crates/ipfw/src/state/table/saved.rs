@@ -32,8 +32,6 @@ pub struct SavedState {
     pub rule: u64,
     /// The number of that rule.
     pub number: RuleNumber,
-    /// The set that the state's rule had when the state was created or restored.
-    pub set: u8,
     /// The fields by which a limit counts the state; `None` if there is no limit.
     pub limit: Option<LimitFields>,
     /// Time at which the state expires, in ns of the engine's clock.
@@ -61,7 +59,6 @@ impl FlowState {
             name: self.name.clone(),
             rule: self.rule,
             number: self.number,
-            set: self.set,
             limit: match self.kind {
                 StateKind::Keep => None,
                 StateKind::Limit(fields) => Some(fields),
@@ -110,7 +107,6 @@ impl StateTable {
             ack_reverse,
             tcp: u16::from_le_bytes(flags),
             acked,
-            set: written.set,
             number: written.number,
             kind: written.limit.map_or(StateKind::Keep, StateKind::Limit),
             link: written.link,
