@@ -107,6 +107,11 @@ impl<H> DelayLine<H> {
         first.map(|entry| &entry.handle)
     }
 
+    /// All handles, in no particular order.
+    pub fn handles(&self) -> impl Iterator<Item = &H> {
+        self.in_order.iter().chain(&self.overtaking).map(|entry| &entry.handle)
+    }
+
     /// How many handles are in the line.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -13,7 +13,6 @@ use crate::nic::NicQueue;
 pub(crate) struct QueueLoans {
     queues: Arc<Vec<NicQueue>>,
     lent: Vec<usize>,
-    client_id: u32,
 }
 
 impl QueueLoans {
@@ -25,7 +24,7 @@ impl QueueLoans {
         client_id: u32,
     ) -> Result<(Vec<QueueDelegation>, Self), Errno> {
         let bound = |i: &usize| rings.iter().any(|rings| rings.contains(i));
-        let mut loans = Self { queues: queues.clone(), lent: Vec::new(), client_id };
+        let mut loans = Self { queues: queues.clone(), lent: Vec::new() };
         let mut lent = Vec::new();
         for i in (0..queues.len()).filter(bound) {
             let holder = &queues[i].holder;
@@ -46,7 +45,7 @@ impl Drop for QueueLoans {
             let queue = &self.queues[i];
             let mut driver = queue.driver.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(lender) = driver.lender() {
-                lender.revoke(self.client_id);
+                lender.revoke();
             }
             queue.holder.store(0, Ordering::Release);
         }

@@ -97,6 +97,16 @@ impl Decoder {
         &self.interfaces
     }
 
+    /// Returns the original length of a packet, and the number of its bytes that were captured,
+    /// both without the frame check sequence, if packets of its interface have one.
+    #[must_use]
+    pub fn lengths_without_fcs(&self, packet: &CapturedPacket<'_>) -> (u32, usize) {
+        let interface = self.interfaces.get(packet.interface as usize);
+        let fcs_len = interface.and_then(|interface| interface.fcs_len).unwrap_or(0);
+        let len = packet.orig_len.saturating_sub(fcs_len.into());
+        (len, packet.data.len().min(len as usize))
+    }
+
     /// Returns the position in the file of the first byte that has not been consumed.
     #[must_use]
     pub fn offset(&self) -> u64 {

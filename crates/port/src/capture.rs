@@ -155,15 +155,13 @@ impl FileReader {
             }
             DecodeStep::Packet(packet) => {
                 // The frames of a port have no CRC.
-                let interface = self.decoder.interfaces().get(packet.interface as usize);
-                let fcs_len = interface.and_then(|interface| interface.fcs_len).unwrap_or(0);
-                let orig_len = packet.orig_len.saturating_sub(fcs_len.into());
+                let (orig_len, len) = self.decoder.lengths_without_fcs(&packet);
                 let start = base + (packet.data.as_ptr().addr() - rest.as_ptr().addr());
                 Ok(Ok(PacketSpan {
                     ts_ns: packet.ts_ns,
                     orig_len,
                     start,
-                    len: packet.data.len().min(orig_len as usize),
+                    len,
                     direction: packet.direction(),
                 }))
             }

@@ -28,9 +28,9 @@ pub trait QueueLender {
     /// lent.
     fn lend(&mut self, client_id: u32) -> Option<DelegatedQueue>;
 
-    /// Ends the loan to the program `client_id`, even in the middle of a sync. The program may keep
+    /// Ends the loan, even if the borrower is in the middle of a sync. The borrower may keep
     /// the descriptor and the mappings, and so may still write to the ownership words.
-    fn revoke(&mut self, client_id: u32);
+    fn revoke(&mut self);
 
     /// Sets whether only this process may sync; `keep` is true if so. Returns false if a program is
     /// still in the middle of a sync.

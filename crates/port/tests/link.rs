@@ -176,6 +176,16 @@ impl Lab {
         }
     }
 
+    /// Sends frames while the interface is down, and asserts that all arrive when it is up, although
+    /// the program only waits for frames.
+    fn assert_what_waits_arrives(&self, port: &mut Port, socket: &UdpSocket) {
+        self.down();
+        self.send(port, 10..15);
+        port.rx_sync().unwrap();
+        self.up();
+        assert_eq!(self.arriving(port, socket, 5), [10, 11, 12, 13, 14]);
+    }
+
     /// Returns the numbers of the frames that the stack receives, while the program waits for
     /// frames only.
     fn arriving(&self, port: &mut Port, socket: &UdpSocket, count: usize) -> Vec<u8> {
@@ -298,11 +308,7 @@ fn what_is_sent_while_the_interface_of_a_lent_queue_is_down_arrives_when_it_is_u
         // The borrower never syncs.
         port.queues[0].lender().unwrap().lend(7).unwrap();
         lab.exchange(&mut port, &socket, 1);
-        lab.down();
-        lab.send(&mut port, 10..15);
-        port.rx_sync().unwrap();
-        lab.up();
-        assert_eq!(lab.arriving(&mut port, &socket, 5), [10, 11, 12, 13, 14]);
+        lab.assert_what_waits_arrives(&mut port, &socket);
         lab.close(port);
     }
 }
@@ -313,18 +319,14 @@ fn a_queue_whose_former_borrower_writes_to_the_owner_word_is_synced() {
         let (mut port, socket) = (lab.open(), lab.socket());
         let lender = port.queues[0].lender().unwrap();
         let words = lender.lend(7).unwrap().words;
-        lender.revoke(7);
+        lender.revoke();
         let words = AttachedWords::<2>::attach(&lab.region, words).unwrap();
         for number in 1..3 {
             words.word(0, 0).store(7, Ordering::Relaxed);
             words.word(1, 0).store(7, Ordering::Relaxed);
             lab.exchange(&mut port, &socket, number);
         }
-        lab.down();
-        lab.send(&mut port, 10..15);
-        port.rx_sync().unwrap();
-        lab.up();
-        assert_eq!(lab.arriving(&mut port, &socket, 5), [10, 11, 12, 13, 14]);
+        lab.assert_what_waits_arrives(&mut port, &socket);
         lab.close(port);
     }
 }

@@ -259,11 +259,8 @@ fn frame(
     if packet.orig_len > MAX_PACKET_LEN {
         return Err(CaptureFault::Length { offset, found: packet.orig_len });
     }
-    let interface = decoder.interfaces().get(packet.interface as usize);
-    let fcs = interface.and_then(|interface| interface.fcs_len).unwrap_or(0);
-    let len = packet.orig_len.saturating_sub(u32::from(fcs));
-    let kept = (packet.data.len() as u32).min(len);
-    Ok(CaptureFrame { captured_ns, start: start as u32, kept, len })
+    let (len, kept) = decoder.lengths_without_fcs(packet);
+    Ok(CaptureFrame { captured_ns, start: start as u32, kept: kept as u32, len })
 }
 
 /// Reads until `room` is full or the file ends. Returns the number of bytes read.

@@ -1,19 +1,26 @@
 //! The header fields of the most common IPv4 packets from which rules are found. Reading only these
 //! fields takes a fraction of the time that reading all headers takes.
 
+use slipring_wire::assigned::IpProto;
+
+use super::IpFamily;
+use super::parse::min_transport_len;
+
 /// Flag of [`TRANSPORTS`]: the transport header begins with ports.
 const HAS_PORTS: u8 = 1 << 7;
 /// By protocol, the minimum length in bytes of the transport header, and [`HAS_PORTS`].
 const TRANSPORTS: [u8; 256] = {
     let mut all = [0; 256];
-    all[TCP as usize] = 20 | HAS_PORTS;
-    all[17] = 8 | HAS_PORTS;
-    all[136] = 8 | HAS_PORTS;
-    all[132] = 12 | HAS_PORTS;
-    all[1] = 8;
+    let mut proto = 0;
+    while proto < all.len() {
+        let len = min_transport_len(IpProto(proto as u8), IpFamily::V4) as u8;
+        let has_ports = len > 0 && proto != IpProto::ICMP.0 as usize;
+        all[proto] = if has_ports { len | HAS_PORTS } else { len };
+        proto += 1;
+    }
     all
 };
-const TCP: u8 = 6;
+const TCP: u8 = IpProto::TCP.0;
 /// Offset of the byte with the length of the TCP header, in a frame without tags and options.
 const TCP_OFFSET_AT: usize = 14 + 20 + 12;
 

@@ -138,14 +138,10 @@ impl PacketHeaders {
                 self.proto == 6 && self.version == IpFamily::V4 && self.ip_off & 0x1fff == 1;
             return if is_tiny { Err(MalformedReason::TinyFragment) } else { Ok(()) };
         }
-        let need = match IpProto(self.proto) {
-            IpProto::TCP => 20,
-            IpProto::UDP | UDP_LITE => 8,
-            IpProto::SCTP => 12,
-            IpProto::ICMP if self.version == IpFamily::V4 => 8,
-            IpProto::ICMPV6 if self.version == IpFamily::V6 => 4,
-            _ => return Ok(()),
-        };
+        let need = min_transport_len(IpProto(self.proto), self.version);
+        if need == 0 {
+            return Ok(());
+        }
         let header = frame.get(self.l4..self.end).filter(|header| header.len() >= need);
         let header = header.ok_or(MalformedReason::ShortTransport)?;
         if need == 4 || IpProto(self.proto) == IpProto::ICMP {
@@ -165,6 +161,19 @@ impl PacketHeaders {
 }
 
 const UDP_LITE: IpProto = IpProto(136);
+
+/// The minimum length in bytes of a transport header that is parsed; 0 for other protocols.
+#[inline(always)]
+pub(super) const fn min_transport_len(proto: IpProto, version: IpFamily) -> usize {
+    match (proto, version) {
+        (IpProto::TCP, _) => 20,
+        (IpProto::UDP | UDP_LITE, _) => 8,
+        (IpProto::SCTP, _) => 12,
+        (IpProto::ICMP, IpFamily::V4) => 8,
+        (IpProto::ICMPV6, IpFamily::V6) => 4,
+        _ => 0,
+    }
+}
 
 /// Returns the IPv6 extension headers between `at` and `end`, as bits. The headers' lengths were
 /// already checked.

@@ -98,8 +98,6 @@ struct FaultDirection {
     losses: Stream,
     corruptions: Stream,
     delay_line: DelayLine<DelayedSlot>,
-    /// Number of packets in the delay line.
-    held_packets: u64,
     spare_bufs: Vec<OwnedBuf>,
     region: Arc<Region>,
 }
@@ -125,7 +123,6 @@ impl FaultDirection {
             losses: Stream::numbered(faults.seed, &format!("{label}/loss"), index),
             corruptions: Stream::numbered(faults.seed, &format!("{label}/corruption"), index),
             delay_line: DelayLine::with_capacity(spare.len()),
-            held_packets: 0,
             spare_bufs: spare,
             region: region.clone(),
         })
@@ -133,7 +130,7 @@ impl FaultDirection {
 
     /// Returns the number of packets in the delay line.
     fn held_packets(&self) -> u64 {
-        self.held_packets
+        self.delay_line.handles().filter(|held| held.slots == 1).count() as u64
     }
 
     /// Draws whether a packet is lost.
@@ -322,7 +319,6 @@ impl FaultDirection {
                 let flags = kept(slot.flags);
                 let held = DelayedSlot { buf, len: slot.len, flags, slots: left };
                 self.delay_line.push(time + self.delay, held);
-                self.held_packets += u64::from(left == 1);
             }
             Err(spare) => self.spare_bufs.push(spare),
         }
@@ -338,7 +334,6 @@ impl FaultDirection {
 
     fn emit_due(&mut self, ring: &mut TxRing, counters: &QueueCounters, time: Nanos) {
         while let Some(slots) = self.due_packet(time, ring.avail()) {
-            self.held_packets = self.held_packets.saturating_sub(1);
             if !(0..slots).all(|i| ring.slot(i).is_some_and(|slot| self.is_usable(slot))) {
                 self.drop_first(slots);
                 counters.dropped(DropCause::TxRefused, 1);
@@ -359,7 +354,6 @@ impl FaultDirection {
 
     fn deliver_due(&mut self, ring: &mut KernRing, counters: &QueueCounters, time: Nanos) {
         while let Some(slots) = self.due_packet(time, ring.free_slots()) {
-            self.held_packets = self.held_packets.saturating_sub(1);
             let from = ring.hwtail();
             let to = (0..slots).fold(from, |at, _| ring.next(at));
             if !ring.slots(from, to).all(|(_, slot)| self.is_usable(slot)) {

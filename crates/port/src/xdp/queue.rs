@@ -314,7 +314,7 @@ impl QueueLender for XdpQueue {
         })
     }
 
-    fn revoke(&mut self, _client_id: u32) {
+    fn revoke(&mut self) {
         if let Some(turns) = &self.ownership {
             turns.revoke_holder();
         }

@@ -100,14 +100,15 @@ impl RuleStage {
             let mut listed = ListedFrames { frames: &mut *frames, list: run };
             let came = (port.0, now_ns);
             self.firewall.check_all(&mut listed, run.len(), came, &mut self.outputs, &mut checked);
-            let results = if checked.is_all_accepted() { &[] } else { run };
-            for (&at, result) in results.iter().zip(checked.drain()) {
-                let at = usize::from(at);
-                match result {
-                    CheckResult::Accepted => {}
-                    CheckResult::Denied => self.drop(engine, batch, at),
-                    CheckResult::Other(verdict, crossing) => {
-                        self.act(engine, batch, frames, at, (verdict, crossing), now_ns);
+            if !checked.is_all_accepted() {
+                for (&at, result) in run.iter().zip(checked.drain()) {
+                    let at = usize::from(at);
+                    match result {
+                        CheckResult::Accepted => {}
+                        CheckResult::Denied => self.drop(engine, batch, at),
+                        CheckResult::Other(verdict, crossing) => {
+                            self.act(engine, batch, frames, at, (verdict, crossing), now_ns);
+                        }
                     }
                 }
             }
