@@ -27,15 +27,24 @@ impl<'w> Bound<'w> {
     /// returns the number of slots.
     fn give_back(&mut self, ring: u64, flags: u16) -> u32 {
         self.client.ioctl(NIOCRXSYNC).unwrap();
-        let (NetmapRing { head, tail, .. }, mut count) = (self.client.ring(ring), 0);
-        for i in head..tail {
+        let NetmapRing { head, tail, num_slots, .. } = self.client.ring(ring);
+        let count = (tail + num_slots - head) % num_slots;
+        self.release(ring, &vec![flags; count as usize]);
+        count
+    }
+
+    /// Receives frames, and releases as many slots of `ring` as there are `flags`; slot by slot,
+    /// these are set.
+    fn release(&mut self, ring: u64, flags: &[u16]) {
+        self.client.ioctl(NIOCRXSYNC).unwrap();
+        let NetmapRing { head, num_slots, .. } = self.client.ring(ring);
+        let slots = || (0..).map(|i| (head + i) % num_slots);
+        for (i, &flags) in slots().zip(flags) {
             let slot = self.client.slot(ring, i);
             self.client.poke(slot_at(ring, i), &NetmapSlot { flags, ..slot });
-            count += 1;
         }
-        self.client.advance(ring, tail);
+        self.client.advance(ring, slots().nth(flags.len()).unwrap());
         self.client.ioctl(NIOCRXSYNC).unwrap();
-        count
     }
 }
 
@@ -54,6 +63,7 @@ impl<'w> OtherEnd<'w> {
     }
 
     fn send(&mut self, lens: &[u16]) {
+        self.client.ioctl(NIOCTXSYNC).unwrap();
         for &len in lens {
             let i = self.client.ring(self.tx).head;
             self.client.queue(self.tx, i, len, 0);
@@ -63,9 +73,16 @@ impl<'w> OtherEnd<'w> {
 
     /// Lengths of the frames that have arrived.
     fn lens(&mut self) -> Vec<u16> {
+        self.slots().into_iter().map(|(len, _)| len).collect()
+    }
+
+    /// Length of each slot that has arrived, and whether its frame continues in the next one.
+    fn slots(&mut self) -> Vec<(u16, bool)> {
         self.client.ioctl(NIOCRXSYNC).unwrap();
-        let NetmapRing { head, tail, .. } = self.client.ring(self.rx);
-        (head..tail).map(|i| self.client.slot(self.rx, i).len).collect()
+        let NetmapRing { head, tail, num_slots, .. } = self.client.ring(self.rx);
+        let count = (tail + num_slots - head) % num_slots;
+        let slots = (0..count).map(|i| self.client.slot(self.rx, (head + i) % num_slots));
+        slots.map(|slot| (slot.len, slot.flags & NS_MOREFRAG != 0)).collect()
     }
 }
 
@@ -163,4 +180,62 @@ fn buffers_are_exchanged_and_none_is_lost_or_doubled() {
     let all = seen.len();
     seen.dedup();
     assert_eq!(seen.len(), all);
+}
+
+#[test]
+fn the_mark_on_the_first_slot_of_a_frame_counts_for_all_its_slots() {
+    let world = machine();
+    let mut nic = Bound::new(&world, NR_REG_NIC_SW);
+    let rx = nic.rings[2];
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| OtherEnd::new(&world, name));
+    nic.allow(rx);
+    wire.send(&[60, 61, 62, 63, 64]);
+    let marked = NS_MOREFRAG | NS_FORWARD;
+    nic.release(rx, &[marked, 0, NS_MOREFRAG, NS_FORWARD, NS_FORWARD]);
+    assert_eq!(stack.slots(), [(60, true), (61, false), (64, false)]);
+}
+
+#[test]
+fn a_frame_with_too_few_free_slots_for_all_of_it_is_dropped_whole() {
+    let world = machine();
+    let mut nic = Bound::new(&world, NR_REG_NIC_SW);
+    let rx = nic.rings[2];
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| OtherEnd::new(&world, name));
+    nic.allow(rx);
+    // A pipe takes 1,023 frames until the receiver gives some back.
+    wire.send(&[60; 1021]);
+    assert_eq!(nic.give_back(rx, NS_FORWARD), 1021);
+    wire.send(&[61, 62, 63, 64, 65]);
+    let (more, last) = (NS_MOREFRAG | NS_FORWARD, NS_FORWARD);
+    nic.release(rx, &[more, more, last, more, last]);
+    assert_eq!(stack.slots()[1021..], [(64, true), (65, false)]);
+}
+
+#[test]
+fn a_frame_that_is_given_back_in_parts_is_forwarded_when_it_is_whole() {
+    let world = machine();
+    let mut nic = Bound::new(&world, NR_REG_NIC_SW);
+    let [_, host_tx, rx, _] = nic.rings;
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| OtherEnd::new(&world, name));
+    nic.allow(rx);
+    wire.send(&[60, 61, 62, 63, 64]);
+    nic.release(rx, &[NS_FORWARD, NS_MOREFRAG | NS_FORWARD]);
+    assert_eq!(nic.client.ring(host_tx).head, 1);
+    nic.release(rx, &[NS_MOREFRAG]);
+    nic.release(rx, &[0, NS_FORWARD]);
+    assert_eq!(stack.slots(), [(60, false), (61, true), (62, true), (63, false), (64, false)]);
+}
+
+#[test]
+fn a_frame_in_parts_is_dropped_whole_if_the_program_sends_a_frame_meanwhile() {
+    let world = machine();
+    let mut nic = Bound::new(&world, NR_REG_NIC_SW);
+    let [_, host_tx, rx, _] = nic.rings;
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| OtherEnd::new(&world, name));
+    nic.allow(rx);
+    wire.send(&[60, 61, 62]);
+    nic.release(rx, &[NS_MOREFRAG | NS_FORWARD]);
+    nic.client.queue(host_tx, 0, 70, 0);
+    nic.release(rx, &[0, NS_FORWARD]);
+    assert_eq!(stack.slots(), [(70, false), (62, false)]);
 }
