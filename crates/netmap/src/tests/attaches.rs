@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::memory::netmap_memory::MemoryNeeds;
 use crate::port::pipe::{Pipe, PipePlan};
+use crate::port::vale::attach::spawn_limit;
 use slipring_abi::name::PipeRole;
 use slipring_ring::RingView;
 
@@ -244,6 +245,33 @@ fn an_interface_is_polled_on_request_and_not_detached_meanwhile() {
     wire.send(8);
     assert_eq!(a.receive(), 8);
     assert_eq!(detach(&world), Ok(1));
+}
+
+#[test]
+fn an_interface_is_switched_as_before_if_the_threads_that_replace_its_worker_cannot_start() {
+    let (on, off) = (NETMAP_REQ_VALE_POLLING_ENABLE, NETMAP_REQ_VALE_POLLING_DISABLE);
+    let one = NmreqValePolling {
+        nr_mode: NETMAP_POLLING_MODE_SINGLE_CPU,
+        nr_num_polling_cpus: 1,
+        ..NmreqValePolling::default()
+    };
+    let world = machine();
+    let mut a = Station::new(&world, "vale0:a");
+    attach(&world, NR_REG_NIC_SW).unwrap();
+    let mut wire = Station::new(&world, "wire");
+    let mut refused = |kind, threads| {
+        spawn_limit::set(threads);
+        let answer = polling(&world, kind, &one);
+        spawn_limit::set(u32::MAX);
+        wire.send(7);
+        (answer, a.receive())
+    };
+    // One thread for the ring of the NIC, one for that of the host.
+    assert_eq!(refused(on, 0), (Err(Errno::NOMEM), 7));
+    assert_eq!(refused(on, 1), (Err(Errno::NOMEM), 7));
+    assert_eq!(refused(on, 2), (Ok(()), 7));
+    assert_eq!(refused(off, 0), (Err(Errno::NOMEM), 7));
+    assert_eq!(polling(&world, on, &one), Err(Errno::FAULT));
 }
 
 /// Removes the interface and wakes its listeners.

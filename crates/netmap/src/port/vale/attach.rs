@@ -8,6 +8,7 @@
 mod restart;
 
 use std::fmt::Debug;
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -41,10 +42,10 @@ pub(crate) struct NicAttachment {
 #[derive(Debug)]
 enum NicWorkers {
     /// One worker, which sleeps while no frames arrive.
-    Sleeping { _all: NicWorker },
+    Sleeping { all: NicWorker },
     /// Workers that poll the rings of the NIC without sleeping, and a worker that sleeps until
     /// frames arrive on the rings of the host.
-    Polling { _nic: Vec<NicWorker>, _host: Option<NicWorker>, plan: PollingPlan },
+    Polling { nic: Vec<NicWorker>, host: Option<NicWorker>, plan: PollingPlan },
     /// No workers: before the first worker starts, and while workers are being replaced.
     None,
 }
@@ -135,7 +136,8 @@ impl NicAttachment {
         };
         let plugged = Arc::new(plugged);
         let attachment = Self { workers: Mutex::new(NicWorkers::None), attached: plugged };
-        *lock(&attachment.workers) = attachment.start_sleeping_worker(ticker)?;
+        let worker = attachment.create_sleeping_worker(ticker)?;
+        lock(&attachment.workers).replace(worker);
         Ok(attachment)
     }
 
@@ -159,37 +161,60 @@ impl NicAttachment {
         matches!(*lock(&self.workers), NicWorkers::Polling { .. })
     }
 
-    /// Replaces the workers: from now on, workers poll the NIC's rings without sleeping.
+    /// Replaces the workers: from now on, workers poll the NIC's rings without sleeping. After an
+    /// error the workers are as before.
     pub(crate) fn poll(&self, polling: &PollingPlan, ticker: &Arc<Ticker>) -> Result<(), Errno> {
         let mut workers = lock(&self.workers);
-        *workers = NicWorkers::None;
-        let nic = polling.workers.iter().map(|(cpu, rings)| {
-            NicWorker::start(self.attached.clone(), rings.clone(), Some(*cpu), ticker)
-        });
+        let nic = polling
+            .workers
+            .iter()
+            .map(|(cpu, rings)| self.create_worker(rings.clone(), Some(*cpu), ticker));
+        let nic = nic.collect::<Result<_, _>>()?;
         let all = self.attached.binding.rings[TxRx::Rx as usize].clone();
         let host = self.attached.nic_rings..all.end;
         let host = match host.is_empty() {
             true => None,
-            false => Some(NicWorker::start(self.attached.clone(), host, None, ticker)?),
+            false => Some(self.create_worker(host, None, ticker)?),
         };
-        let nic = nic.collect::<Result<_, _>>()?;
-        *workers = NicWorkers::Polling { _nic: nic, _host: host, plan: polling.clone() };
+        workers.replace(NicWorkers::Polling { nic, host, plan: polling.clone() });
         Ok(())
     }
 
-    /// Replaces the polling workers by one worker that sleeps.
+    /// Replaces the polling workers by one worker that sleeps. After an error the workers are as
+    /// before.
     pub(crate) fn stop_polling(&self, ticker: &Arc<Ticker>) -> Result<(), Errno> {
         let mut workers = lock(&self.workers);
-        *workers = NicWorkers::None;
-        *workers = self.start_sleeping_worker(ticker)?;
+        let worker = self.create_sleeping_worker(ticker)?;
+        workers.replace(worker);
         Ok(())
     }
 
-    fn start_sleeping_worker(&self, ticker: &Arc<Ticker>) -> Result<NicWorkers, Errno> {
+    fn create_sleeping_worker(&self, ticker: &Arc<Ticker>) -> Result<NicWorkers, Errno> {
         let all = self.attached.binding.rings[TxRx::Rx as usize].clone();
-        Ok(NicWorkers::Sleeping {
-            _all: NicWorker::start(self.attached.clone(), all, None, ticker)?,
-        })
+        Ok(NicWorkers::Sleeping { all: self.create_worker(all, None, ticker)? })
+    }
+
+    fn create_worker(
+        &self,
+        rings: Range<usize>,
+        cpu: Option<usize>,
+        ticker: &Arc<Ticker>,
+    ) -> Result<NicWorker, Errno> {
+        NicWorker::new(self.attached.clone(), rings, cpu, ticker)
+    }
+}
+
+impl NicWorkers {
+    /// Stops these workers, and starts others in their place. No two workers serve a ring at the
+    /// same time.
+    fn replace(&mut self, others: Self) {
+        *self = Self::None;
+        match &others {
+            Self::Sleeping { all } => all.start(),
+            Self::Polling { nic, host, .. } => nic.iter().chain(host).for_each(NicWorker::start),
+            Self::None => {}
+        }
+        *self = others;
     }
 }
 
@@ -208,10 +233,18 @@ struct NicWorker {
 struct WorkerBell {
     is_rung: Mutex<bool>,
     changed: Condvar,
+    /// Whether the worker may serve its rings.
+    started: AtomicBool,
     stopped: AtomicBool,
 }
 
 impl WorkerBell {
+    fn wait_for_start(&self) {
+        while !self.started.load(Ordering::Acquire) && !self.stopped.load(Ordering::Acquire) {
+            self.wait();
+        }
+    }
+
     fn wait(&self) {
         let rung = self.changed.wait_while(lock(&self.is_rung), |rung| !*rung);
         *rung.unwrap_or_else(PoisonError::into_inner) = false;
@@ -226,9 +259,9 @@ impl Notify for WorkerBell {
 }
 
 impl NicWorker {
-    /// Starts a worker for the rx rings `rings`. If a processor is given, the worker runs on that
-    /// processor and never sleeps.
-    fn start(
+    /// Creates a worker for the rx rings `rings`, with its thread. The worker does nothing before
+    /// [`Self::start`]. If a processor is given, it runs on that processor and never sleeps.
+    fn new(
         plugged: Arc<AttachedNic>,
         rings: Range<usize>,
         cpu: Option<usize>,
@@ -245,16 +278,52 @@ impl NicWorker {
         }
         let mut work = NicWorkerLoop::new(plugged.clone(), rings.clone());
         let (stop, woken) = (bell.clone(), waker.clone());
-        let body = move || match cpu {
-            Some(cpu) => work.poll(cpu, &stop),
-            None => work.serve(&stop, &woken),
+        let body = move || {
+            stop.wait_for_start();
+            match cpu {
+                Some(cpu) => work.poll(cpu, &stop),
+                None => work.serve(&stop, &woken),
+            }
         };
-        let thread = thread::Builder::new().name("vale".to_owned()).spawn(body);
+        let thread = spawn(body);
         // The worker exists from here on, so if the thread could not be started, dropping the
         // worker removes the waker from the listeners.
         let mut worker = Self { bell, waker, attached: plugged, rings, thread: None };
         worker.thread = Some(thread.map_err(|_| Errno::NOMEM)?);
         Ok(worker)
+    }
+
+    fn start(&self) {
+        self.bell.started.store(true, Ordering::Release);
+        self.bell.notify(0);
+    }
+}
+
+fn spawn(body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    #[cfg(test)]
+    spawn_limit::take()?;
+    thread::Builder::new().name("vale".to_owned()).spawn(body)
+}
+
+/// Lets tests refuse threads, as a system without memory does.
+#[cfg(test)]
+pub(crate) mod spawn_limit {
+    use std::cell::Cell;
+    use std::io;
+
+    thread_local! {
+        static LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
+    }
+
+    /// Sets how many workers the calling thread may still create.
+    pub(crate) fn set(count: u32) {
+        LEFT.set(count);
+    }
+
+    pub(super) fn take() -> io::Result<()> {
+        let left = LEFT.get().checked_sub(1).ok_or(io::ErrorKind::OutOfMemory)?;
+        LEFT.set(left);
+        Ok(())
     }
 }
 
