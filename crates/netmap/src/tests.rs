@@ -10,6 +10,7 @@ mod joints;
 mod legacies;
 mod loops;
 mod monitors;
+mod nic_restarts;
 mod offsets;
 mod polls;
 mod restarts;

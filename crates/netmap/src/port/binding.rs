@@ -16,6 +16,7 @@ use crate::port::persist::SavedPortIndex;
 use crate::port::waker::Waker;
 use crate::types::lock::lock;
 use crate::types::outcome::SyncStatus;
+use crate::types::parameters::Parameters;
 use crate::types::shape::{AdapterShape, TxRx};
 use crate::types::state::BoundState;
 
@@ -28,7 +29,7 @@ pub(crate) struct Binding {
     pub(crate) flags: u64,
     /// Forwards frames between an interface and its host; `None` if the port has no host rings, or
     /// the bind has no tx or no rx rings.
-    pub(crate) forward: Option<Forward>,
+    forward: Option<Forward>,
     waker: Arc<Waker>,
     /// The claimed rings. In an option, so that `drop` can release them before it checks whether
     /// the port is idle.
@@ -91,6 +92,13 @@ impl Binding {
             Self { interface, rings, flags, forward, waker, claim, delegation: loan, port };
         binding.listen(&binding.waker);
         Some(binding)
+    }
+
+    /// Sets the module parameters, which can change; `fwd` applies to the bind from now on.
+    pub(crate) fn set_parameters(&mut self, parameters: &Arc<Parameters>) {
+        if let Some(forward) = &mut self.forward {
+            forward.set_parameters(parameters);
+        }
     }
 
     /// Returns the saved form of the bind; `ports` assigns an index to the bound port.

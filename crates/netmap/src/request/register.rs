@@ -54,9 +54,7 @@ impl Netmap {
         }
         let blocks = request.options.take::<NmreqOptCsb>(NETMAP_REQ_OPT_CSB);
         let mut binding = bind(request, port, &wish, open)?;
-        if let Some(forward) = &mut binding.forward {
-            forward.set_parameters(open.domain.parameters());
-        }
+        binding.set_parameters(open.domain.parameters());
         let blocks = blocks.map(|option| Csb::new(&binding, &option, caller)).transpose();
         let blocks = request.options.record_result(NETMAP_REQ_OPT_CSB, blocks)?;
         if let Some(option) = brought {

@@ -291,7 +291,8 @@ impl DomainResume<'_> {
         let open = netmap.new_file(self.domain.clone(), opener, notify.clone(), Some(kept));
         if let Some(bound) = &state.bound {
             let port = self.find(bound.port).ok_or_else(wrong)?;
-            let binding = Binding::resume(bound, port, &open.waker).ok_or_else(wrong)?;
+            let mut binding = Binding::resume(bound, port, &open.waker).ok_or_else(wrong)?;
+            binding.set_parameters(self.domain.parameters());
             // The open file is new, so nothing has set its bind yet.
             let _ = open.bound.set(binding);
         }

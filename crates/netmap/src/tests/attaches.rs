@@ -12,10 +12,10 @@ use slipring_ring::RingView;
 
 /// A machine with one NIC, for tests.
 #[derive(Debug, Default)]
-struct Machine {
+pub(super) struct Machine {
     pipes: Mutex<Vec<Arc<Pipe>>>,
     nic_is_gone: Arc<AtomicBool>,
-    notified: Mutex<Vec<AdapterEvent>>,
+    pub(super) notified: Mutex<Vec<AdapterEvent>>,
 }
 
 impl Provider for Arc<Machine> {
@@ -104,7 +104,7 @@ fn with(machine: &Arc<Machine>) -> World {
     World { netmap, ..World::new() }
 }
 
-fn attach(world: &World, nr_mode: u32) -> Result<u32, Errno> {
+pub(super) fn attach(world: &World, nr_mode: u32) -> Result<u32, Errno> {
     let reg = NmreqRegister { nr_mode, ..NmreqRegister::default() };
     let body = NmreqValeAttach { reg, ..NmreqValeAttach::default() };
     world.open().ask("vale0:nic0", NETMAP_REQ_VALE_ATTACH, &body).map(|got| got.port_index)
@@ -275,14 +275,14 @@ fn an_interface_is_switched_as_before_if_the_threads_that_replace_its_worker_can
 }
 
 /// Removes the interface and wakes its listeners.
-fn unplug(machine: &Machine) {
+pub(super) fn unplug(machine: &Machine) {
     machine.nic_is_gone.store(true, Ordering::SeqCst);
     for pipe in lock(&machine.pipes).iter() {
         pipe.end(PipeRole::Master).listeners(TxRx::Rx, 0).unwrap().wake();
     }
 }
 
-fn eventually(so: impl Fn() -> bool) {
+pub(super) fn eventually(so: impl Fn() -> bool) {
     let start = std::time::Instant::now();
     while !so() {
         assert!(start.elapsed() < TIMEOUT, "it never was so");

@@ -8,7 +8,7 @@ use super::*;
 
 /// A store of descriptors that keeps them in a map.
 #[derive(Debug, Default)]
-struct MemoryFdStore(Mutex<HashMap<String, OwnedFd>>);
+pub(super) struct MemoryFdStore(Mutex<HashMap<String, OwnedFd>>);
 
 impl FdStore for MemoryFdStore {
     fn store(&self, name: &str, fd: BorrowedFd<'_>) {
@@ -21,7 +21,7 @@ impl FdStore for MemoryFdStore {
 }
 
 impl MemoryFdStore {
-    fn copy(&self, name: &str) -> OwnedFd {
+    pub(super) fn copy(&self, name: &str) -> OwnedFd {
         lock(&self.0)[name].try_clone().unwrap()
     }
 
@@ -54,9 +54,9 @@ impl CallerMemory for Numbered<'_> {
 }
 
 /// A daemon and the programs that it serves.
-struct Daemon {
-    world: World,
-    shelf: Arc<MemoryFdStore>,
+pub(super) struct Daemon {
+    pub(super) world: World,
+    pub(super) shelf: Arc<MemoryFdStore>,
     callers: Vec<Caller>,
 }
 
@@ -70,7 +70,7 @@ impl Daemon {
         Self::with(Box::new(Nothing))
     }
 
-    fn with(provider: Box<dyn Provider>) -> Self {
+    pub(super) fn with(provider: Box<dyn Provider>) -> Self {
         let shelf = Arc::<MemoryFdStore>::default();
         let parameters = Parameters::new(&MemoryParams::default());
         let domain = Domain::sharing(0, &parameters, Some(shelf.clone())).unwrap();
@@ -107,13 +107,13 @@ impl Daemon {
         Ok(memory.get(BODY))
     }
 
-    fn bound(&mut self, name: &str, wish: &NmreqRegister) -> (usize, NmreqRegister) {
+    pub(super) fn bound(&mut self, name: &str, wish: &NmreqRegister) -> (usize, NmreqRegister) {
         let i = self.open();
         let got = self.bind(i, name, wish).unwrap();
         (i, got)
     }
 
-    fn sync(&mut self, i: usize, cmd: u32) -> Result<i32, Errno> {
+    pub(super) fn sync(&mut self, i: usize, cmd: u32) -> Result<i32, Errno> {
         let Caller { open, memory, .. } = &mut self.callers[i];
         self.world.netmap.ioctl(open, cmd, &mut [], memory)
     }
@@ -124,7 +124,7 @@ impl Daemon {
 
     /// Returns a client that makes no calls: it only reads and writes the memory that all programs
     /// map.
-    fn eye(&self) -> Client<'_> {
+    pub(super) fn eye(&self) -> Client<'_> {
         self.world.open()
     }
 
@@ -137,7 +137,7 @@ impl Daemon {
         self.killed_with(Box::new(Nothing)).unwrap()
     }
 
-    fn killed_with(self, provider: Box<dyn Provider>) -> Result<Self, ResumeError> {
+    pub(super) fn killed_with(self, provider: Box<dyn Provider>) -> Result<Self, ResumeError> {
         let Self { world, shelf, callers } = self;
         let handles: Vec<_> =
             callers.iter().map(|one| one.open.open_id().unwrap().handle).collect();
