@@ -1,6 +1,7 @@
-//! Handles a vanished interface: detaches it from its switch and reports that it has vanished.
+//! Handles a vanished interface: detaches it from its switch, saves that, and reports it.
 
 use std::sync::{Arc, Weak};
+use std::thread;
 
 use crate::open::domain::Domain;
 use crate::open::provider::{AdapterEvent, Provider};
@@ -29,12 +30,16 @@ impl NicVanishedHandler for AttachmentCleanup {
         let ours = attached.get(key).is_some_and(|one| is_current(one));
         let gone = if ours { attached.remove(key) } else { None };
         drop(names);
-        if gone.is_some() {
-            self.provider
-                .notify(&AdapterEvent::InterfaceGone { uid: domain.uid(), port: key.1.clone() });
-        }
-        // Dropping the attachment waits for the end of its other workers, so it is dropped without
-        // the lock.
-        drop(gone);
+        let Some(gone) = gone else { return };
+        let (provider, port) = (self.provider.clone(), key.1.clone());
+        let finish = move || {
+            drop(gone);
+            domain.commit();
+            provider.notify(&AdapterEvent::InterfaceGone { uid: domain.uid(), port });
+        };
+        // The caller is a worker of the attachment, so it cannot wait: the attachment is dropped
+        // after its workers, and a commit waits for changes, which may wait for a worker's end. If
+        // no thread can be created, the attachment is dropped here, and the next commit saves that.
+        let _ = thread::Builder::new().name("vale-cleanup".to_owned()).spawn(finish);
     }
 }

@@ -2,9 +2,12 @@
 
 use slipring_ring::{KernRing, RingHalves, RingView, Rx, Tx};
 
+use super::attaches::{Machine, attach, eventually, unplug};
 use super::restarts::Daemon;
 use super::*;
+use crate::memory::ledger::Ledger;
 use crate::memory::netmap_memory::{MemoryNeeds, NetmapMemory};
+use crate::types::state::DomainState;
 
 const SHAPE: AdapterShape = AdapterShape { rings: [1; 2], host_rings: [1; 2], slots: [8; 2] };
 
@@ -76,4 +79,20 @@ fn the_parameter_fwd_forwards_frames_after_a_restart() {
     daemon.sync(i, NIOCRXSYNC).unwrap();
     let eye = daemon.eye();
     assert_eq!((eye.ring(host_tx).head, eye.slot(host_tx, 0).len), (1, 60));
+}
+
+#[test]
+fn an_interface_that_vanished_from_its_switch_is_not_in_the_saved_state() {
+    let machine = Arc::<Machine>::default();
+    let daemon = Daemon::with(Box::new(machine.clone()));
+    attach(&daemon.world, NR_REG_ALL_NIC).unwrap();
+    let attached = || {
+        let (ledger, bytes) = Ledger::adopt(daemon.shelf.copy("ledger-0")).unwrap();
+        std::mem::forget(ledger);
+        postcard::from_bytes::<DomainState>(&bytes).unwrap().attached.len()
+    };
+    assert_eq!(attached(), 1);
+    unplug(&machine);
+    eventually(|| !lock(&machine.notified).is_empty());
+    assert_eq!((attached(), daemon.world.domain.switches().len()), (0, 0));
 }
