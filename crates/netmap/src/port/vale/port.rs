@@ -103,6 +103,16 @@ impl ValePort {
         if attachment.is_some() {
             return Err(Errno::BUSY);
         }
+        self.attach_with(&mut attachment, hub, name)
+    }
+
+    /// Attaches the port; the caller holds the lock of `attachment`, which is `None`.
+    fn attach_with(
+        &self,
+        attachment: &mut Option<BridgeAttachment>,
+        hub: &Arc<Bridge>,
+        name: &str,
+    ) -> Result<SwitchPortId, Errno> {
         let rings = self.rings.get().ok_or(Errno::NOMEM)?;
         let taken = hub.attach(name, rings.port.clone())?;
         let id = taken.id;
@@ -295,12 +305,13 @@ impl Adapter for ValePort {
 
     fn activate(&self, _mode: u32) -> Result<(), Errno> {
         self.ensure_rings()?;
-        match &self.home_bridge {
-            Some(home) if self.attachment().is_none() => {
-                self.attach(home, self.base.name()).map(|_| ())
-            }
-            _ => Ok(()),
+        let Some(home) = &self.home_bridge else { return Ok(()) };
+        // Another bind of the port may attach it at the same time.
+        let mut attachment = self.attachment.write().unwrap_or_else(PoisonError::into_inner);
+        if attachment.is_none() {
+            self.attach_with(&mut attachment, home, self.base.name())?;
         }
+        Ok(())
     }
 
     fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView> {
