@@ -1,5 +1,7 @@
 //! Tests of requests about switches: lists, persistent ports, what cannot be attached.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::*;
 
 pub(super) fn list(
@@ -59,9 +61,62 @@ fn the_list_says_where_a_name_stands() {
     let _ports = ["vale0:a", "vale7:b"].map(|name| world.bound(name));
     let mut client = world.open();
     assert_eq!(list(&mut client, "vale7:b", (0, 0)), Ok(("vale7:b".into(), 1, 0)));
-    assert_eq!(list(&mut client, "vale7:x", (0, 0)), Ok(("vale7:x".into(), 1, 255)));
+    assert_eq!(list(&mut client, "vale7:x", (0, 0)), Ok(("vale7:x".into(), 1, u32::MAX)));
     assert_eq!(list(&mut client, "vale9:x", (0, 0)), Err(Errno::NOENT));
     assert_eq!(list(&mut client, "eth0", (0, 0)), Err(Errno::INVAL));
+}
+
+#[test]
+fn the_list_tells_the_port_of_any_number_from_one_that_does_not_exist() {
+    let small = NmreqRegister { nr_tx_slots: 4, nr_rx_slots: 4, ..all() };
+    let world = World::new();
+    let ports: Vec<_> = (0..257)
+        .map(|i| {
+            let mut client = world.open();
+            client.register(&format!("vale0:p{i}"), &small).unwrap();
+            client
+        })
+        .collect();
+    let mut client = world.open();
+    let index = |client: &mut Client<'_>, name| list(client, name, (0, 0)).unwrap().2;
+    assert_eq!(index(&mut client, "vale0:p255"), 255);
+    assert_eq!(index(&mut client, "vale0:none"), u32::MAX);
+    drop(ports);
+}
+
+#[test]
+fn two_first_binds_of_a_port_at_the_same_time_both_succeed() {
+    const ROUNDS: u32 = 2000;
+    let world = World::new();
+    let opener = Opener { netns: 1, netns_fd: None, gids: Vec::new() };
+    let (domain, name, register) = (&world.domain, "vale0:a", &all());
+    let wanted = AdapterRequest { domain, opener: &opener, name, register, memory: None };
+    let switch = lock(&domain.names).switches.get_or_create(1, "vale0");
+    let port = wanted.vale_port(name, Some(switch)).unwrap();
+    let [begun, done] = [(); 2].map(|()| AtomicU32::new(0));
+    let wait_for = |word: &AtomicU32, round| {
+        while word.load(Ordering::Acquire) < round {
+            std::hint::spin_loop();
+        }
+    };
+    let refused = AtomicU32::new(0);
+    let activate = || u32::from(port.activate(0).is_err());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                wait_for(&begun, round);
+                refused.fetch_add(activate(), Ordering::Relaxed);
+                done.store(round, Ordering::Release);
+            }
+        });
+        for round in 1..=ROUNDS {
+            begun.store(round, Ordering::Release);
+            refused.fetch_add(activate(), Ordering::Relaxed);
+            wait_for(&done, round);
+            port.detach();
+        }
+    });
+    assert_eq!(refused.into_inner(), 0);
 }
 
 #[test]
