@@ -43,10 +43,9 @@ pub struct SharedPages {
 }
 
 impl SharedPages {
-    /// Returns the location of the pages: the file and the offset in it. Two locations are equal if
-    /// both ranges begin at the same byte of the same file.
-    pub(crate) fn location(&self) -> ExternalPages {
-        ExternalPages { file: self.identity, offset: self.offset }
+    /// Returns the location of the first `len` bytes of the pages: the file and the range in it.
+    pub(crate) fn location(&self, len: u64) -> ExternalPages {
+        ExternalPages { file: self.identity, offset: self.offset, len }
     }
 
     /// Maps the first `len` bytes of the range, which may begin anywhere in a page. Returns the
@@ -76,11 +75,20 @@ impl SharedPages {
     }
 }
 
-/// Identifies the start of a range of pages in a file.
+/// Identifies a range of pages in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ExternalPages {
     file: (u64, u64),
     offset: u64,
+    len: u64,
+}
+
+impl ExternalPages {
+    /// Returns whether the two ranges have bytes in common.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let end = |one: &Self| one.offset.saturating_add(one.len);
+        self.file == other.file && self.offset < end(other) && other.offset < end(self)
+    }
 }
 
 /// How the option EXTMEM divides the pages into interfaces, rings and buffers.

@@ -187,10 +187,11 @@ impl UserMemory {
         self.make(&mut memories, id, geometry, self.parameters.private_pools())
     }
 
-    /// Returns the external memory in a program's pages. If a memory that begins at the same byte
-    /// of the same file is still in use, returns that memory; otherwise creates a new one.
+    /// Returns the external memory in a program's pages. If a memory in the same bytes of the same
+    /// file is still in use, returns that memory; otherwise creates a new one.
     ///
     /// # Errors
+    /// [`Errno::BUSY`] if a memory in other bytes, but also in some of these, is still in use;
     /// [`Errno::INVAL`] if the range does not begin at a page boundary; [`Errno::NOMEM`] if it
     /// cannot be mapped, or has too few pages for these sizes.
     pub(crate) fn external_memory(
@@ -198,17 +199,21 @@ impl UserMemory {
         pages: &SharedPages,
         split: &ExtmemLayout,
     ) -> Result<Arc<NetmapMemory>, Errno> {
-        let (mut memories, offset) = (lock(&self.memories), Some(pages.location()));
-        let mut known = memories.values().filter_map(Weak::upgrade);
-        if let Some(same) = known.find(|one| one.external == offset && !one.region.is_revoked()) {
-            return Ok(same);
+        let (mut memories, location) = (lock(&self.memories), pages.location(split.len));
+        let known = memories.values().filter_map(Weak::upgrade);
+        let known: Vec<_> = known.filter(|one| !one.region.is_revoked()).collect();
+        if let Some(same) = known.iter().find(|one| one.external == Some(location)) {
+            return Ok(same.clone());
+        }
+        if known.iter().filter_map(|one| one.external).any(|one| one.overlaps(&location)) {
+            return Err(Errno::BUSY);
         }
         let id = free_id(&mut memories)?;
         let lent = pages.map(split.len)?;
         let region =
             Region::from_revocable(lent, split.len, split.geometry).map_err(|_| Errno::NOMEM)?;
         let objects = split.objects;
-        let memory = Arc::new(NetmapMemory { id, region, objects, external: offset });
+        let memory = Arc::new(NetmapMemory { id, region, objects, external: Some(location) });
         memories.insert(id, Arc::downgrade(&memory));
         Ok(memory)
     }

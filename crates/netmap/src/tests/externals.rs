@@ -178,6 +178,28 @@ fn the_same_pages_are_the_same_memory() {
 }
 
 #[test]
+fn pages_that_overlap_those_of_a_memory_are_refused_until_it_is_freed() {
+    let (world, pages) = (World::new(), file(8 * MIB));
+    let bind = |name, at, bytes| {
+        let mut client = world.open();
+        client.bring(&pages);
+        let option = NmreqOptExtmem { nro_usrptr: SHARED + at, ..option(bytes) };
+        let (got, option) = client.register_in(name, &short(), &option);
+        got.map(|_| (client, option.nro_info.nr_memsize))
+    };
+    let (first, size) = bind("vale0:a", 2 * MIB, 4 * MIB).unwrap();
+    assert_eq!(size, 4 * MIB);
+    for (at, len) in [(2, 2), (2, 6), (0, 3), (3, 1), (5, 2), (0, 8)] {
+        let got = bind("vale0:b", at * MIB, len * MIB);
+        assert_eq!(got.err(), Some(Errno::BUSY), "{len} MiB from {at} MiB on");
+    }
+    let _beside =
+        [bind("vale0:c", 0, 2 * MIB).unwrap(), bind("vale0:d", 6 * MIB, 2 * MIB).unwrap()];
+    drop(first);
+    assert_eq!(bind("vale0:b", 2 * MIB, 2 * MIB).unwrap().1, 2 * MIB);
+}
+
+#[test]
 fn who_has_not_brought_it_does_not_bind_in_it_but_by_its_number() {
     let (world, pages) = (World::new(), file(8 * MIB));
     let mut client = world.open();
