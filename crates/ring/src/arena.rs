@@ -35,6 +35,11 @@ impl Arena {
         Some(at)
     }
 
+    /// Returns the length of the longest free range; 0 if nothing is free.
+    pub(crate) fn longest(&self) -> u64 {
+        self.free.values().copied().max().unwrap_or(0)
+    }
+
     /// Allocates `len` bytes, rounded up as in [`Self::alloc`], at exactly `at`. Returns false if
     /// they are not all free.
     pub(crate) fn alloc_at(&mut self, at: u64, len: u64) -> bool {

@@ -361,6 +361,12 @@ impl Region {
         self.free().map_or(0, |free| free.bufs())
     }
 
+    /// Length in bytes of the longest free range for rings; 0 in a process that attached.
+    #[must_use]
+    pub fn max_free_ring_bytes(&self) -> u64 {
+        self.free().map_or(0, |free| free.rings.longest())
+    }
+
     /// Returns which buffers are free, for [`Self::resume`].
     #[must_use]
     pub fn free_buf_state(&self) -> FreeBufs {

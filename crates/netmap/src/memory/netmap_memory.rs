@@ -99,6 +99,11 @@ impl MemoryNeeds {
         let bufs = if with_bufs { count.saturating_mul(slots) } else { 0 };
         Self { ring_bytes: u64::from(count) * one, bufs }
     }
+
+    /// Returns whether the region has free memory for this, in one piece for the rings.
+    pub(crate) fn fits(&self, region: &Region) -> bool {
+        region.free_bufs() >= self.bufs && region.max_free_ring_bytes() >= self.ring_bytes
+    }
 }
 
 impl std::ops::Add for MemoryNeeds {

@@ -218,17 +218,16 @@ impl UserMemory {
         Ok(memory)
     }
 
-    /// Returns the global memory if it has enough free buffers, otherwise a private one.
+    /// Returns the global memory if it has enough free buffers and space for the rings, otherwise a
+    /// private one.
     ///
     /// # Errors
-    /// [`Errno::NOMEM`] if the global memory cannot be created, or if it has too few free buffers
-    /// and the user's file has no space for a private memory.
+    /// [`Errno::NOMEM`] if the user's file has no space for a private memory.
     pub fn memory_with(&self, room: MemoryNeeds) -> Result<Arc<NetmapMemory>, Errno> {
-        let global = self.memory(GLOBAL_MEM_ID)?;
-        if global.region.free_bufs() >= room.bufs {
-            return Ok(global);
+        match self.memory(GLOBAL_MEM_ID) {
+            Ok(global) if room.fits(global.region()) => Ok(global),
+            _ => self.private_memory(room),
         }
-        self.private_memory(room)
     }
 
     /// Returns how many spare buffers a memory may have. Each takes the buffer size plus `overhead`
@@ -298,6 +297,7 @@ fn free_id(memories: &mut HashMap<u16, Weak<NetmapMemory>>) -> Result<u16, Errno
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slipring_ring::{RingHalves, Tx};
 
     fn domain() -> UserMemory {
         with(&MemoryParams::default())
@@ -343,6 +343,27 @@ mod tests {
         let domain = with(&params);
         assert_eq!(domain.memory_with(MemoryNeeds::rings(1, 64, true)).unwrap().id(), 1);
         assert_eq!(domain.memory_with(MemoryNeeds::rings(2, 64, true)).unwrap().id(), 2);
+    }
+
+    #[test]
+    fn a_port_whose_rings_the_global_memory_has_no_space_for_gets_its_own() {
+        let domain = with(&MemoryParams { ring_num: 2, if_num: 1, ..MemoryParams::default() });
+        let room = MemoryNeeds::rings(1, 2048, true);
+        let global = domain.memory_with(room).unwrap();
+        assert_eq!(global.id(), 1);
+        let ring = |memory: &NetmapMemory| RingHalves::<Tx>::create(memory.region(), 0, 2048);
+        let rings = [(); 2].map(|()| ring(&global).unwrap());
+        let own = domain.memory_with(room).unwrap();
+        assert_eq!(own.id(), 2);
+        assert!(ring(&own).is_ok());
+        drop(rings);
+    }
+
+    #[test]
+    fn a_port_gets_its_own_memory_if_the_file_has_no_space_for_the_global_one() {
+        let domain = with(&MemoryParams { domain_bytes: 16 << 20, ..MemoryParams::default() });
+        let memory = domain.memory_with(MemoryNeeds::rings(1, 64, true)).unwrap();
+        assert!(memory.is_private());
     }
 
     #[test]
