@@ -27,6 +27,7 @@ impl AdapterBase {
     /// Adds the list of monitors, for a port that can be monitored.
     #[must_use]
     pub fn with_monitor_taps(self, monitor_taps: &Arc<MonitorTaps>) -> Self {
+        self.claims.set_monitor_taps(monitor_taps);
         Self { monitor_taps: Some(monitor_taps.clone()), ..self }
     }
 

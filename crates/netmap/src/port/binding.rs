@@ -31,9 +31,8 @@ pub(crate) struct Binding {
     /// the bind has no tx or no rx rings.
     forward: Option<Forward>,
     waker: Arc<Waker>,
-    /// The claimed rings. In an option, so that `drop` can release them before it checks whether
-    /// the port is idle.
-    claim: Option<Claim>,
+    /// Claims the rings while the value exists.
+    _claim: Claim,
     /// The delegation of the rings that the program syncs itself, ended when the guard is dropped;
     /// `None` if there is no delegation.
     pub(crate) delegation: Mutex<Option<DelegationGuard>>,
@@ -61,10 +60,9 @@ impl Binding {
         offsets::apply_offsets(&*port, &claim, offsets)?;
         drop(settling);
         let interface = interface(&*port, &shape, &rings)?;
-        let (claim, waker, loan) = (Some(claim), waker.clone(), Mutex::default());
+        let (_claim, waker, delegation) = (claim, waker.clone(), Mutex::default());
         let forward = Forward::new(&*port, &shape, &rings);
-        let binding =
-            Self { interface, rings, flags, forward, waker, claim, delegation: loan, port };
+        let binding = Self { interface, rings, flags, forward, waker, _claim, delegation, port };
         binding.listen(&binding.waker);
         Ok(binding)
     }
@@ -86,10 +84,9 @@ impl Binding {
         let region = port.memory().region();
         let interface = InterfaceRecord::resume(region, state.record, state.slots as usize).ok()?;
         let forward = Forward::new(&*port, &shape, &rings);
-        let (flags, claim, waker) = (state.flags, Some(claim), waker.clone());
-        let loan = Mutex::default();
-        let binding =
-            Self { interface, rings, flags, forward, waker, claim, delegation: loan, port };
+        let (_claim, waker, delegation) = (claim, waker.clone(), Mutex::default());
+        let flags = state.flags;
+        let binding = Self { interface, rings, flags, forward, waker, _claim, delegation, port };
         binding.listen(&binding.waker);
         Some(binding)
     }
@@ -181,10 +178,6 @@ impl Drop for Binding {
         drop(lock(&self.delegation).take());
         let region = self.port.memory().region();
         region.release_bufs(linked_bufs(region, self.interface.extra_bufs()));
-        drop(self.claim.take());
-        if let Some(taps) = self.port.monitor_taps().filter(|_| self.port.claims().is_idle()) {
-            taps.mark_ended();
-        }
     }
 }
 

@@ -1,16 +1,22 @@
 //! Records which rings of a port are bound: by any number of sharers, or by one exclusive owner.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use rustix::io::Errno;
 
+use crate::port::monitor_taps::MonitorTaps;
 use crate::types::lock::lock;
 use crate::types::shape::{AdapterShape, TxRx};
 
-/// The bound rings of one port, by [`TxRx`] and ring number. Rings without an entry are free.
+/// The bound rings of one port. The last claim to be released ends the monitors of the port.
 #[derive(Debug)]
-pub struct Claims([Mutex<Vec<RingUse>>; 2], Mutex<()>);
+pub struct Claims {
+    /// By [`TxRx`] and ring number. Rings without an entry are free.
+    uses: [Mutex<Vec<RingUse>>; 2],
+    settling: Mutex<()>,
+    monitor_taps: OnceLock<Arc<MonitorTaps>>,
+}
 
 #[derive(Debug, Clone, Copy, Default)]
 struct RingUse {
@@ -23,19 +29,24 @@ impl Claims {
     #[must_use]
     pub fn new(shape: &AdapterShape) -> Arc<Self> {
         let uses = TxRx::BOTH.map(|dir| Mutex::new(vec![RingUse::default(); shape.all(dir)]));
-        Arc::new(Self(uses, Mutex::default()))
+        Arc::new(Self { uses, settling: Mutex::default(), monitor_taps: OnceLock::new() })
+    }
+
+    /// Sets the monitors of the port; only the first call has an effect.
+    pub(crate) fn set_monitor_taps(&self, monitor_taps: &Arc<MonitorTaps>) {
+        let _ = self.monitor_taps.set(monitor_taps.clone());
     }
 
     /// Returns whether no ring is bound.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.0.iter().all(|uses| lock(uses).iter().all(|one| one.users == 0))
+        self.uses.iter().all(|uses| lock(uses).iter().all(|one| one.users == 0))
     }
 
     /// Takes the lock that serialises new binds of the port. A bind holds it from before its claim
     /// until the rings are set up for that claim.
     pub(crate) fn settling(&self) -> MutexGuard<'_, ()> {
-        lock(&self.1)
+        lock(&self.settling)
     }
 
     /// Claims rings, indexed by [`TxRx`]: all or none.
@@ -48,7 +59,7 @@ impl Claims {
         rings: [Range<usize>; 2],
         exclusive: bool,
     ) -> Result<Claim, Errno> {
-        let mut uses = self.0.each_ref().map(|uses| lock(uses));
+        let mut uses = self.uses.each_ref().map(|uses| lock(uses));
         for (uses, range) in uses.iter_mut().zip(&rings) {
             if uses.len() < range.end {
                 uses.resize(range.end, RingUse::default());
@@ -80,7 +91,7 @@ impl Claim {
     pub(crate) fn each<T>(&self, mut visit: impl FnMut(TxRx, usize, bool) -> Option<T>) -> Vec<T> {
         let mut visited = Vec::new();
         for dir in TxRx::BOTH {
-            let (uses, range) = (lock(&self.table.0[dir as usize]), &self.rings[dir as usize]);
+            let (uses, range) = (lock(&self.table.uses[dir as usize]), &self.rings[dir as usize]);
             let rings = range.clone().filter_map(|i| visit(dir, i, uses[i].users == 1));
             visited.extend(rings);
         }
@@ -90,10 +101,13 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        for (uses, range) in self.table.0.iter().zip(&self.rings) {
+        for (uses, range) in self.table.uses.iter().zip(&self.rings) {
             for one in &mut lock(uses)[range.clone()] {
                 *one = RingUse { users: one.users - 1, exclusive: false };
             }
+        }
+        if let Some(taps) = self.table.monitor_taps.get().filter(|_| self.table.is_idle()) {
+            taps.mark_ended();
         }
     }
 }

@@ -341,6 +341,20 @@ fn a_monitor_sends_nothing_and_ends_with_the_port() {
 }
 
 #[test]
+fn a_bind_that_fails_after_the_last_program_has_left_ends_the_monitors() {
+    let world = World::new();
+    let a = world.bound("x{1");
+    let mut seen = Station::new(&world, "x{1", &monitor(NR_MONITOR_TX));
+    // The claim of a bind that is about to fail, for its option or for want of memory.
+    let port = a.open.bound.get().unwrap().port.clone();
+    let claim = port.claims().acquire([0..1, 0..1], false).unwrap();
+    drop(a);
+    assert_eq!(seen.client.ioctl(NIOCRXSYNC), Ok(0));
+    drop(claim);
+    assert_eq!(seen.client.ioctl(NIOCRXSYNC), Err(Errno::IO));
+}
+
+#[test]
 fn a_monitor_that_sleeps_is_woken() {
     let world = World::new();
     let mut a = Station::new(&world, "x{1", &all());
