@@ -319,7 +319,7 @@ impl ControlPlane {
         let flags = order.options();
         self.fetch(master, steps, flags)?;
         let before = master.before();
-        let (mut texts, fault) = match dry_run(master, order, steps, now) {
+        let (mut texts, mut fault) = match dry_run(master, order, steps, now) {
             Ok(tried) => tried,
             Err(mistakes) => return Err(self.all_mistakes(mistakes, steps)),
         };
@@ -346,7 +346,12 @@ impl ControlPlane {
             Ok(ChangeReport { replies: reply, states_without_room: without_room }) => {
                 if without_room > 0 {
                     let most = "there are as many as net.inet.ip.fw.dyn_max allows";
-                    warnings.push(format!("{without_room} states are left out: {most}"));
+                    if order.is_file {
+                        warnings.push(format!("{without_room} states are left out: {most}"));
+                    } else {
+                        let why = format!("the state is not restored: {most}");
+                        fault = fault.or(Some(CommandFault::new(why, sysexits::UNAVAILABLE)));
+                    }
                 }
                 for reply in reply {
                     texts[reply.at].push_str(&reply.text);

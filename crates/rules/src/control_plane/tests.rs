@@ -85,6 +85,24 @@ fn the_addresses_of_me_change_in_every_engine() {
 }
 
 #[test]
+fn a_single_state_for_which_there_is_no_space_is_an_error_and_in_a_file_a_warning() {
+    let plane = ControlPlane::new(Firewall::new(1, [1, 2]), engines(1));
+    let run = |text: &str, is_file| {
+        let order = CommandBatch { text: text.to_owned(), is_file, ..CommandBatch::default() };
+        let outcome = plane.execute(&order, 0);
+        (outcome.fault.map(|fault| (fault.message, fault.exit)), outcome.warnings)
+    };
+    assert_eq!(run("sysctl net.inet.ip.fw.dyn_max=1", false), (None, Vec::new()));
+    assert_eq!(run("add 100 allow udp from any to any keep-state", false), (None, Vec::new()));
+    let state = |port| format!("state 100 udp 10.0.0.1 {port} 10.0.0.2 53 :default left 5");
+    assert_eq!(run(&state(1), false), (None, Vec::new()));
+    let most = "there are as many as net.inet.ip.fw.dyn_max allows";
+    let fault = Some((format!("the state is not restored: {most}"), sysexits::UNAVAILABLE));
+    assert_eq!(run(&state(2), false), (fault, Vec::new()));
+    assert_eq!(run(&state(3), true), (None, vec![format!("1 states are left out: {most}")]));
+}
+
+#[test]
 fn rules_that_cannot_be_executed_here_are_refused_with_the_reason() {
     let plane = ControlPlane::new(Firewall::new(1, [1, 2]), engines(1));
     let plane = plane.refusing(crate::router_obstacle);
