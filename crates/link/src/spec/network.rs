@@ -10,6 +10,9 @@ use slipring_filter::CbpfProgram;
 
 use super::{LinkSpec, SpecError};
 
+/// The maximum number of entries, and of exits: frames carry their indices in 16 bits.
+const MAX_ENDS: usize = 1 << 16;
+
 /// Entries and exits of a network, nodes, and the links between them.
 ///
 /// ```
@@ -122,15 +125,25 @@ impl NetworkSpec {
     /// Validates the plan and every link.
     ///
     /// # Errors
-    /// [`SpecError`] that names the first part that cannot be built: an invalid link, an empty name
+    /// [`SpecError`] that names the first part that cannot be built: more than 65,536 entries or
+    /// exits, an invalid link, an empty name
     /// or one used twice, an end or a class's link that does not exist, two links for the same
     /// frames, or a cycle of links.
     pub fn check(&self) -> Result<(), SpecError> {
+        self.check_counts()?;
         self.links.iter().try_for_each(|link| link.spec.check())?;
         self.check_names()?;
         self.check_ends()?;
         self.check_defaults()?;
         self.check_circles()
+    }
+
+    fn check_counts(&self) -> Result<(), SpecError> {
+        let counts = [("entries", self.entries.len()), ("exits", self.exits.len())];
+        match counts.into_iter().find(|(_, count)| *count > MAX_ENDS) {
+            Some((field, count)) => Err(SpecError::new(field, count, "at most 65536")),
+            None => Ok(()),
+        }
     }
 
     fn check_names(&self) -> Result<(), SpecError> {

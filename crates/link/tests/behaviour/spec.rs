@@ -14,6 +14,21 @@ fn rated(rate: RateSpec) -> LinkSpec {
 }
 
 #[test]
+fn a_network_has_no_more_entries_and_exits_than_their_numbers_can_tell_apart() {
+    let names = |count: usize| (0..count).map(|i| format!("n{i}")).collect::<Vec<_>>();
+    let with = |entries, exits| NetworkSpec {
+        entries: names(entries),
+        exits: names(exits),
+        ..NetworkSpec::single(LinkSpec::wire("w"))
+    };
+    assert_eq!(with(65_536, 65_536).check(), Ok(()));
+    for (network, field) in [(with(65_537, 1), "entries"), (with(1, 65_537), "exits")] {
+        let error = network.check().unwrap_err().to_string();
+        assert!(error.contains(field) && error.contains("at most 65536"), "{error}");
+    }
+}
+
+#[test]
 fn refusals_name_the_field_its_value_and_what_may_stand_there() {
     assert_eq!(
         refusal(rated(RateSpec::Constant { bps: 0 })),
