@@ -97,20 +97,21 @@ impl LawTable {
         self.law.quantile(tail) + self.offset_ns as f64
     }
 
-    /// Returns mean in ns and variance in ns². The quantile function is taken as straight lines
-    /// between exact quantiles, as for draws. The integration ends at the outermost of the 2⁶⁴
-    /// draws.
+    /// Returns mean in ns and variance in ns² of the values that are drawn, which are at most
+    /// [`MAX_NS`]. The quantile function is taken as straight lines between exact quantiles, as for
+    /// draws. The integration ends at the outermost of the 2⁶⁴ draws.
     pub(super) fn moments(&self) -> (f64, f64) {
         // The moments are computed about the median, so that little precision is lost if the mean
         // is far from 0.
-        let about = self.quantile_ns(Tail::High(0.5));
+        let quantile = |tail| self.quantile_ns(tail).min(MAX_NS as f64);
+        let about = quantile(Tail::High(0.5));
         let (mut first, mut second) = (0.0, 0.0);
         let mut add = |weight: f64, a: f64, b: f64| {
             first += weight * (a + b) / 2.0;
             second += weight * (a * a + a * b + b * b) / 3.0;
         };
         for side in [Tail::Low, Tail::High] {
-            let at = |draw: f64| self.quantile_ns(side(draw / TWO_64)) - about;
+            let at = |draw: f64| quantile(side(draw / TWO_64)) - about;
             let mut outer = at(0.5);
             add(0.5 / TWO_64, outer, outer);
             for octave in 0..64 {

@@ -175,6 +175,17 @@ fn normal_cut_at_zero_tells_the_mean_that_is_left() {
 }
 
 #[test]
+fn the_mean_counts_draws_beyond_104_days_as_104_days() {
+    const DAY: f64 = 86_400e9;
+    let wide = Dist::lognormal(100.0 * DAY, 100.0 * DAY).unwrap();
+    for dist in [wide, Dist::normal(104.0 * DAY, 20.0 * DAY).unwrap()] {
+        let (mean, sd) = moments(&draw(&dist, 100_000));
+        let [mean, sd] = [dist.mean_ns() / mean, dist.sd_ns() / sd];
+        assert!((mean - 1.0).abs() < 0.01 && (sd - 1.0).abs() < 0.02, "{dist}: {mean} {sd}");
+    }
+}
+
+#[test]
 fn heavy_tails_without_moments_say_so_until_they_are_cut() {
     let dist = Dist::pareto(MS, 1.5).unwrap();
     assert!((dist.mean_ns() / MS - 3.0).abs() < 1e-3, "{}", dist.mean_ns());

@@ -11,9 +11,10 @@ pub(super) struct ParsedDecimal {
 }
 
 impl ParsedDecimal {
-    /// A mantissa that has reached this value takes no further digit. It has more digits than any
-    /// value here needs, so dropping further decimals changes nothing.
-    const MAX_MANTISSA: u128 = 10_u128.pow(30);
+    /// A mantissa that has reached this value takes no further digit. It then has 25 digits, more
+    /// than any value here needs, so dropping further decimals changes nothing. Times the largest
+    /// unit, 8 Tbit/s, it still fits in 128 bits.
+    const MAX_MANTISSA: u128 = 10_u128.pow(24);
 
     /// Splits a number off the front of a text; `None` if the text starts neither with a digit nor
     /// with a point and a digit. So a sign or `nan` is not accepted.

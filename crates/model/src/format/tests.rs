@@ -113,6 +113,34 @@ fn steps_without_unit_order_or_second_column_are_refused() {
 }
 
 #[test]
+fn decimals_beyond_those_that_matter_change_nothing() {
+    let step = |from_ns, value| TraceStep { from_ns, value };
+    let (zeros, nines) = ("0".repeat(40), "9".repeat(40));
+    for text in [
+        format!("0s,1.5{zeros}Gbit\n0.25{zeros}s,2{zeros}e-40Tbit"),
+        format!("0.{zeros}{nines}s,1.4{nines}Gbit\n0.24{nines}s,1.{nines}TB/s"),
+    ] {
+        let last = if text.contains("TB") { 16_000_000_000_000 } else { 2_000_000_000_000 };
+        let steps = vec![step(0, 1_500_000_000), step(250_000_000, last)];
+        assert_eq!(rate_steps(&text), Ok(steps), "{text}");
+    }
+}
+
+#[test]
+fn an_error_in_a_row_of_theaterq_names_the_column_of_its_field() {
+    for (text, why) in [
+        ("2,2,12,4,2x", "`2x` does not fit at line 1, column 10"),
+        ("3,1,4,-3,-3", "`-3` does not fit at line 1, column 7"),
+        ("1,11,3,4,-1", "`-1` does not fit at line 1, column 10"),
+        ("1,2,3,-1,5,6,7,8,-1,10", "`-1` does not fit at line 1, column 18"),
+        ("1, 2,3,4,5,6,7,8,9,x", "`x` does not fit at line 1, column 20"),
+        ("1,2,3,4,5,6,7,8,9,", "`` does not fit at line 1, column 19"),
+    ] {
+        assert_eq!(refusal(theaterq(text)), why, "{text:?}");
+    }
+}
+
+#[test]
 fn a_distribution_function_rises_to_one() {
     let point = |ns, p| crate::CdfPoint { ns, p };
     let points = cdf("delay_ms,p\n10,0\n20,0.5\n20,0.75\n40,1\n");

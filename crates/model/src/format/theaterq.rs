@@ -39,8 +39,7 @@ const ALLOWED: &str = "5 or 10 whole numbers separated by commas; only the rate 
 /// Reads a trace.
 ///
 /// # Errors
-/// Returns an error if a row has neither five nor ten fields, one of the first nine fields is not a
-/// number in its range, or the total time is zero or exceeds 64 bits.
+/// Returns an error if a row has neither five nor ten fields, a field is not a number in its range, or the total time is zero or exceeds 64 bits.
 pub fn theaterq(text: &str) -> Result<Vec<TheaterqRow>, FormatError> {
     let mut rows = Vec::new();
     for (line, number) in text.lines().zip(1..) {
@@ -58,37 +57,62 @@ pub fn theaterq(text: &str) -> Result<Vec<TheaterqRow>, FormatError> {
 
 fn row(line: &str, number: usize) -> Result<TheaterqRow, FormatError> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-    // For each of the first nine fields of a long row: the index of the field in a row of the
-    // present length, or `None` if such a row does not have the field.
+    // For each field of a long row: the index of the field in a row of the present length, or
+    // `None` if such a row does not have the field.
     let indices = match fields.len() {
-        5 => [Some(0), Some(1), None, Some(2), Some(3), Some(4), None, None, None],
-        10 => [0, 1, 2, 3, 4, 5, 6, 7, 8].map(Some),
+        5 => [Some(0), Some(1), None, Some(2), Some(3), Some(4), None, None, None, None],
+        10 => [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(Some),
         n => return Err(FormatError::new(number, 1, format!("{n} fields"), ALLOWED)),
     };
-    let mut values = [0_i128; 9];
+    let mut values = [TheaterqField { text: "0", value: 0, line, number }; 10];
     for (value, index) in values.iter_mut().zip(indices) {
-        let Some(index) = index else { continue };
-        let parsed = fields[index].parse::<i64>().ok();
-        *value = parsed.map(i128::from).ok_or_else(|| wrong(number, line, fields[index]))?;
+        if let Some(index) = index {
+            *value = TheaterqField::parse(fields[index], line, number)?;
+        }
     }
-    let [keep, latency, jitter, rate, loss, limit, duplicated, later, route] = values;
-    let bad = |value: i128| wrong(number, line, &format!("{value}"));
-    let size = |value: i128| u64::try_from(value).map_err(|_| bad(value));
-    let share = |value: i128| u32::try_from(value).map_err(|_| bad(value));
+    let [keep, latency, jitter, rate, loss, limit, duplicated, later, route, _queue] = values;
     Ok(TheaterqRow {
-        keep_ns: size(keep)?.checked_mul(1000).ok_or_else(|| bad(keep))?,
-        latency_ns: size(latency)?,
-        jitter_ns: size(jitter)?,
-        bits_per_sec: if rate == -1 { None } else { Some(size(rate)?) },
-        loss: share(loss)?,
-        limit: size(limit)?,
-        duplicated: share(duplicated)?,
-        duplicate_delay_ns: size(later)?,
-        route: share(route)?,
+        keep_ns: keep.size()?.checked_mul(1000).ok_or_else(|| keep.wrong())?,
+        latency_ns: latency.size()?,
+        jitter_ns: jitter.size()?,
+        bits_per_sec: if rate.value == -1 { None } else { Some(rate.size()?) },
+        loss: loss.share()?,
+        limit: limit.size()?,
+        duplicated: duplicated.share()?,
+        duplicate_delay_ns: later.size()?,
+        route: route.share()?,
     })
 }
 
-fn wrong(number: usize, line: &str, field: &str) -> FormatError {
-    let column = line.find(field).map_or(1, |at| super::column_of(line, at));
-    FormatError::new(number, column, format!("`{field}` does not fit"), ALLOWED)
+/// A field of a row, and where it is.
+#[derive(Clone, Copy)]
+struct TheaterqField<'t> {
+    text: &'t str,
+    value: i64,
+    line: &'t str,
+    number: usize,
+}
+
+impl<'t> TheaterqField<'t> {
+    /// Parses `text`, which is a slice of the line `line`, number `number`.
+    fn parse(text: &'t str, line: &'t str, number: usize) -> Result<Self, FormatError> {
+        let field = Self { text, value: 0, line, number };
+        let value = text.parse().map_err(|_| field.wrong())?;
+        Ok(Self { value, ..field })
+    }
+
+    fn size(&self) -> Result<u64, FormatError> {
+        u64::try_from(self.value).map_err(|_| self.wrong())
+    }
+
+    fn share(&self) -> Result<u32, FormatError> {
+        u32::try_from(self.value).map_err(|_| self.wrong())
+    }
+
+    fn wrong(&self) -> FormatError {
+        // The text is a slice of the line, so the difference of the addresses is its offset.
+        let before = self.text.as_ptr() as usize - self.line.as_ptr() as usize;
+        let column = super::column_of(self.line, before);
+        FormatError::new(self.number, column, format!("`{}` does not fit", self.text), ALLOWED)
+    }
 }
