@@ -334,7 +334,11 @@ impl FaultDirection {
 
     fn emit_due(&mut self, ring: &mut TxRing, counters: &QueueCounters, time: Nanos) {
         while let Some(slots) = self.due_packet(time, ring.avail()) {
-            if !(0..slots).all(|i| ring.slot(i).is_some_and(|slot| self.is_usable(slot))) {
+            let is_bad = |i: &u32| ring.slot(*i).is_none_or(|slot| !self.is_usable(slot));
+            if let Some(bad) = (0..slots).find(is_bad) {
+                // The slots through the bad one are sent empty, so that later packets are sent from
+                // the slots after it.
+                (0..=bad).for_each(|_| queue(ring, 0, SlotFlags::default()));
                 self.drop_first(slots);
                 counters.dropped(DropCause::TxRefused, 1);
                 continue;
@@ -356,7 +360,14 @@ impl FaultDirection {
         while let Some(slots) = self.due_packet(time, ring.free_slots()) {
             let from = ring.hwtail();
             let to = (0..slots).fold(from, |at, _| ring.next(at));
-            if !ring.slots(from, to).all(|(_, slot)| self.is_usable(slot)) {
+            if let Some(bad) = ring.slots(from, to).position(|(_, slot)| !self.is_usable(slot)) {
+                // The program gets the slots through the bad one empty, so that later packets go to
+                // the slots after it.
+                let end = (0..=bad).fold(from, |at, _| {
+                    ring.set(at, 0, SlotFlags::default());
+                    ring.next(at)
+                });
+                ring.set_tail(end);
                 self.drop_first(slots);
                 counters.dropped(DropCause::RxNoBuffer, 1);
                 continue;

@@ -20,9 +20,12 @@ fn rig() -> Rig {
 
 fn rig_with_delay(delay: Nanos) -> Rig {
     let geometry = Geometry { bufs: 2048, ..Geometry::default() };
-    let region = Region::create(geometry, HugePages::Never).unwrap();
+    rig_in(&Region::create(geometry, HugePages::Never).unwrap(), delay)
+}
+
+fn rig_in(region: &Arc<Region>, delay: Nanos) -> Rig {
     let options = OpenOptions { slots: SLOTS, ..OpenOptions::default() };
-    let [mut a, mut b] = pipe::open(["a", "b"], 1, &region, &options).unwrap();
+    let [mut a, mut b] = pipe::open(["a", "b"], 1, region, &options).unwrap();
     let inner = b.queues.remove(0);
     let faulty = inject("b", 0, inner, &FaultSpec::only_delay(delay)).unwrap();
     Rig { plain: a.queues.remove(0), faulty }
@@ -108,6 +111,27 @@ fn a_packet_with_an_unusable_buffer_is_dropped_whole_and_counted() {
     assert_eq!(faulty.counters().snapshot().dropped(DropCause::TxBadSlot), 1);
     assert_eq!(received(&mut *a.queues[0]), 0);
     view.set_slot(second, kept);
+}
+
+#[test]
+fn a_slot_without_a_buffer_costs_one_delayed_packet_only() {
+    let geometry = Geometry { bufs: 2048, ..Geometry::default() };
+    let region = Region::create_shared(geometry, HugePages::Never).unwrap();
+    let Rig { mut plain, mut faulty } = rig_in(&region, 1);
+    // The program returned slot 1 with an invalid buffer.
+    let view = faulty.rings().rx.view();
+    let kept = view.slot(1);
+    view.set_slot(1, Slot { buf: BufIdx(u32::MAX), ..kept });
+    for slots in [2, 1, 3] {
+        send(&mut *plain, slots);
+    }
+    assert_eq!(received(&mut *faulty), 6);
+    let rx = faulty.rings().rx;
+    let lens: Vec<_> = (0..6).map(|i| rx.slot(i).unwrap().len).collect();
+    assert_eq!(lens, [0, 0, 60, 60, 60, 60], "the slots up to the invalid one are empty");
+    assert!(!rx.slot(0).unwrap().flags.has(SlotFlags::MOREFRAG));
+    assert_eq!(faulty.counters().snapshot().dropped(DropCause::RxNoBuffer), 1);
+    view.set_slot(1, kept);
 }
 
 #[test]
