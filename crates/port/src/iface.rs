@@ -4,7 +4,6 @@
 //! namespace. sysfs would show the namespace in which it was mounted.
 
 mod features;
-mod route;
 mod settings;
 mod sys;
 
@@ -12,6 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::error::OpenCause;
+use crate::netlink::Netlink;
 
 pub use features::{Feature, FeatureGuard, set_feature_by_index};
 pub(crate) use settings::or_by_keeper;
@@ -130,12 +130,13 @@ impl Iface {
         if self.up { Ok(()) } else { Err(OpenCause::Down { ifname: self.name.clone() }) }
     }
 
-    /// Returns whether a default route of this network namespace uses the interface: an IPv4 route
-    /// of the main table, or an IPv6 route of any table. A port that takes such an interface from
-    /// the host may cut off the machine.
+    /// Returns whether a default route of this network namespace uses the interface
+    /// ([`Netlink::has_default_route`]); false if the kernel does not list its routes. A port that
+    /// takes such an interface from the host may cut off the machine.
     #[must_use]
     pub fn default_route(&self) -> bool {
-        route::has_default(&self.name)
+        let netlink = Netlink::open();
+        netlink.and_then(|netlink| netlink.has_default_route(self.index)).unwrap_or(false)
     }
 
     /// Returns whether received frames may come from a kernel, this one or another one of the same

@@ -2,6 +2,7 @@
 //! namespace of the thread that opens it. Each request is answered by an acknowledgement or a list
 //! before the next one is sent.
 
+mod default_route;
 mod link;
 pub mod request;
 mod snapshot;

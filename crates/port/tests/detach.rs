@@ -123,6 +123,39 @@ fn what_an_interface_was_switched_to_is_put_back() {
 }
 
 #[test]
+fn a_default_route_counts_in_any_table_by_any_next_hop_and_in_both_families() {
+    let Some((here, there)) = stacks() else { return };
+    here.cable("vc", &there, "vd", "");
+    here.ip("addr add 10.1.0.1/24 dev vc");
+    here.run(|| std::fs::write("/proc/sys/net/ipv6/conf/va/disable_ipv6", "0").unwrap());
+    here.ip("nexthop add id 7 via 10.0.0.2 dev va");
+    let saved = || {
+        here.run(|| {
+            let index = Iface::find("va").unwrap().index;
+            let netlink = slipring_port::netlink::Netlink::open().unwrap();
+            netlink.snapshot(index).unwrap().has_default_route
+        })
+    };
+    let carries = |ifname| here.run(move || Iface::find(ifname).unwrap().default_route());
+    for route in [
+        "route add default via 10.0.0.2 table 100",
+        "route add default nexthop via 10.1.0.2 nexthop via 10.0.0.2",
+        "route add default nhid 7",
+        "-6 route add default via fe80::2 dev va",
+        "-6 route add default via fe80::2 dev va proto ra",
+    ] {
+        assert!(!carries("va") && !saved(), "before {route}");
+        here.ip(route);
+        assert!(carries("va") && saved(), "{route}");
+        assert_eq!(carries("vc"), route.contains("10.1.0.2"), "{route}");
+        here.ip(&route.replace("route add", "route del"));
+    }
+    here.ip("route add 0.0.0.0/1 via 10.0.0.2");
+    here.ip("route add unreachable default");
+    assert!(!carries("va") && !carries("lo") && !saved());
+}
+
+#[test]
 fn the_default_route_is_found_in_the_thread_s_own_namespace() {
     let Some((here, _there)) = stacks() else { return };
     assert!(!here.run(|| Iface::find("va").unwrap().default_route()));

@@ -36,7 +36,8 @@ pub struct LinkSnapshot {
     pub addresses: Vec<SavedSetting>,
     /// Unicast routes through the link, those without a gateway first.
     pub routes: Vec<SavedSetting>,
-    /// Whether one of the routes is a default route, in whichever table.
+    /// Whether a default route leads through the link, in whichever table. It need not be one of
+    /// `routes`: the kernel makes those of router advertisements by itself.
     pub has_default_route: bool,
 }
 
@@ -105,8 +106,7 @@ impl Netlink {
         // The kernel accepts a gateway only once there is a route to it, so routes without a
         // gateway come first.
         routes.sort_by_key(has_gateway);
-        let has_default_route =
-            routes.iter().any(|route| route.header.destination_prefix_length == 0);
+        let has_default_route = self.has_default_route(index)?;
         let routes = routes.into_iter().map(saved_route).collect();
         Ok(LinkSnapshot { addresses, routes, has_default_route })
     }

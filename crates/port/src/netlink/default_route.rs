@@ -1,0 +1,41 @@
+//! Which links carry a default route.
+
+use std::io;
+
+use slipring_rtnetlink::{
+    Change, DumpFilter, MessageBody, Messages, RequestBuilder, RouteKind, RouteMessage, TABLE_LOCAL,
+};
+
+use super::Netlink;
+
+impl Netlink {
+    /// Returns whether a default route leads through a link: a unicast route of IPv4 or IPv6, in
+    /// any table, by any of its next hops, whoever made it.
+    ///
+    /// # Errors
+    /// The kernel's error; `InvalidData` if it sends a malformed message.
+    pub fn has_default_route(&self, index: u32) -> io::Result<bool> {
+        self.socket.send(&RequestBuilder::new(0).dump_routes(DumpFilter::default()), 0)?;
+        let mut found = false;
+        loop {
+            let (datagram, _) = self.socket.recv_from_full()?;
+            for message in Messages::new(&datagram) {
+                let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+                match message.map_err(invalid)?.body {
+                    MessageBody::Route(Change::New, route) => found |= is_default(&route, index),
+                    MessageBody::Done(_) => return Ok(found),
+                    MessageBody::Error(refused) => {
+                        return Err(io::Error::from_raw_os_error(refused.errno as i32));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn is_default(route: &RouteMessage<'_>, index: u32) -> bool {
+    let is_set = route.prefix_len == 0 && route.table != TABLE_LOCAL && !route.is_cached;
+    let mut hops = route.hops();
+    is_set && route.kind == RouteKind::Unicast && hops.any(|hop| hop.ifindex == index)
+}
