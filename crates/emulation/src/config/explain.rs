@@ -64,16 +64,26 @@ impl ExplainedNetwork {
     }
 
     fn links(&self) -> Value {
-        let links: serde_json::Map<_, _> = self
-            .links
-            .iter()
-            .map(|link| {
-                let figures = link.figures.iter();
-                let figures = figures.map(|figure| (figure.name.to_owned(), figure.value.clone()));
-                (link.name.clone(), Value::Object(figures.collect()))
-            })
-            .collect();
+        let links: serde_json::Map<_, _> =
+            self.links.iter().map(|link| (link.name.clone(), link.json())).collect();
         Value::Object(links)
+    }
+}
+
+impl ExplainedLink {
+    /// Returns the figures by name. Several figures of one name, as those of several losses, are an
+    /// array.
+    fn json(&self) -> Value {
+        let mut figures = serde_json::Map::new();
+        for ExplainedFigure { name, value, .. } in &self.figures {
+            let value = value.clone();
+            match figures.get_mut(*name) {
+                None => drop(figures.insert((*name).to_owned(), value)),
+                Some(Value::Array(several)) => several.push(value),
+                Some(first) => *first = json!([first.take(), value]),
+            }
+        }
+        Value::Object(figures)
     }
 }
 

@@ -485,6 +485,18 @@ fn figures_are_explained_in_words_not_in_debug() {
 }
 
 #[test]
+fn each_of_several_losses_of_a_link_is_in_the_json_that_explains_it() {
+    let loss = |args: &str| {
+        let plan = plan(&format!("--virtual a b {args}")).unwrap();
+        super::super::config::explain(&plan.network, 1).json()["links"]["up"]["loss"].clone()
+    };
+    let two = loss("--up loss=25%,loss=50%");
+    let shares: Vec<_> = two.as_array().unwrap().iter().map(|one| &one["probability"]).collect();
+    assert_eq!(shares, [0.25, 0.5]);
+    assert!(loss("--up loss=25%").is_object());
+}
+
+#[test]
 fn a_router_is_printed_and_read_back() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("link.toml");
