@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use slipring_cli::codes::SR0002;
 use slipring_cli::units::human;
 use slipring_cli::{Diagnostic, Failure};
-use slipring_link::{DelayModel, LinkSpec, NetworkSpec, RateSpec};
+use slipring_link::{DelayModel, LinkSpec, NetworkSpec, RateSpec, TraceEnd};
 
 use super::classic;
 use super::config::greatest_delay_ns;
@@ -130,7 +130,9 @@ fn fastest_bps(rate: &RateSpec) -> Option<u64> {
     match rate {
         RateSpec::Unlimited | RateSpec::User(_) => None,
         RateSpec::Constant { bps } | RateSpec::Slots { bps, .. } => Some(*bps),
-        RateSpec::Opportunities { at_ns, mtu, .. } => Some(fullest_millisecond_bps(at_ns, *mtu)),
+        RateSpec::Opportunities { at_ns, mtu, end } => {
+            Some(fullest_millisecond_bps(at_ns, *mtu, *end))
+        }
         RateSpec::Steps { steps, .. } => steps.iter().map(|step| step.bps).max(),
         RateSpec::Ramp { from_bps, to_bps, .. } => Some(*from_bps.max(to_bps)),
         RateSpec::Sine { mean_bps, amplitude_bps, .. } => {
@@ -142,8 +144,12 @@ fn fastest_bps(rate: &RateSpec) -> Option<u64> {
 }
 
 /// Returns the rate in bits per second of a trace of delivery opportunities, in the millisecond
-/// that has the most opportunities.
-fn fullest_millisecond_bps(at_ns: &[u64], mtu: u32) -> u64 {
+/// that has the most opportunities. If the trace repeats, this may be across its end.
+fn fullest_millisecond_bps(at_ns: &[u64], mtu: u32, end: TraceEnd) -> u64 {
+    let period_ns = at_ns.last().copied().unwrap_or(0);
+    let again = at_ns.iter().take_while(|&&at| end == TraceEnd::Loop && at < NANOS_PER_MS);
+    let again = again.map(|at| period_ns.saturating_add(*at));
+    let at_ns: Vec<u64> = at_ns.iter().copied().chain(again).collect();
     let mut first = 0;
     let counts = at_ns.iter().enumerate().map(|(last, at)| {
         while at - at_ns[first] >= NANOS_PER_MS {
@@ -182,7 +188,9 @@ mod tests {
         let (dense, steps) = (dir.path().join("a.mm"), dir.path().join("b.csv"));
         std::fs::write(&dense, "1\n1\n5\n").unwrap();
         std::fs::write(&steps, "time_s,rate_mbit\n0,1\n1,30\n").unwrap();
-        let (dense, steps) = (dense.display(), steps.display());
+        let seam = dir.path().join("c.mm");
+        std::fs::write(&seam, "0\n5\n").unwrap();
+        let (dense, seam, steps) = (dense.display(), seam.display(), steps.display());
         let bounds = ChangeBounds { bps: Some(20_000_000), ..ChangeBounds::default() };
         let too_fast = "the rate of up is beyond its bound";
         for (rate, allowed) in [
@@ -201,6 +209,9 @@ mod tests {
             // the mean rate of the trace.
             (format!("{{ trace = \"{dense}\", mtu = 1500 }}"), false),
             (format!("{{ trace = \"{dense}\", mtu = 1250 }}"), true),
+            // The end of a trace and its next beginning can be in one millisecond.
+            (format!("{{ trace = \"{seam}\", mtu = 1500 }}"), false),
+            (format!("{{ trace = \"{seam}\", mtu = 1500, end = \"hold\" }}"), true),
             (format!("\"steps({steps})\""), false),
         ] {
             let message = refused(bounds, &format!("rate = {rate}"));
