@@ -24,7 +24,10 @@ struct IdleNic {
 }
 
 impl IdleNic {
-    fn new(rings: [Vec<Option<RingView>>; 2], memory: &Arc<NetmapMemory>) -> Arc<dyn Adapter> {
+    fn with_rings(
+        rings: [Vec<Option<RingView>>; 2],
+        memory: &Arc<NetmapMemory>,
+    ) -> Arc<dyn Adapter> {
         let base = AdapterBase::new("nic0".to_owned(), &SHAPE, memory.clone());
         Arc::new(Self { rings, base })
     }
@@ -37,11 +40,11 @@ impl Provider for OneNic {
         let view = |kern: KernRing| Some(kern.view());
         let tx = [0, 1].map(|i| view(RingHalves::<Tx>::create(region, i, 8).unwrap().kern));
         let rx = [0, 1].map(|i| view(RingHalves::<Rx>::create(region, i, 8).unwrap().kern));
-        Ok(IdleNic::new([tx.into(), rx.into()], &memory))
+        Ok(IdleNic::with_rings([tx.into(), rx.into()], &memory))
     }
 
     fn resume(&self, left: &RecoveredPort<'_>) -> Option<Arc<dyn Adapter>> {
-        Some(IdleNic::new(left.rings.clone(), left.memory))
+        Some(IdleNic::with_rings(left.rings.clone(), left.memory))
     }
 }
 

@@ -305,28 +305,6 @@ fn spawn(body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("vale".to_owned()).spawn(body)
 }
 
-/// Lets tests refuse threads, as a system without memory does.
-#[cfg(test)]
-pub(crate) mod spawn_limit {
-    use std::cell::Cell;
-    use std::io;
-
-    thread_local! {
-        static LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
-    }
-
-    /// Sets how many workers the calling thread may still create.
-    pub(crate) fn set(count: u32) {
-        LEFT.set(count);
-    }
-
-    pub(super) fn take() -> io::Result<()> {
-        let left = LEFT.get().checked_sub(1).ok_or(io::ErrorKind::OutOfMemory)?;
-        LEFT.set(left);
-        Ok(())
-    }
-}
-
 impl Drop for NicWorker {
     fn drop(&mut self) {
         self.bell.stopped.store(true, Ordering::Release);
@@ -451,4 +429,26 @@ impl AttachedNic {
 fn received_range(view: &RingView) -> (SlotIdx, SlotIdx) {
     let (head, tail, n) = (view.head(), view.tail(), view.num_slots());
     if head < n && tail < n { (head, tail) } else { (0, 0) }
+}
+
+/// Lets tests refuse threads, as a system without memory does.
+#[cfg(test)]
+pub(crate) mod spawn_limit {
+    use std::cell::Cell;
+    use std::io;
+
+    thread_local! {
+        static LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
+    }
+
+    /// Sets how many workers the calling thread may still create.
+    pub(crate) fn set(count: u32) {
+        LEFT.set(count);
+    }
+
+    pub(super) fn take() -> io::Result<()> {
+        let left = LEFT.get().checked_sub(1).ok_or(io::ErrorKind::OutOfMemory)?;
+        LEFT.set(left);
+        Ok(())
+    }
 }
