@@ -10,7 +10,7 @@ use super::Netlink;
 
 impl Netlink {
     /// Returns whether a default route leads through a link: a unicast route of IPv4 or IPv6, in
-    /// any table, by any of its next hops, whoever made it.
+    /// any table, by any of its next hops, also of a router advertisement.
     ///
     /// # Errors
     /// The kernel's error; `InvalidData` if it sends a malformed message.
