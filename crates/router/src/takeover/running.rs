@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Map, Value, json};
 use slipring_control::ControlRefusal;
 use slipring_port::{SocketRing, now, packet};
@@ -18,6 +19,9 @@ use crate::routing::RoutingHandle;
 use crate::rules::RunningRules;
 use crate::service::terminate;
 use crate::worker::{QueueGate, WorkerLink};
+
+/// Why a router that is about to end cannot be taken over.
+const ENDS: &str = "it ends";
 
 /// The parts of a run that a takeover uses.
 pub(crate) struct TakeoverService {
@@ -44,12 +48,21 @@ struct TakeoverPhase {
 
 impl TakeoverPhase {
     /// Why no other router can take over now, as text.
-    const fn obstacle(&self) -> Option<&'static str> {
-        match (&self.serving, self.ends) {
-            (_, true) => Some("it ends"),
-            (Some(_), false) => Some("another router is taking over"),
-            (None, false) => None,
+    fn obstacle(&self) -> Option<&'static str> {
+        match self.serving {
+            _ if self.ends => Some(ENDS),
+            Some(_) if !self.is_abandoned() => Some("another router is taking over"),
+            _ => None,
         }
+    }
+
+    /// Whether the router that was taking over has ended. Its takeover is over soon.
+    fn is_abandoned(&self) -> bool {
+        self.serving.as_ref().is_some_and(|stream| {
+            let mut fds = [PollFd::new(stream, PollFlags::empty())];
+            let is_polled = poll(&mut fds, Some(&Timespec::default())).is_ok();
+            is_polled && fds[0].revents().contains(PollFlags::HUP)
+        })
     }
 }
 
@@ -98,7 +111,7 @@ impl TakeoverService {
             let ifaces = || routing.engine.interfaces().iter().map(|of| &of.iface);
             (ifaces().map(|iface| iface.index).collect::<Vec<_>>(), queues_of(ifaces()))
         });
-        let (indexes, queues) = known.unwrap_or_default();
+        let Some((indexes, queues)) = known else { return Err(self.wait(ENDS)) };
         if args.get("ifindexes") != Some(&json!(indexes)) {
             let cause = "its interfaces were deleted, and others have their names";
             return Err(self.refusal(cause, true));
@@ -118,12 +131,16 @@ impl TakeoverService {
         // Another successor may claim the takeover between this check and the claim. The protocol
         // then refuses the later one.
         if let Some(obstacle) = self.phase().obstacle() {
-            return Err(ControlRefusal {
-                help: Some("wait until that is over: slipring route ctl status".to_owned()),
-                ..self.refusal(obstacle, false)
-            });
+            return Err(self.wait(obstacle));
         }
         Ok(json!({ "pid": std::process::id() }))
+    }
+
+    fn wait(&self, obstacle: &str) -> ControlRefusal {
+        ControlRefusal {
+            help: Some("wait until that is over: slipring route ctl status".to_owned()),
+            ..self.refusal(obstacle, false)
+        }
     }
 
     fn refusal(&self, cause: &str, needs_restart: bool) -> ControlRefusal {
@@ -177,12 +194,14 @@ impl TakeoverService {
         }
     }
 
-    /// Claims the takeover for this connection, so that no other router can take over.
+    /// Claims the takeover for this connection, so that no other router can take over. Before that,
+    /// waits until the takeover of a router that has ended is over.
     ///
     /// # Errors
     /// Why a takeover is not possible now, as text.
     fn claim(&self, stream: &UnixStream) -> Result<TakeoverClaim<'_>, String> {
-        let mut phase = self.phase();
+        let phase = self.is_over.wait_while(self.phase(), |phase| phase.is_abandoned());
+        let mut phase = phase.unwrap_or_else(PoisonError::into_inner);
         match phase.obstacle() {
             Some(obstacle) => Err(obstacle.to_owned()),
             None => {

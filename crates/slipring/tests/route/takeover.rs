@@ -1,6 +1,7 @@
 //! A second router that takes over from the running one, while numbered datagrams cross it.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
 use rustix::process::Signal;
@@ -21,6 +22,7 @@ crate::program_checks! {
     a_router_that_is_killed_while_it_takes_over_changes_nothing,
     a_router_that_is_killed_while_it_is_taken_over_doubles_no_packet,
     a_second_router_at_once_is_refused,
+    a_router_that_ended_while_it_took_over_is_no_obstacle,
     a_router_with_other_queues_does_not_take_over,
     a_router_that_is_ended_while_it_is_taken_over_ends,
 }
@@ -200,6 +202,7 @@ fn without_a_running_router_nothing_is_taken_over(setup: Setup) {
 fn a_router_that_is_killed_while_it_takes_over_changes_nothing(setup: Setup) {
     let rig = setup.start();
     let running = rig.take_program();
+    let request = request_of(&rig, 1);
     let mut stream = Stream::new(&rig);
     for step in 0..8 {
         let next = rig.launch_program("--takeover");
@@ -213,10 +216,34 @@ fn a_router_that_is_killed_while_it_takes_over_changes_nothing(setup: Setup) {
         }
         next.signal(Signal::KILL);
         next.finish();
+        if !still_runs(&rig, &running, &request) {
+            // The router was killed between its takeover and the line that reports this, and its
+            // packets with it.
+            stream.give_up_window();
+            running.finish().well();
+            rig.start_program();
+            stream.flow(200);
+            stream.each_has_arrived_once();
+            rig.take_program().stop(Signal::INT).well();
+            return;
+        }
     }
     let next = take_over(&rig, running, &mut stream);
     stream.each_has_arrived_once();
     next.stop(Signal::INT).well();
+}
+
+/// Whether the running router goes on after a router that took over was killed.
+fn still_runs(rig: &Rig, running: &Program, request: &Value) -> bool {
+    eventually("the end of a takeover", || match send(rig, running, request) {
+        Ok((_, answer)) if answer["error"]["cause"] == "it ends" => None,
+        Ok((lines, answer)) => {
+            assert!(answer["ok"].is_object(), "{answer}");
+            end(&lines);
+            Some(true)
+        }
+        Err(_) => running.has_ended().then_some(false),
+    })
 }
 
 fn a_router_that_is_killed_while_it_is_taken_over_doubles_no_packet(setup: Setup) {
@@ -247,25 +274,59 @@ fn a_router_that_is_killed_while_it_is_taken_over_doubles_no_packet(setup: Setup
     stream.each_has_arrived_once();
 }
 
-/// Sends a takeover request to the running router, as a new router would that sees `queues` queues
-/// in each direction of each interface. Returns the connection and the answer.
-fn request(rig: &Rig, running: &Program, queues: u32) -> (BufReader<UnixStream>, Value) {
+/// A takeover request as a new router would send it that sees `queues` queues in each direction of
+/// each interface.
+fn request_of(rig: &Rig, queues: u32) -> Value {
     let answer = rig.ask(&["interface"]);
     let interfaces = answer["interfaces"].as_array().unwrap();
     let of = |key: &str| interfaces.iter().map(|it| it[key].clone()).collect::<Vec<_>>();
     let queues = vec![[queues; 2]; interfaces.len()];
     let crate::rig::Subject::Slipring(io) = rig.subject else { unreachable!() };
-    let socket = rig.run_dir().join(format!("{}.sock", running.pid()));
-    let mut stream = UnixStream::connect(socket).unwrap();
-    let request = json!({
+    json!({
         "id": 1, "do": "takeover", "protocol": 1, "version": env!("CARGO_PKG_VERSION"),
         "interfaces": of("name"), "ifindexes": of("ifindex"), "queues": queues, "io": io, "threads": null,
         "rules": false,
-    });
-    writeln!(stream, "{request}").unwrap();
+    })
+}
+
+/// Sends a request to the running router. Returns the connection and the answer.
+///
+/// # Errors
+/// The system's error, if the running router ends.
+fn send(
+    rig: &Rig,
+    running: &Program,
+    request: &Value,
+) -> io::Result<(BufReader<UnixStream>, Value)> {
+    let socket = rig.run_dir().join(format!("{}.sock", running.pid()));
+    let mut stream = UnixStream::connect(socket)?;
+    writeln!(stream, "{request}")?;
     let (mut lines, mut line) = (BufReader::new(stream), String::new());
-    lines.read_line(&mut line).unwrap();
-    (lines, serde_json::from_str(&line).unwrap())
+    lines.read_line(&mut line)?;
+    Ok((lines, serde_json::from_str(&line)?))
+}
+
+/// Ends a connection, as the end of a process does. Programs that other tests start may have copies
+/// of its descriptor for a moment.
+fn end(lines: &BufReader<UnixStream>) {
+    lines.get_ref().shutdown(Shutdown::Both).unwrap();
+}
+
+/// Sends the request of [`request_of`], which the running router answers.
+fn request(rig: &Rig, running: &Program, queues: u32) -> (BufReader<UnixStream>, Value) {
+    send(rig, running, &request_of(rig, queues)).unwrap()
+}
+
+fn a_router_that_ended_while_it_took_over_is_no_obstacle(setup: Setup) {
+    let rig = setup.start();
+    let running = rig.take_program();
+    let request = request_of(&rig, 1);
+    for _ in 0..50 {
+        let (lines, answer) = send(&rig, &running, &request).unwrap();
+        assert!(answer["ok"].is_object(), "{answer}");
+        end(&lines);
+    }
+    is_untouched(&rig, running);
 }
 
 fn a_second_router_at_once_is_refused(setup: Setup) {
