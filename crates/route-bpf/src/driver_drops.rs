@@ -32,9 +32,10 @@ use slipring_fib::FibPortIndex;
 /// The map of the counters, in the programs.
 const DROPS: &str = "drops";
 /// Size of the counters of a port in bytes. The counters are the frames dropped and, as a part of
-/// these, the frames refused. The size is a power of two.
-const COUNTERS_SIZE: u32 = 16;
+/// these, the frames refused; and then both for the frames of [`EgressProbe`](crate::EgressProbe).
+const COUNTERS_SIZE: u32 = 32;
 const REFUSED_OFFSET: i16 = 8;
+const PROBE_OFFSET: i16 = 16;
 /// The index of the loopback interface. To the tracepoints, frames of
 /// [`EgressProbe`](crate::EgressProbe) come from this interface.
 const LOOPBACK: i32 = 1;
@@ -81,11 +82,21 @@ impl DriverDrops {
     /// redirected frames.
     #[must_use]
     pub fn refused(&self, port: FibPortIndex) -> u64 {
-        self.count(port, REFUSED_OFFSET as usize)
+        self.count(port, REFUSED_OFFSET)
     }
 
-    fn count(&self, port: FibPortIndex, offset: usize) -> u64 {
-        let offset = COUNTERS_SIZE as usize * usize::from(port.0) + offset;
+    /// How many frames of probes for a port were dropped. They are not in [`Self::dropped`].
+    pub(crate) fn probes_dropped(&self, port: FibPortIndex) -> u64 {
+        self.count(port, PROBE_OFFSET)
+    }
+
+    /// How many frames of probes for a port were refused. They are not in [`Self::refused`].
+    pub(crate) fn probes_refused(&self, port: FibPortIndex) -> u64 {
+        self.count(port, PROBE_OFFSET + REFUSED_OFFSET)
+    }
+
+    fn count(&self, port: FibPortIndex, offset: i16) -> u64 {
+        let offset = COUNTERS_SIZE as usize * usize::from(port.0) + offset as usize;
         let count = self.counters.atomic::<AtomicU64>(0, offset);
         // Relaxed: a counter guards no other data.
         count.map_or(0, |count| count.load(Ordering::Relaxed))
@@ -122,14 +133,13 @@ impl KernelPlaces {
 
 /// The program at `xdp_devmap_xmit(from, to, sent, dropped, error)`.
 fn by_driver(places: &KernelPlaces, ifindexes: &[u32]) -> BpfCode {
-    let (from, to, dropped, error) = (0, 8, 24, 32);
+    let (to, dropped, error) = (8, 24, 32);
     let mut program = Assembler::new();
     program
         .put(mov(BpfReg::R6, BpfReg::R1))
         .put(load(AccessWidth::Word, BpfReg::R7, BpfReg::R6, dropped))
-        .jump_if(BpfReg::R7, JumpIf::Eq, 0, "end");
-    pass_over_loopback(&mut program, places, from);
-    program.put(load(AccessWidth::Double, BpfReg::R8, BpfReg::R6, to));
+        .jump_if(BpfReg::R7, JumpIf::Eq, 0, "end")
+        .put(load(AccessWidth::Double, BpfReg::R8, BpfReg::R6, to));
     read(&mut program, BpfReg::R8, places.net, AccessWidth::Double);
     program.put(mov(BpfReg::R9, BpfReg::R0));
     read(&mut program, BpfReg::R9, places.inum, AccessWidth::Word);
@@ -139,49 +149,45 @@ fn by_driver(places: &KernelPlaces, ifindexes: &[u32]) -> BpfCode {
         let next = format!("not port {port}");
         program
             .jump_if32(BpfReg::R0, JumpIf::Ne, *ifindex as i32, &next)
-            .load_map_value(BpfReg::R2, DROPS, COUNTERS_SIZE * port)
+            .load_map_value(BpfReg::R9, DROPS, COUNTERS_SIZE * port)
             .jump("count")
             .label(&next);
     }
     program.jump("end");
-    count(&mut program, error);
+    count(&mut program, places, error);
     program.assemble().expect("all labels exist")
 }
 
 /// The program at `xdp_redirect_err(from, program, target, error, kind of map, map, index)`. The
 /// index is a port if the map is `egress`.
 fn by_kernel(places: &KernelPlaces, egress: u32, ports: i32) -> BpfCode {
-    let (from, error, map, index) = (0, 24, 40, 48);
+    let (error, map, index) = (24, 40, 48);
     let mut program = Assembler::new();
     program
         .put(mov(BpfReg::R6, BpfReg::R1))
         .put(load(AccessWidth::Word, BpfReg::R7, BpfReg::R6, map))
-        .jump_if32(BpfReg::R7, JumpIf::Ne, egress as i32, "end");
-    pass_over_loopback(&mut program, places, from);
-    program
+        .jump_if32(BpfReg::R7, JumpIf::Ne, egress as i32, "end")
         .put(load(AccessWidth::Word, BpfReg::R8, BpfReg::R6, index))
         .jump_if(BpfReg::R8, JumpIf::Ge, ports, "end")
         .put(alu(AluOp::Mul, BpfReg::R8, COUNTERS_SIZE as i32))
-        .load_map_value(BpfReg::R2, DROPS, 0)
-        .put(alu(AluOp::Add, BpfReg::R2, BpfReg::R8))
+        .load_map_value(BpfReg::R9, DROPS, 0)
+        .put(alu(AluOp::Add, BpfReg::R9, BpfReg::R8))
         .put(mov_imm(BpfReg::R7, 1));
-    count(&mut program, error);
+    count(&mut program, places, error);
     program.assemble().expect("all labels exist")
 }
 
-/// Ends the program if the frame is from the loopback interface.
-fn pass_over_loopback(program: &mut Assembler, places: &KernelPlaces, from: i16) {
-    program.put(load(AccessWidth::Double, BpfReg::R8, BpfReg::R6, from));
+/// Adds `R7` to the counters at `R9`, which are those of a port, and ends the program. `error` is
+/// the offset of the error in the tracepoint's arguments, which `R6` points to. The first argument
+/// is the device that the frames come from.
+fn count(program: &mut Assembler, places: &KernelPlaces, error: i16) {
+    let add = |offset| atomic(AtomicOp::Add, AccessWidth::Double, BpfReg::R9, offset, BpfReg::R7);
+    program.label("count").put(load(AccessWidth::Double, BpfReg::R8, BpfReg::R6, 0));
     read(program, BpfReg::R8, places.ifindex, AccessWidth::Word);
-    program.jump_if32(BpfReg::R0, JumpIf::Eq, LOOPBACK, "end");
-}
-
-/// Adds `R7` to the counters at `R2`, and ends the program. `error` is the offset of the error in
-/// the tracepoint's arguments.
-fn count(program: &mut Assembler, error: i16) {
-    let add = |offset| atomic(AtomicOp::Add, AccessWidth::Double, BpfReg::R2, offset, BpfReg::R7);
     program
-        .label("count")
+        .jump_if32(BpfReg::R0, JumpIf::Ne, LOOPBACK, "no probe")
+        .put(add_imm(BpfReg::R9, PROBE_OFFSET.into()))
+        .label("no probe")
         .put(add(0))
         .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, error))
         .jump_if32(BpfReg::R1, JumpIf::Eq, -Errno::OPNOTSUPP.raw_os_error(), "refused")

@@ -203,7 +203,7 @@ impl BpfRouter {
         mac: MacAddr,
     ) -> Result<EgressProbe, ResidentError> {
         let program = self.writer.host.load(&probe::redirect_program(port.0), None, None)?;
-        Ok(EgressProbe::new(program, mac))
+        Ok(EgressProbe::new(program, port, mac))
     }
 
     /// Starts counting, by port, the frames that are dropped after they were redirected to the

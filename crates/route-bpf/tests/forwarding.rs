@@ -4,10 +4,14 @@
 mod lab;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use lab::{LEFT, MACS, RIGHT, Routed};
+use rustix::process::Signal;
 use slipring_route_bpf::{PassReason, ResidentMode, ResidentOptions};
 use slipring_test_support::{Program, close, eventually, installed};
 use slipring_wire::mac::MacAddr;
@@ -223,7 +227,7 @@ fn a_probe_finds_the_interface_whose_peer_drops_redirected_frames() {
     let probe = |port, ifname: &'static str| {
         router.change(move |router| {
             let probe = router.egress_probe(port, MacAddr([2, 0, 0, 0, 0, 1])).unwrap();
-            probe.sends(ifname).unwrap()
+            probe.sends(ifname, None).unwrap()
         })
     };
     assert!(probe(LEFT, "la") && probe(RIGHT, "ra"));
@@ -245,6 +249,47 @@ fn a_probe_finds_the_interface_whose_peer_drops_redirected_frames() {
     let after = (router.counters(LEFT), router.counters(RIGHT));
     assert_eq!(after.0.packets, before.0.packets);
     assert_eq!(after.1.packets, before.1.packets + 3);
+}
+
+/// A burst of frames would fill the ring of the interface, which then drops frames of others.
+#[test]
+fn a_probe_of_a_busy_interface_needs_few_frames() {
+    /// The probe sends at most ten times 16 frames, and one time if the ring is not full.
+    const MAX_FRAMES: u32 = 160;
+    if !installed("tcpdump") {
+        return;
+    }
+    let (net, router) = running!(ResidentMode::Native);
+    net.ping("10.3.0.2", 1);
+    let drops = router.change(|router| router.driver_drops(&["la", "ra"].map(lab::ifindex_of)));
+    let drops = Arc::new(drops.unwrap());
+    let probe = || {
+        let drops = Arc::clone(&drops);
+        router.change(move |router| {
+            let probe = router.egress_probe(RIGHT, MacAddr([2, 0, 0, 0, 0, 1])).unwrap();
+            probe.sends("ra", Some(&drops)).unwrap()
+        })
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let others = net.left.run(|| UdpSocket::bind("10.1.0.2:0").unwrap());
+    let others = std::thread::spawn(move || {
+        while !stopped.load(Ordering::Relaxed) {
+            others.send_to(b"another", "10.3.0.2:9").unwrap();
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    });
+    let capture = Program::start(&net.right, "tcpdump", "-n -l -i e0 ether proto 0x88b5");
+    capture.wait_for_text("listening on");
+    assert!(probe());
+    let text = capture.stop(Signal::INT).well().stderr;
+    let received = text.lines().find_map(|line| line.strip_suffix(" packets received by filter"));
+    let received: u32 = received.unwrap_or_else(|| panic!("{text}")).parse().unwrap();
+    assert!(received <= MAX_FRAMES, "{text}");
+    net.right.command("ethtool", "-K e0 gro off");
+    assert!(!probe());
+    stop.store(true, Ordering::Relaxed);
+    others.join().unwrap();
 }
 
 #[test]

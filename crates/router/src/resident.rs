@@ -47,7 +47,7 @@ pub(crate) struct ResidentEngine {
     fallback: Option<String>,
     /// Counts the redirected frames that drivers drop, if drivers can drop frames and this kernel
     /// reports it.
-    drops: Option<DriverDrops>,
+    drops: Option<Arc<DriverDrops>>,
     /// Why drops are not counted although drivers can drop frames, as text.
     uncounted: Option<String>,
     /// The newest snapshot whose indices programs may still use in addition to those of newer
@@ -120,6 +120,12 @@ impl ResidentEngine {
     /// Returns why the frames that drivers drop are not counted, as text.
     pub(crate) fn uncounted(&self) -> Option<&str> {
         self.uncounted.as_deref()
+    }
+
+    /// Counts the redirected frames that drivers drop, if drivers can drop frames and this kernel
+    /// reports it.
+    pub(crate) const fn drops(&self) -> Option<&Arc<DriverDrops>> {
+        self.drops.as_ref()
     }
 
     /// Frames for a port that were redirected to it and then dropped by its driver.
@@ -347,13 +353,13 @@ pub(crate) fn try_to_load() -> Result<(), Failure> {
 fn driver_drops(
     router: &BpfRouter,
     attachments: &[AttachedInterface],
-) -> (Option<DriverDrops>, Option<String>) {
+) -> (Option<Arc<DriverDrops>>, Option<String>) {
     if attachments.iter().all(|of| of.probe.is_none()) {
         return (None, None);
     }
     let ifindexes: Vec<_> = attachments.iter().map(|of| of.iface.index).collect();
     match router.driver_drops(&ifindexes) {
-        Ok(drops) => (Some(drops), None),
+        Ok(drops) => (Some(Arc::new(drops)), None),
         Err(error) => (None, Some(error.to_string())),
     }
 }

@@ -186,12 +186,11 @@ impl Supervision<'_> {
     fn probe(&self, session: &mut Session<'_>, state: &mut SupervisedState) -> Result<(), Failure> {
         let is_due = state.next_probe.is_some_and(|due| Instant::now() >= due);
         let again = if is_due { state.silent.clone() } else { Vec::new() };
-        for (port, probe, present_name) in
-            self.handle.ask(|routing| routing.take_probes(again)).unwrap_or_default()
-        {
+        for probe in self.handle.ask(|routing| routing.take_probes(again)).unwrap_or_default() {
+            let port = probe.port;
             let name = &self.interfaces[usize::from(port.0)];
             // An interface that no longer exists sends nothing.
-            let sends = probe.sends(&present_name).unwrap_or_default();
+            let sends = probe.sends().unwrap_or_default();
             self.handle.tell(move |routing| routing.note_probe(port, sends));
             let was_silent = state.silent.contains(&port);
             if sends && was_silent {

@@ -1,12 +1,29 @@
 //! Probes of interfaces that have come up. They get no redirected frames until the main thread has
 //! found out that they can send them.
 
+use std::io;
 use std::sync::Arc;
 
 use slipring_fib::{FibPort, FibPortIndex};
-use slipring_route_bpf::EgressProbe;
+use slipring_route_bpf::{DriverDrops, EgressProbe};
 
 use super::Routing;
+
+/// A probe of an interface that has come up.
+pub(crate) struct DueProbe {
+    pub(crate) port: FibPortIndex,
+    probe: Arc<EgressProbe>,
+    drops: Option<Arc<DriverDrops>>,
+    /// The interface's present name.
+    name: String,
+}
+
+impl DueProbe {
+    /// Like [`EgressProbe::sends`].
+    pub(crate) fn sends(&self) -> io::Result<bool> {
+        self.probe.sends(&self.name, self.drops.as_deref())
+    }
+}
 
 impl Routing {
     /// Probes interfaces while the first tables are still being read. Reading takes longer than the
@@ -38,18 +55,15 @@ impl Routing {
         self.up = up;
     }
 
-    /// Returns the probes of interfaces that have come up, and of those in `again`, with the
-    /// interfaces' present names.
-    pub(crate) fn take_probes(
-        &mut self,
-        again: Vec<FibPortIndex>,
-    ) -> Vec<(FibPortIndex, Arc<EgressProbe>, String)> {
+    /// Returns the probes of interfaces that have come up, and of those in `again`.
+    pub(crate) fn take_probes(&mut self, again: Vec<FibPortIndex>) -> Vec<DueProbe> {
         let mut ports = std::mem::take(&mut self.unprobed);
         ports.extend(again);
         let probe = |port: FibPortIndex| {
             let of = &self.engine.interfaces()[usize::from(port.0)];
-            let name = self.mirror.interface_name(of.iface.index)?;
-            Some((port, of.probe.clone()?, name.to_owned()))
+            let name = self.mirror.interface_name(of.iface.index)?.to_owned();
+            let drops = self.engine.drops().cloned();
+            Some(DueProbe { port, probe: of.probe.clone()?, drops, name })
         };
         ports.into_iter().filter_map(probe).collect()
     }
