@@ -1,5 +1,6 @@
 //! Prints how many million lookups a CPU-second allows, next to the required rates. Measures prefix
-//! tables, and rules on five fields. Keys are already parsed and come in batches.
+//! tables, and rules on five fields. Keys are already parsed. Keys for rules come in batches; keys
+//! for prefixes are looked up one by one, and in batches.
 //!
 //! `cargo run --release -p slipring-classify --example classify_cost`
 
@@ -35,8 +36,8 @@ fn main() {
     prefixes("IPv6", &v6, |draw, near| near ^ u128::from(draw.next()));
 }
 
-/// Measures rules on source and destination prefixes, ports and protocols: looks up the classes of
-/// all keys first, then the candidates up to the first match.
+/// Measures rules on source and destination prefixes, ports and protocols: for each 64 keys, looks
+/// up all classes first, then for each key the candidates up to the first match.
 fn rules(count: usize, floor: f64) {
     const FIELDS: usize = 5;
     let mut draw = Draw(7);

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! DIR-24-8 (Gupta, Lin, McKeown: "Routing Lookups in Hardware at Memory Access Speeds", Infocom
-//! 1998) needs one memory access for an address, or two if the address's /24 contains a longer
-//! prefix. The root takes 32 MiB, a block 512 bytes. The cells lie in any [`Cells`]: the heap, or
+//! 1998) needs one memory access for an address, or two if the addresses of its /24 have different
+//! numbers. The root takes 32 MiB, a block 512 bytes. The cells lie in any [`Cells`]: the heap, or
 //! memory that is shared with a BPF program.
 //!
 //! [`Dir24`] looks up; [`Dir24Writer`] changes the numbers. The table does not know prefixes: for a
@@ -75,7 +75,8 @@ impl<C: Cells> Dir24<C> {
     /// address has the number 0.
     ///
     /// # Panics
-    /// If the lengths do not fit.
+    /// If `root` has another length, or if `tail` has a part of a block or more than [`MAX_BLOCKS`]
+    /// blocks.
     #[must_use]
     pub fn new(root: C, tail: C) -> Self {
         assert_eq!(root.len(), ROOT_CELLS, "cells of the root");
@@ -94,7 +95,7 @@ impl<C: Cells> Dir24<C> {
         &self.tail
     }
 
-    /// Returns the number of an address in host byte order.
+    /// Returns the number of `address`, which is in host byte order.
     #[inline]
     #[must_use]
     pub fn lookup(&self, address: u32) -> u16 {
@@ -102,8 +103,8 @@ impl<C: Cells> Dir24<C> {
     }
 
     /// Writes the number of each address to the same index of `numbers`. This is cheaper than
-    /// single lookups if many addresses are in blocks: no branch depends on a cell, so memory
-    /// accesses overlap.
+    /// single lookups if many addresses are in blocks: only one branch for each batch depends on
+    /// cells, so memory accesses overlap.
     ///
     /// # Panics
     /// If the lengths differ.

@@ -12,9 +12,10 @@
 //! ```
 //!
 //! This is a B+-tree with one kind of node. In each node, a search finds the last key that is not
-//! above the value, by vector instructions, and follows its entry. All searches of a batch take one
-//! step before any of them takes the next, and each prefetches the three cache lines of its next
-//! node. So memory accesses overlap, and no branch depends on the values. A changed prefix replaces
+//! above the value, by vector instructions if the CPU has them, and follows its entry. In the tree
+//! over the upper halves, all searches of a batch take one step before any of them takes the next,
+//! and each prefetches the three cache lines of its next node, except below the root. So memory
+//! accesses overlap, and in this tree no branch depends on the values. A changed prefix replaces
 //! the starts in it: along two paths from the root, nodes are rewritten, split if full, and freed
 //! if empty.
 //!
@@ -44,11 +45,11 @@
 //!    its loop can give up after [`MAX_STEPS`] steps, those of both halves together.
 //!
 //! # Invariants
-//! 1. The keys of a node ascend. In unused places, the last number repeats with the greatest key.
+//! 1. The keys of a node ascend. In unused places, the last entry repeats with the key 2^64 - 1.
 //! 2. A node's first key is the key above it, and the root's is 0: some key is not above the value.
-//! 3. An entry refers to a node if and only if its top bit is set. All leaves of the upper halves
-//!    are `levels` steps below the root; in trees of lower halves, a search ends at an entry
-//!    without this bit.
+//! 3. An entry refers to a node if and only if its top bit is set. All entries of leaves of the
+//!    upper halves are `levels` steps from the root; in trees of lower halves, a search ends at an
+//!    entry without this bit.
 //! 4. Each node is below one entry, or free.
 //! 5. Entries of leaves that refer to nodes are for one upper half each.
 //!
@@ -65,16 +66,16 @@ pub use node::{FANOUT, NODE_BYTES, NODE_FLAG, TreeNode};
 
 /// The greatest number of steps in a walk, from the root to a number.
 pub const MAX_STEPS: u32 = 16;
-/// Number of keys in a new node, which leaves space for the two keys that the change of one prefix
-/// adds.
+/// Maximum number of keys in a new node if the entries do not fit in one node. It leaves space for
+/// the two keys that the change of one prefix adds.
 const FILL: usize = 14;
 /// The number of values that are looked up together.
 const LOOKUP_BATCH: usize = 64;
 /// Number of steps, from the root on, in which searches do not prefetch the next node. There are
 /// few nodes at these levels, and they stay in the L1 cache.
 const CACHED_LEVELS: u32 = 1;
-/// A tree is rebuilt when it has more nodes than twice the number that it was built with, plus this
-/// number.
+/// A tree should be rebuilt when it has more nodes in use than twice the number that it was built
+/// with, plus this number.
 const MIN_NODES: usize = 64;
 
 /// A map from every 128-bit value to a number below 2³¹.
@@ -109,8 +110,8 @@ impl IntervalTree {
         tree
     }
 
-    /// Returns whether the tree should be rebuilt, because changes have left it with many more
-    /// nodes than a new tree would have.
+    /// Returns whether the tree should be rebuilt, because it has many more nodes in use than when
+    /// it was built.
     #[must_use]
     pub const fn needs_rebuild(&self) -> bool {
         self.nodes.len() - self.free.len() > 2 * self.built + MIN_NODES

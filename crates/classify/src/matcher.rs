@@ -1,9 +1,11 @@
 //! Finds the rules that accept every field of a packet, in rule order.
 //!
 //! The search proceeds by bands of rules, so a caller that stops at the first match searches no
-//! later band. A band has 4096 rules: the summaries of all fields are intersected first, then the
-//! remaining words. Within a band, rules with conditions on the same fields are adjacent in the
-//! rows, sorted by condition, so that few words remain. The results are put back into rule order.
+//! later band. Up to [`MAX_DENSE_RULES`] rules have dense rows: a band has 256 rules, and all its
+//! words are intersected. With more rules, a band has 4096: the summaries of all fields are
+//! intersected first, then the remaining words. Within such a band, rules with conditions on the
+//! same fields are adjacent in the rows, sorted by condition, so that few words remain. The results
+//! are put back into rule order.
 
 use alloc::vec::Vec;
 
@@ -23,7 +25,7 @@ const CHUNK_WORDS: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Matcher {
     rows: Vec<BitRows>,
-    /// For each bit, the position of its rule in the rule's band.
+    /// For each bit, the position of its rule in the rule's band of [`BAND_BITS`] rules.
     positions: Vec<u16>,
     dense: Option<DenseRows>,
 }
@@ -73,8 +75,9 @@ impl Matcher {
         (Self { rows: Vec::new(), positions, dense }, partitions)
     }
 
-    /// Appends to `found` the rules of a band that accept the given class in each field, as
-    /// positions within the band, in ascending order. `classes` has one element for each field.
+    /// Adds to `found`, which must be empty, the rules of a band that accept the given class in
+    /// each field, as positions within the band, in ascending order. `classes` has one element for
+    /// each field.
     #[inline]
     pub fn candidates(&self, classes: &[u32], band: usize, found: &mut Vec<u16>) {
         if let Some(dense) = &self.dense {
@@ -181,7 +184,8 @@ impl DenseRows {
 }
 
 /// Returns the rule of each bit. Bands stay in rule order; within a band, rules are sorted by the
-/// fields that they do not restrict, then by the first value that they accept in each field.
+/// fields that they do not restrict, then by the first range of values that they accept in each
+/// field.
 fn order(wants: &[Vec<Option<RangeSet>>], rules: usize) -> Vec<usize> {
     let shape = |rule: usize| {
         let open = wants.iter().map(|field| field[rule].is_none());

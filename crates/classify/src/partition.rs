@@ -80,7 +80,8 @@ impl Partition {
         DirectTable::build(&self.family(family))
     }
 
-    /// The values of a family at which the class changes, except those that `K` cannot hold.
+    /// The value 0 of a family and the values at which the class changes, with their classes,
+    /// except values that `K` cannot hold.
     fn family<K: TryFrom<u128>>(&self, family: u8) -> Vec<(K, u32)> {
         let first = FieldPoint::new(family, 0);
         let later = self.starts.iter().skip_while(|start| start.0 <= first);

@@ -1,7 +1,7 @@
 //! Longest-prefix match in a table of prefixes that changes.
 //!
 //! ```text
-//!   insert, remove --> ordered map --settle--> Trie           32 and 64 bits
+//!   insert, remove --> ordered map --settle--> Trie           32 and 64 bits, or many beyond /64
 //!                         |                    IntervalTree   128 bits, few prefixes beyond /64
 //!                         v                        |
 //!             lookups until then, slow             v
@@ -173,7 +173,7 @@ impl<K: TrieKey> PrefixMap<K> {
     }
 
     /// Writes the numbers of the longest prefixes for many values, [`NO_PREFIX`] where no prefix
-    /// contains the value. This is cheaper than single lookups.
+    /// contains the value. If [`Self::is_settled`], this is cheaper than single lookups.
     pub fn get_many(&self, keys: &[K], numbers: &mut [u32]) {
         match &self.lookup {
             Some(lookup) if self.changed.is_empty() => lookup.get_many(keys, numbers),
@@ -461,7 +461,7 @@ mod tests {
         map.settle();
         assert_eq!(map.get(0x0a00_0001), map.longest(0x0a00_0001).map(|found| found.1));
         assert!(map.lookup_bytes() > before && map.lookup_bytes() < before + 1024);
-        // All these prefixes are below one entry of the root.
+        // All these prefixes have the same first 36 bits.
         let mut wide = PrefixMap::default();
         for number in 0..100_000_u128 {
             wide.insert(0x2001 << 112 | (number * 0x9e37) << 60, 64, number as u32);

@@ -11,14 +11,14 @@
 //!
 //! A node covers 64 values of its six bits, but stores only one entry for each run of equal
 //! entries, as the poptrie of Asai and Ohara does for its leaves. The entries follow the runs,
-//! mostly in the same cache line. If all values of a block with a different number share more
-//! leading bits than a node decides on, a guard compares these bits at once; values with other bits
-//! get the guard's entry `outside`. An entry is a number, or the index in `words` of a node or
-//! guard.
+//! mostly in the same cache line. If the values of a block whose number differs from that of the
+//! others share more leading bits than a node decides on, a guard compares all these bits in one
+//! step; values with other bits get the guard's entry `outside`. An entry is a number, or the index
+//! in `words` of a node or guard.
 //!
 //! # Invariants
 //! 1. Bit 0 of `runs` is set, so every slot belongs to a run.
-//! 2. Each node or guard is the entry of exactly one slot or guard.
+//! 2. Each node or guard that a search can reach is the entry of exactly one slot or guard.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -34,7 +34,8 @@ const NODE_FLAG: u32 = 1 << 31;
 /// Set in entries that refer to guards.
 const GUARD_FLAG: u32 = 1 << 30;
 const INDEX_MASK: u32 = GUARD_FLAG - 1;
-/// Number of unused words that patches may leave before a rebuild is considered.
+/// A trie should be rebuilt when it has more words than twice the number that it was built with,
+/// plus this number.
 const MIN_PATCH_WORDS: usize = 1 << 12;
 /// The number of values that are looked up together.
 const LOOKUP_BATCH: usize = 32;
@@ -46,7 +47,7 @@ pub trait TrieKey: Copy + Ord + core::fmt::Debug + Into<u128> {
     /// The lowest value.
     const ZERO: Self;
 
-    /// Returns `count` bits after the first `skip` bits, padded with zeros. `count` is at most 31.
+    /// Returns `count` bits after the first `skip` bits, padded with zeros. `count` is 1 to 32.
     fn bits(self, skip: u32, count: u32) -> usize;
     /// Returns the value with `digits` in the `count` bits after the first `skip`. These bits must
     /// be 0 in `self`.
@@ -246,7 +247,8 @@ impl<K: TrieKey> Trie<K> {
     }
 
     /// Returns the starts in `rest` that are greater than `first` and share its first `len` bits,
-    /// and the number at `first`. Removes from `rest` all starts before the last start returned.
+    /// and the number at `first`. Removes from `rest` all starts before the last one that is at or
+    /// before the last value of the block.
     fn split<'s>(rest: &mut &'s [(K, u32)], first: K, len: u32) -> (&'s [(K, u32)], u32) {
         let last = first.last_of(len);
         let skipped = rest.iter().take_while(|start| start.0 <= first).count();
@@ -299,7 +301,8 @@ impl<K: TrieKey> Trie<K> {
         all.push((first, number));
         all.extend_from_slice(inside);
         let mut rest = all.as_slice();
-        // If fewer bits remain than a node decides on, several adjacent slots have the same value.
+        // If fewer bits remain than a node decides on, several adjacent slots are for the same
+        // value.
         let group = SLOTS >> STRIDE.min(K::BITS - len);
         for slot in (0..SLOTS).step_by(group) {
             let start = first.with_bits(len, STRIDE, slot);
@@ -326,8 +329,8 @@ impl<K: TrieKey> Trie<K> {
         entry
     }
 
-    /// Follows an entry that is not a number; returns the next entry and the bits of `key` decided
-    /// so far.
+    /// Follows an entry that is not a number; returns the next entry and the number of bits of
+    /// `key` decided so far.
     #[inline(always)]
     fn follow(&self, key: K, entry: u32, skip: u32) -> (u32, u32) {
         let at = (entry & INDEX_MASK) as usize;
@@ -382,8 +385,8 @@ impl<K: TrieKey> Trie<K> {
     }
 }
 
-/// Returns the first and the last value of a block whose number differs from `number`, the number
-/// at the start of the block.
+/// Returns the first and the last of those values of a block whose number differs from `number`,
+/// the number at the start of the block.
 fn bounds<K: TrieKey>(inside: &[(K, u32)], number: u32, last: K) -> (K, K) {
     let end = inside.last().filter(|end| end.1 == number).and_then(|end| end.0.before());
     (inside[0].0, end.unwrap_or(last))

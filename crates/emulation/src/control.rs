@@ -18,8 +18,8 @@
 //! 1. A change is a complete new set of settings. Either it applies to all links from one moment
 //!    on, or it is refused and has no effect. Settings that a request does not name stay as they
 //!    were.
-//! 2. Requests of different clients are handled one after the other. The thread that moves frames
-//!    never waits for a client.
+//! 2. Changes by different clients are made one after the other. The thread that moves frames never
+//!    waits for a client.
 //!
 //! Not for virtual time. A virtual run has no socket; its settings change only as its file says.
 

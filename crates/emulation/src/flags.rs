@@ -15,7 +15,7 @@ use super::control;
 use super::presets;
 use slipring_datapath::opening;
 
-/// Maximum number of slots and bytes that are taken from a queue of a port at once.
+/// Maximum number of slots and bytes that are taken from a queue of a port at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurstLimit {
     /// Maximum number of slots, counted as frames.
@@ -38,8 +38,8 @@ impl BurstLimit {
     /// Parses a number of frames, or bytes with a unit.
     ///
     /// # Errors
-    /// A text for the user, if the limit is 0, fewer bytes than the shortest frame has, or more
-    /// frames than the slots of the largest ring.
+    /// A text for the user, if the limit is 0, fewer bytes than the shortest frame has, more frames
+    /// than the slots of the largest ring, or neither frames nor bytes.
     pub fn parse(text: &str) -> Result<Self, String> {
         const MIN_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
         if let Ok(frames) = text.parse::<u32>() {
@@ -89,7 +89,7 @@ impl BurstLimit {
     }
 }
 
-/// Returns the processors that the user gives for the threads, one for each thread.
+/// Returns the processors that the user gives for the threads, in the order of the threads.
 pub(crate) fn cpus(matches: &ArgMatches) -> Result<Vec<u32>, Failure> {
     let cpus: Vec<u32> = matches.get_many("cpu").into_iter().flatten().copied().collect();
     let twice = cpus.iter().enumerate().find(|(at, cpu)| cpus[..*at].contains(cpu));
@@ -222,8 +222,9 @@ Examples:
   slipring emulate --virtual in.pcap out.pcapng --config link.toml --seed 7
   slipring emulate --preset lte --print-config > link.toml";
 
-/// Adds the flags of every command with emulated links: the links, the seed, the outputs, and the
-/// run directory. [`EmulationPlan::with_clock`](super::EmulationPlan::with_clock) reads them.
+/// Adds the flags of every command with emulated links: the links, the seed, the limits, the
+/// outputs, and the run directory. [`EmulationPlan::with_clock`](super::EmulationPlan::with_clock)
+/// reads them.
 pub fn links(command: Command) -> Command {
     let command = command
         .args(DIRECTED_FLAGS.iter().map(DirectedFlag::arg))
@@ -346,8 +347,8 @@ fn gateway(text: &str) -> Result<Option<IpAddr>, std::net::AddrParseError> {
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
-/// Returns TLEM's flags that are not supported. They are accepted only to explain this to the
-/// user.
+/// Returns TLEM's flags that have no long name here. `-H` twice requires huge pages, and once has
+/// no effect; `-c` only causes a warning; `-s` and `-a` are refused with an explanation.
 fn old() -> [Arg; 4] {
     let letter = |id: &'static str, short: char, help: &'static str| {
         Arg::new(id).short(short).help(help).help_heading("For compatibility with TLEM")

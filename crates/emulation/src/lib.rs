@@ -1,6 +1,6 @@
-//! `slipring emulate`: emulates network links. It passes frames between two ports, or between two
-//! captures, with the delay, the rate and the losses of the configured links. Run under the name
-//! `tlem`, it takes TLEM's flags.
+//! `slipring emulate`: emulates network links. It passes frames between ports, or from captures to
+//! captures, with the delay, the rate and the losses of the configured links. It takes TLEM's
+//! flags; run under the name `tlem`, it also reads their values as TLEM does.
 //!
 //! ```text
 //!   flags.rs, classic.rs, config/ --> EmulationPlan --+--> virtual_time: from captures to captures
@@ -8,14 +8,16 @@
 //!   Both use the engine of slipring-link, and print their results with report/.
 //! ```
 //!
-//! A module uses only modules of its own row and of the rows above it:
+//! A module uses only modules of its own layer and of the layers above it, except that `flags`
+//! includes the flags of `control`:
 //!
-//! | layer | modules |
-//! |---|---|
-//! | frames and figures | `account`, `store`, `output_file`, `report` |
-//! | settings | `config`, `flags`, `classic`, `presets`, `bounds`, `link_settings`, `warnings`, `settings` |
-//! | engines between ports and captures | `route`, `realtime`, `plan`, `virtual_time`, `clock`, `planning` |
-//! | a run in real time | `control`: commands and settings over time; `link_publisher`, `run_services`, `realtime_run` |
+//! 1. Frames and figures: `account`, `store`, `output_file`, `report`.
+//! 2. Settings: `config`, `flags`, `classic`, `presets`, `bounds`, `link_settings`, `warnings`,
+//!    `settings`.
+//! 3. Engines between ports and captures: `route`, `realtime`, `plan`, `virtual_time`, `clock`,
+//!    `planning`.
+//! 4. A run in real time: `control` (commands, and settings over time), `link_publisher`,
+//!    `run_services`, `realtime_run`.
 //!
 //! Not for: the behaviour of links. The engine in `slipring-link` computes it.
 #![forbid(unsafe_code)]

@@ -19,7 +19,7 @@ pub struct LinkSettings {
     pub seed: Option<u64>,
 }
 
-/// Settings that only `slipring emulate` uses.
+/// Tables of a file that are refused here, because they set what a command does, not links.
 const OF_THE_COMMAND: [&str; 2] = ["route", "output"];
 
 impl LinkSettings {

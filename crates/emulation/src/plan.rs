@@ -33,7 +33,7 @@ pub struct EmulationPlan {
     pub schedule: Vec<ScheduledChange>,
     /// Outputs in addition to the report.
     pub outputs: RunOutputs,
-    /// Limits for changes during the run (`-M`).
+    /// Limits for the settings, at the start and in changes during the run (`-M`).
     pub bounds: ChangeBounds,
     /// Messages for the user before the run, one line each.
     pub warnings: Vec<String>,
@@ -100,8 +100,8 @@ impl EmulationPlan {
     /// Returns the links with the settings that apply at `until_ns`, in ns since the start.
     ///
     /// # Errors
-    /// [`Failure`] if a scheduled change is invalid. This cannot happen, because all changes were
-    /// checked at the start.
+    /// [`Failure`] if a scheduled change is invalid. All changes were checked at the start, so this
+    /// happens only if a file that a change names was removed or modified since.
     pub fn network_at(&self, until_ns: u64) -> Result<NetworkSpec, Failure> {
         let begun = self.schedule.iter().take_while(|change| change.at_ns <= until_ns);
         match begun.last() {
@@ -148,15 +148,15 @@ pub struct RealtimePlan {
     pub opening: PortOpening,
     /// Whether to use two threads, each with one port, instead of one thread for both ports.
     pub pipeline: bool,
-    /// Processors to pin the threads to, in turn; may be empty.
+    /// Processors to pin the threads to, one for each thread; further threads are not pinned.
     pub cpus: Vec<u32>,
-    /// Maximum number of frames or bytes that are taken from a port at once.
+    /// Maximum number of frames or bytes that are taken from a queue of a port at a time.
     pub burst: BurstLimit,
     /// How long to wait for the links of the ports to come up.
     pub link_wait: Duration,
     /// Time between reports; `None` if there is only a report at the end.
     pub period: Option<Duration>,
-    /// Length of the run; `None` if it runs until a signal.
+    /// Maximum length of the run; `None` for no limit.
     pub duration: Option<Duration>,
     /// Settings of route mode; `None` if the run is not a router.
     pub route: Option<RouteMode>,

@@ -1,4 +1,4 @@
-//! Settings of common kinds of access links, for `--preset` and the web page.
+//! Settings of common kinds of links, for `--preset` and the web page.
 //!
 //! Presets have round figures for ordinary conditions, chosen so that applications behave
 //! differently on each of them; no preset represents a product or a location. For a particular
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// The settings of one direction: a value for each part, as in a file.
 pub(super) type PresetParts = [(&'static str, &'static str); 4];
 
-/// A kind of access link; `up` is the direction away from the user.
+/// A kind of link; `up` is the direction away from the user.
 pub(crate) struct Preset {
     /// The preset's name in flags.
     pub name: &'static str,
@@ -29,7 +29,7 @@ const fn parts(
     [("rate", rate), ("delay", delay), ("loss", loss), ("queue", queue)]
 }
 
-/// All presets, in order of perceived speed, from slow to fast.
+/// All presets, in the order in which they are listed for the user.
 pub(crate) static PRESETS: [Preset; 6] = [
     Preset {
         name: "dsl",

@@ -60,7 +60,7 @@ pub struct Emulation {
     pub tasks: Vec<WorkerTask>,
     /// The channel to the tasks.
     pub channel: Arc<EmulatorChannel>,
-    /// Each thread sends its placement here once it runs.
+    /// Each thread sends its placement here when it starts.
     pub placements: mpsc::Receiver<ThreadPlacement>,
 }
 
@@ -86,7 +86,8 @@ pub fn prepare<T: FrameTap + 'static>(
 /// Checks that two threads can emulate `plan`.
 ///
 /// # Errors
-/// [`Failure`] if the plan's directions share a link or a node.
+/// [`Failure`] if the plan does not have two directions between two ports, or if they share a link
+/// or a node.
 pub(crate) fn check_pipeline(plan: &NetworkSpec) -> Result<(), Failure> {
     LinkDirections::of(plan).map(drop)
 }
@@ -106,8 +107,8 @@ fn prepare_pair<T: FrameTap + 'static>(
     Ok(emulation_of(pair.into_iter().zip(channels).collect(), channel, options))
 }
 
-/// Creates a task for each emulator. An emulator answers requests on its own channel; `channel`
-/// combines all of these channels.
+/// Creates a task for each emulator. An emulator answers requests on its own channel. `channel` is
+/// the channel of the only emulator, or combines those of both.
 fn emulation_of<T: FrameTap + 'static>(
     emulators: Vec<(Emulator<T>, Arc<EmulatorChannel>)>,
     channel: Arc<EmulatorChannel>,

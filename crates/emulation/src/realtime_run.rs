@@ -64,8 +64,8 @@ pub(crate) fn run(
     Ok(Exit::Done)
 }
 
-/// Opens the ports, drops the privileges that the run does not need, and prints a warning for ports
-/// that cannot send.
+/// Opens the ports, inserts the router in route mode, drops the privileges that the run does not
+/// need, and prints a warning for ports that cannot send.
 fn open_ports(
     plan: &EmulationPlan,
     how: &RealtimePlan,

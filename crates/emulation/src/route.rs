@@ -3,7 +3,8 @@
 //! The subnets are those of the two interfaces. The router uses their IP and hardware addresses as
 //! its own: hosts configure the router as their gateway. A frame for the other subnet passes the
 //! link; its hardware addresses change, and its TTL only on request. Frames that do not pass are
-//! counted by cause, at the port where they arrived.
+//! counted by cause: at the port where they arrived, or, if the link has delivered them, at the
+//! port where they were to leave.
 //!
 //! Not for routing decisions and address resolution, which are in `slipring-gateway`.
 
@@ -60,7 +61,7 @@ impl RouteMode {
     /// ports' queues.
     ///
     /// # Errors
-    /// [`Failure`] if an interface has no address, or both have the same subnet.
+    /// [`Failure`] if an interface has no usable address, or the subnets of the two overlap.
     pub fn between(
         &self,
         ports: &mut [Port],

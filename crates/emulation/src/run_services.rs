@@ -41,7 +41,7 @@ impl RunServices {
     /// the socket cannot be created, the run continues without a socket.
     ///
     /// # Errors
-    /// [`Failure`] if the requested name cannot be reserved.
+    /// [`Failure`] if the requested name cannot be reserved, or stderr cannot be written.
     pub fn reserve(
         plan: &EmulationPlan,
         session: &mut Session<'_>,

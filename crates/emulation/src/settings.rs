@@ -12,8 +12,8 @@ use crate::classic;
 use crate::config::tree::{ConfigEntry, ConfigLocation, ConfigNode, ConfigTable, ConfigValue};
 use crate::config::{EmulationConfig, PortSetting};
 
-/// Returns the settings of the file or of the flags, and the names of the links that have TLEM's
-/// default queue.
+/// Returns the settings of the file or of the flags, and the names of the links to which the flags
+/// gave TLEM's default queue.
 pub(crate) fn settings(
     matches: &ArgMatches,
 ) -> Result<(EmulationConfig, Vec<&'static str>), Failure> {
@@ -97,7 +97,7 @@ fn put_route(root: &mut ConfigTable, matches: &ArgMatches) {
 
 /// Stores the port names given by `-i` as the devices of the ports, in the order of the ports.
 fn name_ports(config: &mut EmulationConfig, matches: &ArgMatches) -> Result<(), Failure> {
-    // Commands that open ports themselves do not define the flag `-i`. For them, this is no error.
+    // Not every command defines the flag `-i`. If it does not, this is no error.
     let given = matches.try_get_raw("interface").ok().flatten();
     let given: Vec<_> = given.into_iter().flatten().collect();
     let ports = config.ports()?;

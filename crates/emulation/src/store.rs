@@ -15,8 +15,8 @@
 //! for different times go to different [lanes](LifetimeClass).
 //!
 //! # Invariants
-//! 1. A chunk is in one of four states: open (a lane fills it), full, spare (it has no frames) or
-//!    vacant (its memory was given back to the system).
+//! 1. A chunk is in one of five states: open (a lane fills it), full, spare (it has no frames),
+//!    vacant (it has no memory) or given to another thread ([`ChunkTransfer`]).
 //! 2. A handle consists of the chunk number and the offset of the header; it is valid until the
 //!    frame is freed, which happens once.
 //! 3. The number of chunks with memory never exceeds the limit.
@@ -53,12 +53,12 @@ const MAX_CHUNKS: usize = 1 << (u32::BITS - OFFSET_BITS);
 /// Number of spare chunks that are kept although they were unused for a while; the memory of
 /// further chunks is freed.
 const MAX_SPARE_CHUNKS: usize = 128;
-/// How long a spare chunk may be unused, in ns, before its memory is freed. The number of frames in
-/// a link goes up and down with its delay, and allocating memory just as often would cost more than
-/// the frames do.
+/// Interval of trims, in ns. A chunk must be unused for a whole interval before its memory is
+/// freed: the number of frames in a link goes up and down with its delay, and allocating memory
+/// just as often would cost more than the frames do.
 const TRIM_AFTER_NS: u64 = 500_000_000;
-/// The limit for frames is the machine's memory divided by this number. Half of the memory is
-/// enough for any link, and leaves the other half to other programs.
+/// The limit for frames is the machine's memory divided by this number. The rest is left to other
+/// programs.
 const STORAGE_MEMORY_DIVISOR: u64 = 2;
 /// A chunk number that no chunk has.
 const NO_CHUNK: u32 = u32::MAX;
@@ -95,7 +95,7 @@ pub struct EmulationStore {
     unused: usize,
     /// Time of the next trim, in ns.
     trim_ns: u64,
-    /// Numbers of the chunks without memory.
+    /// Numbers of the vacant chunks: they have no memory, and are not given to another thread.
     vacant: Vec<u32>,
     /// Maximum number of chunks with memory.
     limit: usize,
@@ -103,7 +103,7 @@ pub struct EmulationStore {
     latest_ns: u64,
     /// Buffer for making copies.
     scratch: Vec<u8>,
-    /// Handle at which the last prefetch began.
+    /// Handle at which the last prefetch by [`Self::prefetch_ahead`] began.
     prefetched: FrameHandle,
 }
 
@@ -165,8 +165,8 @@ impl EmulationStore {
         }
     }
 
-    /// Allocates about `bytes` now, within the limit, so that the first frames do not wait for page
-    /// faults.
+    /// Allocates about `bytes` now, but at most `MAX_SPARE_CHUNKS` chunks and within the limit, so
+    /// that the first frames do not wait for page faults.
     pub fn prepare(&mut self, bytes: u64) {
         let count = (bytes / CHUNK_BYTES as u64).min(MAX_SPARE_CHUNKS as u64);
         while (self.spare.len() as u64) < count {
@@ -177,7 +177,7 @@ impl EmulationStore {
         }
     }
 
-    /// Sets the current time. Frames stored later must not have a later arrival time.
+    /// Sets the current time. The arrival time of a frame that is stored must not be later.
     #[inline]
     pub fn set_time(&mut self, now_ns: u64) {
         self.latest_ns = self.latest_ns.max(now_ns);
@@ -249,8 +249,8 @@ impl EmulationStore {
         copy
     }
 
-    /// Stores one frame, as a burst of one; `None` if there is no memory for it. For a batch,
-    /// [`Self::load`] is faster.
+    /// Stores one frame, as a burst of one; `None` if there is no memory for it, or if it is empty
+    /// or longer than [`MAX_FRAME_BYTES`]. For a batch, [`Self::load`] is faster.
     #[inline]
     pub(crate) fn put(
         &mut self,
@@ -297,7 +297,7 @@ impl EmulationStore {
         }
     }
 
-    /// Returns the bytes of memory in use.
+    /// Returns the bytes of memory of all chunks, spare ones included.
     pub fn memory_bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum()
     }
@@ -350,7 +350,7 @@ impl EmulationStore {
     }
 }
 
-/// Returns the handle of the frame stored directly after frame `handle`, which has `len` bytes.
+/// Returns the handle of the frame stored directly after frame `handle` of `len` bytes.
 #[inline(always)]
 pub(crate) fn after(handle: FrameHandle, len: u32) -> FrameHandle {
     FrameHandle(handle.0 + (next_header_offset(len as usize) / HEADER_ALIGN) as u32)
@@ -438,8 +438,8 @@ impl StoreHeader {
 }
 
 /// Copies a frame to a buffer of the same length. About half of all frames are about as long as a
-/// cache line, for which a call of `memcpy` costs more than the copy itself: they are copied as two
-/// fixed-size parts that may overlap.
+/// cache line, for which a call of `memcpy` costs more than the copy itself: they are copied as one
+/// or two parts of a fixed size, which may overlap.
 ///
 /// # Panics
 /// If the two lengths differ.
@@ -454,7 +454,7 @@ pub(crate) fn copy_frame(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Copies the first `N` and the last `N` bytes. If there are at most `2 * N` bytes, these are all.
+/// Copies the first `N` and the last `N` bytes: all bytes if there are `N` to `2 * N`.
 #[inline(always)]
 fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) {
     if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {

@@ -14,8 +14,8 @@
 //! nanoseconds, never early. The same input and seed yield the same bytes on every machine, in any
 //! format of the input.
 //!
-//! Memory holds little more than the frames inside the links; frames are not copied between input
-//! and output.
+//! Memory holds little more than the chunks of which frames are inside the links; frames are not
+//! copied between input and output.
 //!
 //! Not for: ports. This module needs no privileges and reads no clock.
 
@@ -80,7 +80,7 @@ pub struct VirtualResult {
     pub account: EmulationAccount,
     /// Measurements per link.
     pub measured: Vec<LinkMeasurement>,
-    /// Time from the first arrival to the last departure, in ns.
+    /// Time from the first arrival to the last departure or loss, in ns.
     pub elapsed_ns: u64,
     /// Whether the run was stopped before the end of the captures.
     pub stopped: bool,
@@ -111,18 +111,19 @@ impl VirtualResult {
 }
 
 impl VirtualRun<'_> {
-    /// Runs until the captures have ended and all frames have left the links, or until
-    /// `stop` returns true.
+    /// Runs until the captures or the duration have ended, or `stop` returns true; then lets all
+    /// frames that have arrived leave the links.
     ///
     /// # Errors
-    /// [`Failure`] if a capture is damaged or cannot be written, or the network cannot be built.
+    /// [`Failure`] if a capture is damaged, a file cannot be read or written, the network cannot be
+    /// built, or its frames need too much memory.
     pub fn run(mut self, stop: impl Fn() -> bool) -> Result<VirtualResult, Failure> {
         let mut network = Network::new(self.network, self.seed).map_err(|error| unfit(&error))?;
         for (at_ns, changed) in &self.changes {
             network.change(*at_ns, changed).map_err(|error| unfit(&error))?;
         }
-        // All inputs are opened before any output is created: an unreadable input must not
-        // overwrite the output of an earlier run.
+        // The start of each input is read before any output is created: an unreadable input must
+        // not overwrite the output of an earlier run.
         self.directions.iter_mut().try_for_each(|direction| direction.input.begin())?;
         let hub = self.carrier()?;
         let until_ns = self.duration_ns;
@@ -217,8 +218,8 @@ impl VirtualLoop {
         Ok(())
     }
 
-    /// Processes the available frames; returns false when all inputs have ended or the duration of
-    /// the run is over.
+    /// Processes the frames up to the [horizon](Self::horizon); returns false when all inputs have
+    /// ended or the duration of the run is over.
     fn step(&mut self) -> Result<bool, Failure> {
         let (Some(horizon_ns), Some(next_ns)) = (self.horizon(), self.next_ns()) else {
             return Ok(false);
@@ -247,7 +248,8 @@ impl VirtualLoop {
         }
     }
 
-    /// Returns the time up to which all frames are available.
+    /// Returns the time up to which frames enter in this step; all frames captured before it are
+    /// available. `None` if there are no more frames.
     fn horizon(&self) -> Option<u64> {
         if self.carrier.logs.any() {
             // If there are logs, each step processes the frames of one timestamp, so that the logs
@@ -271,8 +273,8 @@ impl VirtualLoop {
         while let Some((index, first_ns)) = earliest(&next).filter(|first| first.1 <= horizon_ns) {
             let others = next.iter().enumerate().filter(|(other, _)| *other != index);
             let until_ns = others.filter_map(|(_, next_ns)| *next_ns).min();
-            // This takes at least the first frame of this input, because that frame is no later
-            // than the frames of the other inputs.
+            // Takes the frames before the next frame of any other input, but at least those of
+            // `first_ns`, which is no later than the frames of the other inputs.
             let until_ns = until_ns.map_or(horizon_ns, |until| horizon_ns.min(until - 1));
             let feed = &mut self.feeds[index];
             feed.take(until_ns.max(first_ns), usize::MAX, &self.carrier.chunks, &mut self.entering);
@@ -317,7 +319,7 @@ impl VirtualLoop {
         }
     }
 
-    /// Returns the totals of the ports that have an input or an output.
+    /// Returns the totals of the ports, by number, up to the last one with an input or an exit.
     fn port_totals(&self) -> Vec<PortTotals> {
         let logs = &self.carrier.logs;
         let ports = logs.entry_ports.iter().chain(&logs.exit_ports).max().map_or(0, |max| max + 1);
@@ -369,7 +371,8 @@ fn earliest(next_ns: &[Option<u64>]) -> Option<(usize, u64)> {
     at_hand.min_by_key(|&(_, next_ns)| next_ns)
 }
 
-/// Returns the link that begins at `source` and that frames take if no class selects another link.
+/// Returns the link that begins at `source` and that frames take if no class selects another link;
+/// if a class selects each link, the first one.
 fn first_link(network: &NetworkSpec, source: LinkSource) -> Option<&slipring_link::NetworkLink> {
     let here = || network.links.iter().enumerate().filter(|(_, link)| link.from == source);
     let classless =

@@ -29,7 +29,7 @@ pub(super) fn of(
 }
 
 /// Warns about delays that change faster than frames can follow without overtaking. If the
-/// half-life is below about six deviations, the delay may fall by more than the time that passes.
+/// half-life is below `MIN_RATIO` deviations, the delay may fall by more than the time that passes.
 /// Frames are then delayed further to keep their order. So the actual delay has neither the
 /// requested mean nor the requested deviation.
 fn fast_changing_delays(network: &NetworkSpec) -> Vec<String> {
@@ -57,7 +57,7 @@ fn fast_changing_delays(network: &NetworkSpec) -> Vec<String> {
     network.links.iter().filter_map(warning).collect()
 }
 
-/// Warns about settings that have no effect on the link's kind of delay.
+/// Warns about half-lives of delays that are not random, and about offsets above constant delays.
 fn idle_delays(network: &NetworkSpec) -> Vec<String> {
     let warnings = |link: &NetworkLink| {
         let LinkSpec { name, delay, offset_ns, .. } = &link.spec;

@@ -8,8 +8,9 @@ use crate::tables::{AdjacencyIndex, BUCKETS};
 /// Assigns the buckets to `hops`, which are adjacencies with weights: at least one and at most
 /// [`BUCKETS`], without repetitions. `before` is the last assignment.
 ///
-/// A hop gets its exact share of buckets, rounded up or down. Only two kinds of buckets move: those
-/// of removed hops, and those by which a hop exceeds its share rounded up.
+/// A hop gets its exact share of buckets, rounded up or down. Only these buckets move: those of
+/// removed hops, those by which a hop exceeds its share rounded up, and, if these are too few for a
+/// hop to get its share rounded down, buckets of hops that exceed their exact share.
 pub(crate) fn assign(
     before: Option<&[AdjacencyIndex; BUCKETS]>,
     hops: &[(AdjacencyIndex, u16)],

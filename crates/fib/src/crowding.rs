@@ -111,8 +111,8 @@ fn blocks(numbers: &[(u128, u32)], len: u8, excess: usize) -> Option<(u8, BTreeS
     (left == 0).then_some((len, starts))
 }
 
-/// Returns each start with the space that it takes. A /64 in which ranges begin has its own tree of
-/// at least one node.
+/// Returns each start with the space that it takes. A /64 in which ranges begin after its first
+/// address has its own tree of at least one node.
 fn costs(numbers: &[(u128, u32)]) -> impl Iterator<Item = (u128, usize)> + '_ {
     let mut tree = None;
     numbers.iter().map(move |&(start, _)| {

@@ -11,8 +11,8 @@
 //! It removes IPv4 routes without a message when an interface goes down, when their preferred
 //! source address is deleted, and when their next-hop object is removed. It removes next-hop
 //! objects without a message when their interface goes down or loses its carrier. So after these
-//! events, the routes concerned are left to the kernel at once, and dumps are requested. When the
-//! dumps are complete, routes that no longer exist are removed.
+//! events, the next publication leaves the routes concerned to the kernel, and dumps are requested.
+//! When the dumps are complete, routes that no longer exist are removed.
 
 mod names;
 mod publish;
@@ -75,7 +75,8 @@ pub struct MirrorCounters {
     pub exhausted_prefixes: u64,
     /// How often notifications of the kernel were lost.
     pub overruns: u64,
-    /// Dumps that the kernel has marked as inconsistent.
+    /// Dumps that must be repeated: the kernel has marked them as inconsistent, they have failed,
+    /// or they may lack changes of the time in which they ran.
     pub interrupted_dumps: u64,
     /// Routes that the kernel had removed without a notification, as a dump showed.
     pub silent_removals: u64,
@@ -265,7 +266,7 @@ impl Mirror {
 
     /// Returns the tables that must be dumped, because they were not dumped yet, or because
     /// notifications were lost or are incomplete. The program must begin these dumps with
-    /// [`Self::begin_dump`], in this order.
+    /// [`Self::begin_dump`], in the order of the set.
     #[must_use]
     pub const fn needs_resync(&self) -> DumpSet {
         self.resync.wanted()

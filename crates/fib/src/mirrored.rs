@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 
 #[derive(Debug)]
 struct Mark {
-    /// The number of the last dump that contained the object.
+    /// The number of the latest dump that had begun when a message last stored the object.
     dump: u32,
-    /// Whether a notification has changed the object since the start of the last dump.
+    /// Whether that message was a notification.
     is_notified: bool,
 }
 
@@ -62,8 +62,9 @@ impl<K: Ord + Copy, V: PartialEq> Mirrored<K, V> {
         self.objects.range(keys).map(|(key, object)| (*key, &object.0))
     }
 
-    /// Stores the object. Returns the previous object if it differs from the new one; `None` if
-    /// nothing has changed.
+    /// Stores the object, unless a notification since the dump's start takes precedence. Returns
+    /// the previous object (`Some(None)` if there was none) if it differs from the new one; `None`
+    /// if nothing has changed.
     pub(crate) fn set(&mut self, key: K, value: V, origin: Origin) -> Option<Option<V>> {
         if origin == Origin::Dump && self.deleted.contains(&key) {
             return None;

@@ -29,8 +29,8 @@ pub(crate) struct NeighbourTable {
 }
 
 impl NeighbourTable {
-    /// Stores a neighbour. Returns whether its usable address has changed, or `None` if it is new
-    /// and there are already `limit` neighbours.
+    /// Stores a neighbour. Returns whether its usable MAC address has changed, or `None` if the
+    /// neighbour is new and there are already `limit` neighbours.
     pub(crate) fn set(
         &mut self,
         message: &NeighbourMessage,
@@ -76,7 +76,7 @@ impl NeighbourTable {
         self.entries.iter()
     }
 
-    /// Returns the neighbours that follow `key`, in ascending order; all neighbours if it is `None`.
+    /// Returns the neighbours that follow `key`, in ascending order; all of them if it is `None`.
     pub(crate) fn after(
         &self,
         key: Option<(IpAddr, u32)>,
@@ -89,7 +89,8 @@ impl NeighbourTable {
         self.entries.begin_dump();
     }
 
-    /// Ends the dump. Returns the usable neighbours that it did not contain.
+    /// Ends the dump. If it was complete, removes the neighbours that no longer exist, and returns
+    /// those of them that were usable.
     pub(crate) fn end_dump(&mut self, is_complete: bool) -> impl Iterator<Item = (IpAddr, u32)> {
         let removed = self.entries.end_dump(is_complete).into_iter();
         removed.filter(|(_, entry)| entry.usable().is_some()).map(|(key, _)| key)

@@ -60,7 +60,8 @@ impl NextHopObjects {
         self.objects.set(message.id, NextHopObject::of(message), origin);
     }
 
-    /// Removes an object, and groups that become empty. Returns all removed objects.
+    /// Removes an object, also from its groups, and removes groups that become empty. Returns all
+    /// removed objects.
     pub(crate) fn remove(&mut self, id: u32) -> Vec<u32> {
         self.objects.remove(id);
         let mut removed = self.remove_from_groups(&[id]);
@@ -114,7 +115,7 @@ impl NextHopObjects {
         self.objects.begin_dump();
     }
 
-    /// Ends the dump. Returns the objects that it did not contain.
+    /// Ends the dump. If it was complete, removes and returns the objects that no longer exist.
     pub(crate) fn end_dump(&mut self, is_complete: bool) -> Vec<u32> {
         self.objects.end_dump(is_complete).into_iter().map(|(id, _)| id).collect()
     }

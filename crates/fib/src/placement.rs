@@ -11,11 +11,11 @@ use crate::specs::{RouteSpec, SpecHop, SpecHops, SpecId, Specs};
 /// How a route is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Insertion {
-    /// Before other routes with the same key (`ip route add`, `prepend`).
+    /// Before other routes with the same key (`ip route add`, `prepend`); for IPv6, after them.
     Add,
     /// After other routes with the same key (`append`).
     Append,
-    /// In place of another route with the same key (`replace`).
+    /// In place of another route with the same key (`replace`); for IPv6, in place of all of them.
     Replace,
     /// As the next route in the order of a dump.
     Dump,
@@ -26,13 +26,13 @@ pub(crate) enum Insertion {
 pub(crate) struct PlacementResult {
     /// Routes that were removed.
     pub removed: Vec<RouteRecord>,
-    /// Whether the message was ignored because it is older than the known state.
+    /// Whether the message was ignored because it may be older than the known state.
     pub is_superseded: bool,
     /// Whether the message has replaced or extended an unknown route. A running dump may still
     /// contain that route.
     pub is_unexplained: bool,
-    /// Whether the kernel has chosen among several routes, and may have chosen others than the
-    /// mirror.
+    /// Whether there are several routes with the same key, so that the kernel may have replaced
+    /// others than the mirror, or may have them in another order.
     pub is_doubtful: bool,
 }
 
@@ -66,8 +66,8 @@ pub(crate) fn place(
         list[group.clone()].iter().position(|other| says_same(specs, other.spec, record.spec));
     let same = same.map(|at| group.start + at);
     match (how, family) {
-        // A notification has changed this route since the start of the dump, so the order in the
-        // dump may be out of date.
+        // Since the start of the dump, a notification (or the dump itself) has already mentioned
+        // this route, so the order in the dump may be out of date.
         (Insertion::Dump, _) if same.is_some_and(|at| list[at].mark == record.mark) => {
             result.is_superseded = true;
             result.is_doubtful = group.len() > 1;
@@ -81,7 +81,7 @@ pub(crate) fn place(
             result.removed.extend(same.map(|at| list.remove(at)));
             list.insert(unmarked.map_or(group.end, |at| group.start + at), record);
         }
-        // If a next-hop object changes, the kernel announces all routes that use the object again,
+        // If a next-hop object changes, the kernel again announces all routes that use the object,
         // as replacements. It also does so for routes that are not the first of their prefix.
         (Insertion::Add | Insertion::Append | Insertion::Replace, _) if same.is_some() => {
             result.is_doubtful =
@@ -112,8 +112,8 @@ pub(crate) fn place(
             list.insert(group.end, record);
         }
         (Insertion::Add | Insertion::Append, RouteFamily::V6) => {
-            // Routes for the same prefix with the same metric become one route with several next
-            // hops. The message contains all of these.
+            // Routes for the same prefix with the same metric can become one route with several
+            // next hops. The message then contains all of these.
             let is_part = |other: &RouteRecord| is_part_of(specs, other.spec, record.spec);
             let before = list.len();
             result.removed.extend(list.extract_if(group.clone(), |other| is_part(other)));
@@ -128,7 +128,7 @@ fn says_same(specs: &Specs, a: SpecId, b: SpecId) -> bool {
     a == b || specs.get(a).zip(specs.get(b)).is_some_and(|(a, b)| a.spec == b.spec)
 }
 
-/// Whether a route with several next hops contains all next hops of another route.
+/// Whether the route `whole` contains all next hops of the route `part`, and more.
 fn is_part_of(specs: &Specs, part: SpecId, whole: SpecId) -> bool {
     let Some((part, whole)) = specs.get(part).zip(specs.get(whole)) else { return false };
     let (part, whole) = (part.spec.hops.named(), whole.spec.hops.named());
@@ -146,7 +146,7 @@ fn leads_as(a: &SpecHop, b: &SpecHop) -> bool {
 pub(crate) enum Removal {
     /// The whole route at this place.
     Whole(usize),
-    /// Some next hops of the route at this place (IPv6). The route now has this spec.
+    /// Some next hops of the route at this place (IPv6). Without them, the route has this spec.
     Part(usize, RouteSpec),
     /// The mirror does not have the route that was deleted.
     Unknown,
@@ -177,7 +177,8 @@ pub(crate) fn find_removed(
     Removal::Unknown
 }
 
-/// Returns the spec of a route without the next hops of `deleted`, if the route has all of them.
+/// Returns the spec of a route without the next hops of `deleted`, if the route has all of them and
+/// at least one other.
 fn without(spec: &RouteSpec, deleted: &RouteSpec) -> Option<RouteSpec> {
     let gone = deleted.hops.named();
     let is_gone = |hop: &SpecHop| gone.iter().any(|it| leads_as(it, hop));

@@ -13,7 +13,7 @@ pub(crate) enum Purge {
     Link(u32),
     /// Next-hop objects were removed.
     Objects(Vec<u32>),
-    /// An address was deleted. Routes that prefer it as their source are removed.
+    /// An IPv4 address was deleted. Routes that prefer it as their source are removed.
     Source(IpAddr),
 }
 

@@ -8,7 +8,7 @@ use crate::rib::{Rib, RouteRecord};
 /// The first address of each range, and the value of the addresses in the range.
 pub(crate) type AddressRanges<A, V> = Vec<(A, V)>;
 
-/// Returns the ranges of one table within a prefix. The value is `None` where the table has no
+/// Returns the ranges of one table within a prefix. The value is `uncovered` where the table has no
 /// route.
 pub(crate) fn table_ranges<A: AddressBits, V: Copy + PartialEq>(
     rib: &Rib<A>,

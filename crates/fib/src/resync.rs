@@ -87,9 +87,9 @@ impl DumpSet {
     }
 }
 
-/// After this many interrupted dumps of a table, even an interrupted dump counts as complete: a
-/// table that changes all the time would otherwise prevent the start of the router. Objects that
-/// are missing in such a dump are not removed.
+/// After this many interrupted dumps of a table, the table counts as dumped: a table that changes
+/// all the time would otherwise prevent the start of the router. The table must still be dumped
+/// again, and objects that are missing in an interrupted dump are not removed.
 const MAX_INTERRUPTED_DUMPS: u8 = 3;
 
 /// The state of all dumps.
@@ -97,9 +97,10 @@ const MAX_INTERRUPTED_DUMPS: u8 = 3;
 pub(crate) struct Resync {
     wanted: DumpSet,
     running: DumpSet,
-    /// Running dumps that the kernel has marked as inconsistent.
+    /// Running dumps that are inconsistent or have failed.
     interrupted: DumpSet,
-    /// Tables that were dumped completely at least once.
+    /// Tables that count as dumped: a dump was complete, or [`MAX_INTERRUPTED_DUMPS`] were
+    /// interrupted.
     complete: DumpSet,
     attempts: [u8; DumpKind::ALL.len()],
 }
@@ -158,8 +159,8 @@ impl Resync {
         self.interrupted.remove(kind);
     }
 
-    /// Marks running dumps as inconsistent: the dump of one kind, or all dumps for `None`, because
-    /// the message does not say which dump it belongs to.
+    /// Marks running dumps as inconsistent: the dump of one kind; for `None` all dumps, because any
+    /// of them may be inconsistent.
     pub(crate) const fn interrupt(&mut self, kind: Option<DumpKind>) {
         match kind {
             Some(kind) => self.interrupted.insert(kind),

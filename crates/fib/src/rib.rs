@@ -27,15 +27,15 @@ pub(crate) struct RouteRecord {
     pub metric: u32,
     pub protocol: u8,
     pub tos: u8,
-    /// The number of the last dump that contained the route, or the mark of a change since the
-    /// start of that dump.
+    /// The number of the latest dump that had begun when a message last mentioned the route.
     pub mark: u8,
     flags: u8,
 }
 
 /// Flag of the first route of a prefix: `others` contains further routes for the prefix.
 const HAS_OTHERS: u8 = 1;
-/// Flag of the first route of a prefix: a route inside the prefix was refused for lack of space.
+/// Flag of the first route of a prefix: a route for the prefix or inside it was, or may have been,
+/// refused for lack of space.
 const COVERS_REFUSED: u8 = 2;
 
 impl RouteRecord {
@@ -43,7 +43,8 @@ impl RouteRecord {
         Self { spec, metric, protocol, tos, mark, flags: 0 }
     }
 
-    /// Whether a route inside the prefix was refused. Only set in the first route of a prefix.
+    /// Whether a route for the prefix or inside it may have been refused. Only set in the first
+    /// route of a prefix.
     pub(crate) const fn covers_refused(self) -> bool {
         self.flags & COVERS_REFUSED != 0
     }
@@ -206,8 +207,9 @@ impl<A: AddressBits> Rib<A> {
         debug_assert_eq!(mention, Mention::Inserted, "the prefix had no routes");
     }
 
-    /// Sets the routes of a prefix. With an empty list, removes the prefix. If a route inside the
-    /// removed prefix was refused, marks the next larger prefix instead, and returns that one.
+    /// Sets the routes of a prefix. With an empty list, removes the prefix. If the removed prefix
+    /// has the mark of a refusal, moves the mark as [`Self::refuse`] sets it, and returns the
+    /// prefix whose lookups this changes.
     pub(crate) fn set_list(
         &mut self,
         prefix: RoutePrefix<A>,
@@ -266,7 +268,7 @@ impl<A: AddressBits> Rib<A> {
     }
 
     /// Whether a new prefix may contain a refused route. The refusal was recorded at a larger
-    /// prefix, which contains both.
+    /// prefix, which contains both, or for the whole table.
     fn inherits_refusal(&self, prefix: RoutePrefix<A>) -> bool {
         if !self.has_refusals {
             return false;

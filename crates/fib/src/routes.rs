@@ -15,8 +15,8 @@ use crate::specs::{RouteSpec, SpecId, Specs};
 
 /// The table of destinations that are never forwarded. It does not exist in the kernel.
 pub(crate) const RESERVED_TABLE: u32 = 0;
-/// Maximum number of changes that are remembered during a dump. If there are more, another dump is
-/// needed.
+/// Maximum number of changed prefixes, and of deleted routes, that are remembered during a dump. If
+/// it is reached, another dump is needed.
 const MAX_NOTED: usize = 1 << 16;
 
 /// The complete key of a route: table, prefix, TOS and metric, spec.
@@ -34,7 +34,8 @@ pub(crate) struct RouteTables<A> {
     is_dumping: bool,
     /// Prefixes whose routes notifications have changed since the dump's start.
     touched: BTreeSet<(u32, RoutePrefix<A>)>,
-    /// Routes that notifications have deleted since the dump's start. Each holds a use of its spec.
+    /// Routes that notifications have deleted or replaced since the dump's start. Each holds a use
+    /// of its spec.
     deleted: BTreeSet<RouteKey<A>>,
     /// Reasons for silent removals of routes since the dump's start. The dump may still contain
     /// these routes.
@@ -323,7 +324,7 @@ pub(crate) struct RouteCheck<A> {
 }
 
 impl<A: AddressBits> RouteTables<A> {
-    /// Begins a verification: marks the routes that its dump contains, like any other dump.
+    /// Begins a verification. Its dump gets a new mark, like any other dump.
     pub(crate) const fn begin_check(&mut self) -> RouteCheck<A> {
         self.mark = next_mark(self.mark);
         let mark = self.mark;
@@ -375,7 +376,7 @@ impl<A: AddressBits> RouteTables<A> {
         false
     }
 
-    /// Whether the tables of `chain` have more than `limit` prefixes inside `prefix`.
+    /// Whether the tables of `chain` together have more than `limit` prefixes inside `prefix`.
     pub(crate) fn has_more_inside(
         &self,
         chain: &[u32],
@@ -387,8 +388,8 @@ impl<A: AddressBits> RouteTables<A> {
     }
 }
 
-/// Returns the mark after `mark`. It is never 0, because routes that no dump has contained have the
-/// mark 0.
+/// Returns the mark after `mark`. It is never 0, because the mark 0 is that of routes from before
+/// the first dump, and of the reserved table.
 const fn next_mark(mark: u8) -> u8 {
     match mark.checked_add(1) {
         Some(next) => next,

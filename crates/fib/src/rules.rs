@@ -7,7 +7,7 @@ use slipring_rtnetlink::{RouteFamily, RoutingAction, RuleMessage};
 
 use crate::mirrored::Origin;
 
-/// A rule that selects a table.
+/// One of the kernel's routing rules (`ip rule`). Most of them select a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutingRule {
     /// The family of the packets.
@@ -23,7 +23,7 @@ pub struct RoutingRule {
     /// Whether the rule applies only to this machine's own packets, because it names an egress
     /// interface.
     pub is_for_output: bool,
-    /// Whether the table is that of the VRF device.
+    /// Whether the table is that of the packet's VRF device (`l3mdev`).
     pub is_vrf: bool,
     /// Whether the rule has conditions that the tables cannot represent.
     pub has_other_selectors: bool,
@@ -54,7 +54,7 @@ const LOOPBACK: &str = "lo";
 
 /// The kernel's rules of both families.
 ///
-/// Several rules may be equal, so this is a list. A dump replaces the whole list.
+/// Several rules may be equal, so this is a list. A complete dump replaces the whole list.
 #[derive(Debug, Default)]
 pub(crate) struct RoutingRules {
     rules: Vec<RoutingRule>,

@@ -5,7 +5,7 @@ use slipring_rtnetlink::{NetconfMessage, NetconfScope};
 use crate::mirrored::{Mirrored, Origin};
 use crate::tables::ReversePathMode;
 
-/// The settings of an interface, or of all interfaces.
+/// The settings of one scope: an interface, `all` or `default`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SettingValues {
     rp_filter: i32,

@@ -1,4 +1,5 @@
-//! The contents of routes (specs). Equal contents are stored once, for any number of routes.
+//! The contents of routes (specs). Equal contents are stored once, for any number of routes; purged
+//! ones are stored separately.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -64,8 +65,8 @@ pub(crate) struct RouteSpec {
     pub kind: RouteKind,
     pub hops: SpecHops,
     pub mtu: u32,
-    /// The preferred source address of this machine's own packets. If the address is deleted, the
-    /// kernel removes the route.
+    /// The preferred source address of this machine's own packets. If an IPv4 address is deleted,
+    /// the kernel removes the routes that prefer it.
     pub source: Option<IpAddr>,
     /// Whether the route has properties that the tables cannot represent.
     pub has_unknown: bool,
@@ -143,8 +144,8 @@ struct RecentSpecs(Box<[Option<SpecId>; RecentSpecs::LEN]>);
 impl RecentSpecs {
     const LEN: usize = 1 << 10;
 
-    /// Returns the index of a spec in the array. It is a hash of the interface and the end of the
-    /// gateway, or of the next-hop object.
+    /// Returns the index of a spec in the array. It is a hash of the first next hop's interface and
+    /// the end of its gateway, or of the next-hop object.
     fn place(spec: &RouteSpec) -> usize {
         let of = |hop: &SpecHop| (hop.ifindex, hop.gateway.map_or(0, end_of));
         let (ifindex, end) = match &spec.hops {
@@ -152,8 +153,8 @@ impl RecentSpecs {
             SpecHops::Many(hops) => hops.first().map_or((0, 0), of),
             SpecHops::Object(id) => (0, *id),
         };
-        // The multiplier is 2^32 divided by the golden ratio, as in Fibonacci hashing (Knuth, vol.
-        // 3, 6.4).
+        // The multiplier is a prime near 2^32 divided by the golden ratio, as in Fibonacci hashing
+        // (Knuth, vol. 3, 6.4).
         let hash = (end ^ ifindex << 16).wrapping_mul(0x9e37_79b1);
         (hash >> (u32::BITS - Self::LEN.trailing_zeros())) as usize
     }
@@ -186,12 +187,12 @@ fn end_of(address: IpAddr) -> u32 {
 pub(crate) struct Specs {
     states: Vec<Option<SpecState>>,
     ids: BTreeMap<RouteSpec, SpecId>,
-    /// The purged specs.
+    /// One purged spec for each content.
     purged: BTreeMap<RouteSpec, SpecId>,
     free: Vec<SpecId>,
     /// The last acquired specs, by a hash: a dump contains the same few specs again and again.
     recent: RecentSpecs,
-    /// Specs that have become unused, or are new, since the last publication.
+    /// Specs that are new, or were purged or have become unused, since the last publication.
     pub changed: Vec<SpecId>,
 }
 

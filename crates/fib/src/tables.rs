@@ -1,4 +1,5 @@
-//! The tables in which packets are looked up: an immutable snapshot, shared by all workers.
+//! The tables in which packets are looked up: a snapshot, shared by all workers, of which only the
+//! cells of IPv4 tables change.
 //!
 //! ```text
 //!   destination --VrfTables--> TargetIndex --targets--> Target: action, path MTU
@@ -35,7 +36,8 @@ use slipring_wire::mac::MacAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FibPortIndex(pub u16);
 
-/// The index of a VRF in [`ForwardingTables::vrfs`]; 0 is the main table.
+/// The index of a VRF in [`ForwardingTables::vrfs`]. 0 is the VRF of this machine's own packets and
+/// of all interfaces that no routing rule names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VrfIndex(pub u16);
 
@@ -75,8 +77,8 @@ pub enum TargetAction {
     /// There is no route: ICMP 3/0, ICMPv6 1/0.
     NoRoute,
     /// The kernel handles the packet: the destination is one of this machine's addresses, a
-    /// broadcast or a multicast group, or the route has properties that the tables cannot
-    /// represent.
+    /// broadcast or a multicast group, the route has properties that the tables cannot represent,
+    /// or there was no space for it.
     Kernel,
     /// The packet is dropped without an answer (`blackhole`).
     Blackhole,
@@ -100,7 +102,7 @@ pub enum NextHopAddress {
     Via(IpAddr),
 }
 
-/// A neighbour on a link.
+/// A next hop: a neighbour, or all hosts of a connected subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Adjacency {
     /// The interface that leads to it.

@@ -119,8 +119,8 @@ fn check(frame: Frame, sequence: u64) {
     assert!(sum == 8 * sequence + 28, "a frame is lost, doubled or damaged");
 }
 
-// The sequence number is kept in a local variable: a store to it between two frames would slow
-// the filling loop down (see `TxRing::fill`).
+// The sequence number is kept in a local variable: a store to it between two frames would slow the
+// filling loop down (see `fill_slots` in `app/tx.rs`).
 
 fn fill_safe(end: &mut PipeEnd, batch: u32, next: &mut u64) -> u32 {
     let mut sequence = *next;

@@ -75,8 +75,8 @@ pub type RxRing = AppRing<Rx>;
 ///
 /// # Invariants
 /// 1. `head` and `tail` are below the number of slots, which never changes.
-/// 2. `tail` is a copy of the shared tail, which the driver moves. Only [`Self::refresh`] reads the
-///    shared tail: once, and with a check before the value is used.
+/// 2. `tail` is a copy of the shared tail, which the driver moves. Only the constructor and
+///    [`Self::refresh`] read the shared tail: each once, and with a check before the value is used.
 #[derive(Debug)]
 pub struct AppRing<D> {
     mem: RingMem,
@@ -91,7 +91,7 @@ pub struct AppRing<D> {
 /// One slot's frame, or a part of it, lent to the program.
 #[derive(Debug)]
 pub struct FrameMut<'a> {
-    /// The bytes in this slot's buffer.
+    /// The frame's bytes in this slot's buffer, or a copy of them.
     pub bytes: &'a mut [u8],
     /// The slot's flags.
     pub flags: SlotFlags,
@@ -175,7 +175,7 @@ impl<D> AppRing<D> {
     }
 
     /// Number of slots that the driver owns, not counting the slot that always stays empty. On a tx
-    /// ring: frames queued or in flight.
+    /// ring: slots with frames that are queued or in flight.
     pub fn with_driver(&mut self) -> u32 {
         self.mem.num_slots() - 1 - self.avail()
     }
@@ -211,8 +211,8 @@ impl<D> AppRing<D> {
         (i < self.owned_slots()).then(|| self.mem.slot(self.index(i)).get())
     }
 
-    /// The frame in our `i`-th slot: the first `slot.len` bytes of its buffer. `None` if the slot
-    /// is not ours.
+    /// The frame in our `i`-th slot: the first `slot.len` bytes of its buffer, or a copy of them.
+    /// `None` if the slot is not ours, or if this half can lend neither.
     #[must_use]
     #[inline(always)]
     pub fn frame(&mut self, i: u32) -> Option<FrameMut<'_>> {
@@ -285,8 +285,7 @@ impl<D> AppRing<D> {
         }
     }
 
-    /// Releases our first `count` slots to the driver, at most as many as the last [`Self::avail`]
-    /// returned.
+    /// Releases our first `count` slots to the driver; all our slots if they are fewer.
     #[inline(always)]
     pub fn advance(&mut self, count: u32) {
         self.head = self.index(count.min(self.owned_slots()));
@@ -311,7 +310,7 @@ impl<D> AppRing<D> {
     }
 
     /// Exchanges our slots `i` and `j`, with buffers, lengths and flags, so that a frame can be
-    /// moved within the ring.
+    /// moved within the ring. Both slots get `NS_BUF_CHANGED`.
     pub fn exchange(&mut self, i: u32, j: u32) {
         if let (Some(a), Some(b)) = (self.slot(i), self.slot(j)) {
             let changed = SlotFlags::BUF_CHANGED;
@@ -344,7 +343,8 @@ impl<D> AppRing<D> {
     /// Puts `buf` into our `i`-th slot and returns the slot's old buffer. Does nothing on an error.
     ///
     /// # Errors
-    /// Returns `buf` itself if the slot is not ours, or if `buf` belongs to another region.
+    /// Returns `buf` itself if the slot is not ours or has no usable buffer, or if `buf` belongs to
+    /// another region.
     #[inline(always)]
     pub fn replace(&mut self, i: u32, buf: OwnedBuf) -> Result<OwnedBuf, OwnedBuf> {
         let region = self.mem.region();

@@ -23,8 +23,9 @@ impl Arena {
         Self { free }
     }
 
-    /// Allocates the lowest free range of at least `len` bytes and returns its offset; `None` if
-    /// every free range is shorter.
+    /// Allocates `len` bytes, rounded up to a multiple of [`ARENA_ALIGN_BYTES`], at the start of
+    /// the lowest free range that is long enough. Returns their offset; `None` if every free range
+    /// is shorter.
     pub(crate) fn alloc(&mut self, len: u64) -> Option<u64> {
         let len = len.next_multiple_of(ARENA_ALIGN_BYTES);
         let (&at, &room) = self.free.iter().find(|&(_, &room)| room >= len)?;
@@ -62,7 +63,7 @@ impl Arena {
         true
     }
 
-    /// Frees the range at `at`, which [`Self::alloc`] returned for the same `len`.
+    /// Frees the range at `at`, which was allocated with the same `len`.
     pub(crate) fn release(&mut self, mut at: u64, len: u64) {
         let mut len = len.next_multiple_of(ARENA_ALIGN_BYTES);
         if let Some(after) = self.free.remove(&(at + len)) {

@@ -67,8 +67,8 @@ impl SleepAnnouncement {
     }
 
     /// Announces one more sleeper. The caller must then check for work once more. Returns true if a
-    /// program has cleared the announcement of the earlier sleepers. The caller must then first
-    /// wake them, because the word is now set again and no longer shows this.
+    /// program has cleared the announcement of the earlier sleepers. In this case, the caller must
+    /// first wake them, because the word is now set again and no longer shows this.
     pub(crate) fn add<W: SharedWord>(&mut self, sleeping: &W) -> bool {
         let taken = sleeping.acquire() == 0;
         let missed = taken && self.pending;

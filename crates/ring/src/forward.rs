@@ -20,7 +20,7 @@ pub fn forward(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
     count
 }
 
-/// Like [`forward`], but always copies, so the frames in `rx` keep their buffers. A frame that is
+/// Like [`forward`], but always copies, so the slots of `rx` keep their buffers. A frame that is
 /// longer than a buffer of `tx` takes several slots of `tx`.
 pub fn copy(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
     if rx.buf_size() > tx.buf_size() {

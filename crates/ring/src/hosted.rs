@@ -173,7 +173,7 @@ pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<DirectionLayout, Re
             words.get().tx.tail.release(tx.kern.hwtail());
             words.get().rx.tail.release(rx.kern.hwtail());
             // Programs for which the host syncs may have been asleep since before these words
-            // existed, so they are set.
+            // existed, so both words are set.
             words.get().tx.host_sleeps.release(1);
             words.get().rx.host_sleeps.release(1);
             // Both halves are borrowed mutably, so no other thread is in this function.
@@ -218,7 +218,8 @@ macro_rules! half {
             /// with the number `client_id`.
             ///
             /// # Errors
-            /// [`RegionError::NotARegion`] if these offsets cannot be those of a direction.
+            /// [`RegionError::NotARegion`] if these offsets cannot be those of a direction, or the
+            /// words there have impossible values.
             pub fn attach(
                 region: &Arc<Region>,
                 layout: DirectionLayout,
@@ -335,7 +336,7 @@ macro_rules! half {
             }
 
             /// Publishes a tail: first in the half's word, then in the ring. So if the two differ,
-            /// the word is newer.
+            /// the word is right.
             #[inline(always)]
             fn publish(&mut self, tail: SlotIdx) {
                 if let Some(side) = self.direction.0.shared_half($mine) {

@@ -1,4 +1,4 @@
-//! A `netmap_if` in shared memory: the record that tells a program, for its bind, where the rings
+//! A `netmap_if` in shared memory: the record that tells a program where the rings of its binding
 //! are.
 
 use std::sync::Arc;

@@ -13,10 +13,11 @@ use crate::region::{Region, RegionError};
 use crate::shared::SharedBuf;
 use crate::view::RingView;
 
-/// The application wrote indices that no correct program writes, and the ring was reinitialised.
-/// Slots with an impossible buffer index were set to index 0 and length 0. A `head` or `cur`
-/// outside the ring was reset to its last correct value. As in netmap, wrong values within the ring
-/// stay until the application corrects them.
+/// The application wrote indices that no correct program writes, and the ring was reinitialised. In
+/// a shared region, slots with an impossible buffer index were set to index 0 and length 0, and
+/// impossible lengths to 0. If `head`, `cur` or `tail` was outside the ring, `head` and `cur` were
+/// set to `hwcur`, and `tail` to `hwtail`. As in netmap, wrong values within the ring stay until
+/// the application corrects them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("ring reinitialised: head {head}, cur {cur} are not within {hwcur}..={hwtail}")]
 pub struct Reinit {
@@ -178,8 +179,8 @@ impl KernRing {
         self.is_possible(head, cur).then_some(head)
     }
 
-    /// On a tx ring, the number of packets that the application has released, and that the driver has
-    /// not yet taken. 0 if the indices are impossible.
+    /// On a tx ring, the number of packets that the application has released and the driver has not
+    /// yet taken. 0 if the indices are impossible.
     #[must_use]
     pub fn waiting_packets(&self) -> u64 {
         let Some(head) = self.peek_released() else { return 0 };
@@ -189,7 +190,7 @@ impl KernRing {
 
     #[inline(always)]
     fn app_indices(&self) -> (u32, u32) {
-        // Acquire: pairs with the release in `AppRing::advance`.
+        // Acquire: pairs with the release in `AppRing::publish`.
         let head = self.mem.head().load(Ordering::Acquire);
         (head, self.mem.cur().load(Ordering::Relaxed))
     }
@@ -259,9 +260,10 @@ impl KernRing {
         !self.mem.is_private() || (i < n && distance(self.released, i, n) >= of_program)
     }
 
-    /// Publishes a tail: all slots before it are the application's. Overwrites any value that the
-    /// application may have written to the word. In a private region, a tail before the previous
-    /// one is ignored, because it would take back slots whose bytes may be lent to the application.
+    /// Publishes a tail: the application's slots end before it. Overwrites any value that the
+    /// application may have written to the word. In a private region, a tail within the
+    /// application's slots is ignored, because it would take back slots whose bytes may be lent to
+    /// the application.
     #[inline(always)]
     pub fn set_tail(&mut self, tail: SlotIdx) {
         debug_assert!(tail < self.mem.num_slots());
@@ -343,8 +345,9 @@ impl KernRing {
         KernSlots { ring: self, at: cyclic(from, to, self.mem.num_slots()) }
     }
 
-    /// The first `len` bytes of the buffer in slot `i`, for a driver that copies. Empty if the
-    /// application owns the slot, or if the slot's buffer index is out of range or reserved.
+    /// The first `len` bytes of buffer `buf`, which is in slot `i`, for a driver that copies. Empty
+    /// if the buffer index is out of range or reserved, or, in a private region, if the application
+    /// owns the slot.
     #[must_use]
     #[inline(always)]
     fn whole(&self, i: SlotIdx, buf: BufIdx, len: u32) -> SharedBuf<'_> {

@@ -18,7 +18,7 @@ const MAX_RING_BYTES: u64 = 1 << 38;
 const MAGIC: u64 = u64::from_le_bytes(*b"slipring");
 const VERSION: u64 = 1;
 
-/// The header at the start of the memfd. It tells a process that attaches to the region where the
+/// The header at the start of a region. It tells a process that attaches to the region where the
 /// parts of the region are.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl RegionHeader {
         let room = len.saturating_sub(least.buf_start + HEADROOM_BYTES);
         let fit = u32::try_from(room / u64::from(geometry.buf_size)).unwrap_or(u32::MAX);
         let planned = Self::compute(Geometry { bufs: geometry.bufs.min(fit), ..geometry })?;
-        // Bytes after the last whole page stay unused.
+        // If `len` is not a whole number of pages, `total` may exceed it.
         if planned.bufs > RESERVED_BUFS && planned.total <= len {
             return Ok(planned);
         }

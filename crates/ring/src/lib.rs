@@ -39,7 +39,7 @@
 //! shared region a peer can put a buffer into two slots, but it cannot make another party panic or
 //! access memory outside the region: indices are clamped, and an impossible index fails the sync.
 //!
-//! This crate does no I/O: `slipring-port` connects rings to devices.
+//! This crate does no network I/O: `slipring-port` connects rings to devices.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 #[cfg(not(target_endian = "little"))]

@@ -1,7 +1,8 @@
 //! One ring in shared memory: its header words and slots, as atomic words.
 //!
-//! Slots are read and written as two 64-bit relaxed atomics. That compiles to plain moves. A peer
-//! that writes a slot while we read it can only give us a wrong value, never undefined behaviour.
+//! A slot is two 64-bit words, which are read and written as relaxed atomics. That compiles to
+//! plain moves. A peer that writes a slot while we read it can only give us a wrong value, never
+//! undefined behaviour.
 
 mod slot;
 mod values;
@@ -25,8 +26,8 @@ use crate::peer_copy;
 use crate::region::{Region, RegionError};
 use crate::shared::SharedBuf;
 
-/// Owns a ring's bytes and the buffers in its slots, and returns them to the region when the last
-/// half of the ring is dropped.
+/// Owns a ring's bytes and the buffers in its slots, as far as `owned` says, and returns them to
+/// the region when the last half and the last view of the ring are dropped.
 #[derive(Debug)]
 struct RingBlock {
     region: Arc<Region>,
@@ -44,7 +45,7 @@ struct RingBlock {
 pub(crate) enum RingOwnership {
     /// Nothing, because another process created the ring.
     Nothing,
-    /// The ring's bytes only, because its slots refer to buffers that belong to another ring.
+    /// The ring's bytes only, because its slots have no buffers, or buffers of another ring.
     Bytes,
     /// The ring's bytes and the buffers in its slots.
     BytesAndBufs,
@@ -131,8 +132,8 @@ pub enum RingDir {
 #[inline(always)]
 fn cells<'a>(slots: NonNull<SlotCell>, num_slots: u32) -> &'a [SlotCell] {
     // SAFETY:
-    // - In bounds and alive: both callers hold a region that has `num_slots` cells at `slots`.
-    // - Aligned: a ring header is 128-aligned and 256 bytes long, and a slot has 16 bytes.
+    // - In bounds and alive: every caller holds a region that has `num_slots` cells at `slots`.
+    // - Aligned: a ring header is aligned for slots and 256 bytes long, and a slot has 16 bytes.
     // - Shared: `SlotCell` is made of atomics, so references may coexist with a peer.
     unsafe { std::slice::from_raw_parts(slots.as_ptr(), num_slots as usize) }
 }
@@ -199,8 +200,8 @@ impl RingMem {
         inside.then(|| Self::at(region, offset, num_slots, RingOwnership::Nothing))
     }
 
-    /// Attaches to a ring that a netmap device laid out at `offset`, anywhere before the buffers;
-    /// `None` if no ring can be at `offset`.
+    /// Attaches to a ring that a netmap device or a host laid out at `offset`, anywhere before the
+    /// buffers; `None` if no ring can be at `offset`.
     pub(crate) fn foreign(region: &Arc<Region>, offset: u64, num_slots: u32) -> Option<Self> {
         let possible = (1..=MAX_SLOTS).contains(&num_slots);
         let end = offset.checked_add(ring_bytes(num_slots).min(1 << 32));
@@ -214,7 +215,7 @@ impl RingMem {
     /// must be at least `ring_bytes(num_slots)` bytes.
     fn at(region: &Arc<Region>, offset: u64, num_slots: u32, owned: RingOwnership) -> Self {
         // SAFETY:
-        // - In bounds: both callers allocated or checked the range.
+        // - In bounds: every caller allocated or checked the range.
         let header = unsafe { region.base().add(offset as usize) };
         // SAFETY: as above; slots follow the header.
         let slots: NonNull<SlotCell> = unsafe { header.add(size_of::<NetmapRing>()) }.cast();
@@ -349,7 +350,8 @@ impl RingMem {
     }
 
     /// Copies `len` bytes from byte `from_at` of a buffer of `from` to byte `at` of a buffer of
-    /// this ring; fewer if one of the buffers ends earlier. Returns the number of copied bytes.
+    /// this ring; fewer if one of the buffers ends earlier, and none from or to a private region.
+    /// Returns the number of copied bytes.
     #[inline(always)]
     pub(crate) fn copy_part(
         &self,

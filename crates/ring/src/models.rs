@@ -1,6 +1,7 @@
 //! Models of the protocols of this crate. Loom explores every interleaving with up to three
-//! preemptions and every value that the memory model allows. Each model also runs with one memory
-//! ordering weakened, and must then fail: a model that cannot fail proves nothing.
+//! preemptions and every value that the memory model allows. Nearly every model also runs with one
+//! mistake, such as a weaker memory ordering, and must then fail: a model that cannot fail proves
+//! nothing.
 
 mod halves;
 
@@ -43,8 +44,8 @@ impl SharedWord for Index {
 /// The correct orderings of the loads and stores of an index: those of the production code.
 const RIGHT: [Ordering; 2] = [Acquire, Release];
 
-/// One direction of a pipe. Loom checks accesses to its slots and buffers: an access by a party
-/// that does not own the slot or buffer at that moment fails the model.
+/// One direction of a pipe. Loom checks accesses to its slots and buffers: an access that races
+/// with one of the other party fails the model.
 struct Direction {
     sent: Index,
     freed: Index,
@@ -271,7 +272,7 @@ enum Mutation {
     Silent,
     /// The moved words announce the host's sleepers only after a program may already sync.
     Late,
-    /// The sleeper announces itself only after its second check.
+    /// The sleeper does not check again after it has announced itself.
     LooksFirst,
     /// There is no fence between the sleeper's mark and its check whether the words have moved.
     ArmsLoosely,

@@ -96,8 +96,8 @@ pub(crate) unsafe fn store<const N: usize>(to: *mut u8, bytes: [u8; N]) {
     }
 }
 
-/// Like [`load`], but for any alignment. Not inlined: its array must have an address, while the
-/// array of `load` can stay in registers.
+/// Like [`load`], but for any alignment and length. Not inlined: its array must have an address,
+/// while the array of `load` can stay in registers.
 ///
 /// # Safety
 /// Same as [`load`].
@@ -110,7 +110,8 @@ unsafe fn load_unaligned<const N: usize>(from: *const u8) -> [u8; N] {
     bytes
 }
 
-/// Like [`store`], but for any alignment. Not inlined, for the same reason as [`load_unaligned`].
+/// Like [`store`], but for any alignment and length. Not inlined, for the same reason as
+/// [`load_unaligned`].
 ///
 /// # Safety
 /// Same as [`store`].

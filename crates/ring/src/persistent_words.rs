@@ -1,5 +1,6 @@
 //! State that a host keeps for a ring or a file. It is in words of a region, so that a successor
-//! process can resume it. Programs do not map that region.
+//! process can resume it. Programs do not map that region, except that the words of a queue that
+//! can be lent are in the region of its rings.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -58,8 +59,8 @@ pub struct AttachedWords<const LINES: u64 = 1> {
 }
 
 impl<const LINES: u64> AttachedWords<LINES> {
-    /// Returns access to the persistent words at `offset` of the region; `None` if they would not be
-    /// within its ring area.
+    /// Returns access to the persistent words at `offset` of the region; `None` if they would not
+    /// be within its ring area.
     #[must_use]
     pub fn attach(region: &Arc<Region>, offset: u64) -> Option<Self> {
         let inside = region.in_ring_area(offset, LINES * ARENA_ALIGN_BYTES);

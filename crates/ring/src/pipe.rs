@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!      end a                                    end b
-//!   tx ring --- slots copied by a's tx sync ---> rx ring      `Words` of direction a to b
+//!   tx ring --- slots copied by a's tx sync ---> rx ring      `PipeWords` of direction a to b
 //!           <-- slots back by b's rx sync ------
-//!   rx ring <--------------------------------- tx ring        `Words` of direction b to a
+//!   rx ring <--------------------------------- tx ring        `PipeWords` of direction b to a
 //! ```
 //!
 //! Buffers belong to the tx rings: a sent slot is copied, with its buffer index, to the slot of the
@@ -87,7 +87,7 @@ impl PipeStorage {
         unsafe { self.words.as_ref() }
     }
 
-    /// Returns whether neither end has moved a slot yet.
+    /// Returns whether both words are 0, as they are before the first frame.
     fn is_fresh(&self) -> bool {
         self.sent().acquire() == 0 && self.freed().acquire() == 0
     }
@@ -311,7 +311,8 @@ impl PipeEnd {
         (&self.doorbell, &self.peer_doorbell)
     }
 
-    /// Attaches to the slave end of a pipe that another process created, before its first frame.
+    /// Attaches to the slave end of a pipe that another process created. This end must not have
+    /// sent or released a frame yet.
     ///
     /// # Errors
     /// [`RegionError::NotARegion`] if no pipe can be at `offset`.
@@ -383,7 +384,7 @@ impl PipeEnd {
     /// are forgotten. Received frames that were not released are still in the rx ring.
     pub fn detach_program(&mut self) {
         self.tx.restart_at(self.tx_kern.hwcur());
-        // If the program's indices are impossible, `released` has repaired them.
+        // If the program's indices are impossible, the slots from `hwcur` on count as not released.
         let read = self.rx_kern.released().unwrap_or(self.rx_kern.hwcur());
         self.rx.restart_at(read);
         self.wake();

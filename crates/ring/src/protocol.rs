@@ -14,15 +14,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::index::{SlotIdx, distance, prev};
 
-/// A shared word with one writer.
+/// A shared word, which one party at a time writes, apart from [`Self::take`] and [`Self::claim`].
 pub trait SharedWord {
     /// Loads the word with acquire ordering: after the load, everything is visible that the writer
     /// wrote before it stored the loaded value.
     fn acquire(&self) -> u32;
     /// Stores the word with release ordering, after all earlier writes.
     fn release(&self, value: u32);
-    /// Atomically sets the word to 0 and returns the old value. This is the only write by a party
-    /// other than the word's writer.
+    /// Atomically sets the word to 0 and returns the old value. Parties other than the word's
+    /// writer may do this too.
     fn take(&self) -> u32;
     /// Atomically replaces 0 by `client_id`; returns whether the word was 0. Has acquire ordering,
     /// and so pairs with the release by which the previous owner stored 0.
@@ -98,7 +98,8 @@ pub trait DirectionStorage {
     fn freed(&self) -> &Self::W;
     /// Copies slots `from..to` of the tx ring to the rx ring.
     fn publish_slots(&self, from: SlotIdx, to: SlotIdx);
-    /// Copies slots `from..to` of the rx ring back to the tx ring.
+    /// Copies slots `from..to` of the rx ring back to the tx ring. May leave out slots whose
+    /// buffers the receiver has not exchanged.
     fn return_slots(&self, from: SlotIdx, to: SlotIdx);
 }
 
@@ -243,7 +244,7 @@ impl<S: DirectionStorage> PipeReceiver<S> {
     /// Same as [`Self::new`].
     pub(crate) fn resync(&mut self) -> Result<(), PeerFault> {
         let [_, freed] = indices(&self.shared)?;
-        // All slots after `freed` count as not yet taken over.
+        // All slots from `freed` on count as not yet taken over.
         (self.freed, self.sent) = (freed, freed);
         Ok(())
     }

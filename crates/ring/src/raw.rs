@@ -96,7 +96,8 @@ impl RawRing {
         ring.cur = head;
     }
 
-    /// Offers each free buffer to `write`, as `TxRing::fill` does.
+    /// Offers up to `max` free buffers to `write`, as `TxRing::fill` does, but a length of 0 does
+    /// not stop it.
     ///
     /// # Safety
     /// The ring must be alive, and its safe half unused meanwhile.
@@ -121,7 +122,7 @@ impl RawRing {
         count
     }
 
-    /// Calls `read` for each received buffer, as `RxRing::drain` does.
+    /// Calls `read` for up to `max` received buffers, as `RxRing::drain` does.
     ///
     /// # Safety
     /// The ring must be alive, and its safe half unused meanwhile.
@@ -143,7 +144,8 @@ impl RawRing {
         count
     }
 
-    /// Exchanges buffers between this rx ring and `tx`, as `forward` does.
+    /// Exchanges buffers between this rx ring and `tx`, as `forward` does, but also those of
+    /// incomplete packets.
     ///
     /// # Safety
     /// Both rings must be alive and in one region, and their safe halves unused meanwhile.

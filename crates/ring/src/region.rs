@@ -1,8 +1,9 @@
-//! A region: one sealed memfd that holds netmap's interface records, rings and buffers.
+//! A region: one mapping, usually of a sealed memfd, that holds netmap's interface records, rings
+//! and buffers.
 //!
-//! Buffer `k` is chunk `k` of the buffer area. Its data begins `HEADROOM` bytes into the chunk and
-//! reaches `HEADROOM` bytes into the next chunk. So data areas never overlap. AF_XDP reserves 256
-//! bytes before each frame, and in this way receives frames where netmap expects them.
+//! Buffer `k` is chunk `k` of the buffer area. Its data begins 256 bytes (`HEADROOM_BYTES`) into
+//! the chunk and reaches as far into the next chunk. So data areas never overlap. AF_XDP reserves
+//! 256 bytes before each frame, and in this way receives frames where netmap expects them.
 
 mod buffers;
 mod bytes;
@@ -41,8 +42,8 @@ pub struct Region {
     /// Number of the region; unique within this process, and never reused.
     id: u64,
     /// The file that contains the region; several regions may share a file. `None` for a private
-    /// region, and for memory that another program lends: then the region does not keep the file
-    /// open.
+    /// region, and for a region that does not keep its file open: memory that another program
+    /// lends, or a device whose descriptor the caller keeps.
     fd: Option<Arc<OwnedFd>>,
     /// Offset of the region in the file; 0 unless several regions share the file.
     file_offset: u64,
@@ -160,8 +161,8 @@ impl Region {
     /// dropped after that; it stands for the right to use the range.
     ///
     /// # Errors
-    /// [`RegionError`] if the geometry is out of range, the file can shrink or ends before the
-    /// region does, or the kernel refuses the memory.
+    /// [`RegionError`] if the geometry is out of range, `at` is not a multiple of 4,096, the file
+    /// can shrink or ends before the region does, or the kernel refuses the memory.
     pub fn within(
         file: &Arc<OwnedFd>,
         at: u64,
@@ -236,7 +237,7 @@ impl Region {
         Ok(Arc::new(region))
     }
 
-    /// Wraps a mapping as a region that cannot allocate.
+    /// Wraps a mapping as a shared region that has no free memory.
     fn from_mapping(fd: Option<Arc<OwnedFd>>, base: NonNull<u8>, header: RegionHeader) -> Self {
         let (file_offset, huge, punch) = (0, false, false);
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -265,7 +266,7 @@ impl Region {
     }
 
     /// Returns the offset of the region in its file, in bytes; 0 unless the region was created by
-    /// [`Self::within`].
+    /// [`Self::within`] or [`Self::resume`].
     #[must_use]
     pub fn file_offset(&self) -> u64 {
         self.file_offset
@@ -274,8 +275,8 @@ impl Region {
     /// Returns the memfd, which the caller can pass to another process or register with a device.
     ///
     /// # Panics
-    /// If the region is private, so that no other process may map it, or if another program lends
-    /// the memory ([`Self::from_revocable`]): then the region does not keep the file open.
+    /// If the region is private, so that no other process may map it, or if the region does not
+    /// keep its file open ([`Self::from_revocable`], [`DeviceMapping::borrowing`]).
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_ref().expect("a region that may be passed on").as_fd()
@@ -293,7 +294,8 @@ impl Region {
         self.is_private
     }
 
-    /// Returns whether another program lent the memory and has revoked it.
+    /// Returns whether another program lent the memory and has revoked it
+    /// ([`RevocableMapping::is_revoked`]).
     #[must_use]
     #[inline]
     pub fn is_revoked(&self) -> bool {
@@ -325,7 +327,8 @@ impl Region {
         self.header.bufs
     }
 
-    /// Offset of the buffer area in the region, in bytes; page-aligned.
+    /// Offset of the buffer area in the region, in bytes; page-aligned unless a device laid out the
+    /// memory.
     #[must_use]
     pub fn buf_start(&self) -> u64 {
         self.header.buf_start
@@ -373,7 +376,7 @@ impl Region {
         self.free().map(|free| free.free_buf_state()).unwrap_or_default()
     }
 
-    /// The geometry with which the region was created.
+    /// The region's geometry, with the ring bytes rounded up to whole pages.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         let RegionHeader { ring_start, buf_start, bufs, buf_size, .. } = self.header;

@@ -7,12 +7,12 @@
 //! Only the lender loses data: what it shared with this process.
 //!
 //! ```text
-//!   access --> fault --> SIGBUS handler --> in a watched mapping? --> replaces it, repeats the access
+//!   access --> fault --> SIGBUS handler --> in a watched mapping? --> replaces it, access repeated
 //!                                                `- no ---> previous handler of SIGBUS
 //! ```
 //!
 //! The handler is process-wide and installed with the first mapping. It runs in the faulting
-//! thread: it takes no lock, allocates nothing, and makes at most two system calls.
+//! thread: it takes no lock, allocates nothing, and makes only a few system calls.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -81,8 +81,8 @@ impl RevocableMapping {
         self.len == 0
     }
 
-    /// Returns whether the lender has revoked the memory. If so, no other process sees writes to
-    /// it.
+    /// Returns whether an access has shown that the lender revoked the memory. If so, no other
+    /// process sees writes to it.
     #[must_use]
     #[inline]
     pub fn is_revoked(&self) -> bool {
@@ -127,7 +127,7 @@ struct WatchedMapping {
     in_use: AtomicBool,
     /// Odd while `start` and `len` change: they are valid only as a pair.
     version: AtomicUsize,
-    /// Address of the mapping. 0 if the entry is free, so that a new mapping can use it.
+    /// Address of the mapping; 0 if the entry has none.
     start: AtomicUsize,
     len: AtomicUsize,
     revoked: AtomicBool,
@@ -181,7 +181,7 @@ impl WatchedMapping {
 }
 
 /// Replaces the watched mapping that contains the faulting address by zero pages; returns false if
-/// no watched mapping contains it.
+/// no watched mapping contains it, or if the kernel refuses.
 fn replace_mapping(addr: usize) -> bool {
     let found =
         WatchedMapping::all().find_map(|one| one.range_containing(addr).map(|range| (one, range)));
@@ -230,7 +230,7 @@ fn install_sigbus_handler() {
         let mut before = action;
         // SAFETY:
         // - Both pointers are to complete `sigaction`s, alive during the call.
-        // - The handler only does what is allowed in a signal handler; see its comment.
+        // - The handler only does what is allowed in a signal handler; see the module's comment.
         let done = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, &raw mut before) };
         debug_assert_eq!(done, 0, "SIGBUS can be handled");
         before

@@ -70,8 +70,8 @@ impl<'m> SharedBuf<'m> {
         Self { data, len: self.len - at, ..self }
     }
 
-    /// Prefetches all bytes, without waiting for them; the first cache line even if the length is
-    /// 0.
+    /// Prefetches the cache line of every 64th byte, without waiting for it; that of the first byte
+    /// even if the length is 0.
     #[inline(always)]
     pub(crate) fn prefetch(self) {
         let mut at = 0;

@@ -31,7 +31,7 @@ pub(crate) struct HalfWords {
     pub(crate) owner: AtomicU32,
     /// Not 0 while a program that syncs this half itself sleeps. Set by that program.
     pub(crate) guest_sleeps: AtomicU32,
-    /// Not 0 while a program for which the host syncs this half sleeps. Set by the host.
+    /// Not 0 while a program for which the host syncs this half may sleep. Set by the host.
     pub(crate) host_sleeps: AtomicU32,
     /// Not 0 if only the host may sync the half.
     pub(crate) by_host: AtomicU32,

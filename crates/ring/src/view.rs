@@ -1,4 +1,4 @@
-//! A view of a ring, for a process that has neither half of the ring.
+//! A view of a ring, for code outside the ring's two halves.
 //!
 //! A host that serves other processes syncs their rings for them. It has to know when a ring is
 //! worth reading and which slot holds which buffer. All values here are copies of what some process
@@ -68,6 +68,9 @@ impl RingView {
 
     /// Stores head and cur without a check. For a host that gets these values from the application
     /// by another way than the ring.
+    ///
+    /// # Panics
+    /// If the region is private.
     pub fn store_head_cur(&self, head: SlotIdx, cur: SlotIdx) {
         assert!(!self.0.is_private(), "who carries indices is in another process");
         self.0.cur().store(cur, Ordering::Relaxed);
@@ -188,7 +191,7 @@ impl RingView {
     /// ring's application.
     ///
     /// # Panics
-    /// If `to` is not a slot of this ring.
+    /// If `to` is not a slot of this ring, or the region is private.
     #[inline]
     pub fn advance_to(&self, to: SlotIdx) {
         assert!(to < self.num_slots() && !self.0.is_private(), "a slot of a ring that others map");
@@ -197,8 +200,8 @@ impl RingView {
         self.0.head().store(to, Ordering::Release);
     }
 
-    /// Prefetches the first `len` bytes of the buffer in slot `i`, without waiting. An index out of
-    /// range means buffer 0.
+    /// Prefetches the first `len` bytes of the buffer in slot `i`, without waiting. A buffer index
+    /// out of range means buffer 0.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.
@@ -216,8 +219,8 @@ impl RingView {
     }
 
     /// Copies `len` bytes from byte `from_at` of a buffer of `from` to byte `at` of a buffer of
-    /// this region. Copies fewer bytes if one of the buffers ends earlier, and none into a private
-    /// region, whose rings lend their buffers. An index out of range means buffer 0.
+    /// this region. Copies fewer bytes if one of the buffers ends earlier, and none from or to a
+    /// private region, whose rings lend their buffers. An index out of range means buffer 0.
     ///
     /// If others write at the same time, the copied bytes may be wrong; there is no other effect.
     #[inline(always)]

@@ -5,10 +5,11 @@ use crate::layout::{PassReason, counter};
 /// The counters of a port, summed over all CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResidentCounters {
-    /// Frames that arrived on the port and were redirected to another port.
+    /// Frames that arrived on the port and were redirected to another port, or were handed over to
+    /// the engine in user space.
     pub packets: u64,
-    /// The bytes of these frames, with the Ethernet header, but without trailing bytes after the
-    /// packet.
+    /// The bytes of these frames, with the Ethernet header. Bytes after the packet count only in
+    /// frames that were handed over.
     pub bytes: u64,
     /// Frames that arrived on a port with packet sockets and were forwarded in the kernel, without
     /// the sockets. A super-frame counts as the segments in which it leaves.
@@ -34,18 +35,20 @@ impl ResidentCounters {
         Self { packets, bytes, direct_packets, direct_bytes, passed }
     }
 
-    /// Frames that the program left to the kernel for this reason.
+    /// Frames that the program left to the kernel, or dropped, for this reason.
     #[must_use]
     pub fn passed(&self, reason: PassReason) -> u64 {
         self.passed[reason as usize]
     }
 
-    /// Returns the reasons for which frames were left to the kernel, each with its count.
+    /// Returns the reasons for which frames were left to the kernel or dropped, each with its
+    /// count.
     pub fn reasons(&self) -> impl Iterator<Item = (PassReason, u64)> {
         PassReason::ALL.iter().copied().zip(self.passed.iter().copied()).filter(|one| one.1 > 0)
     }
 
-    /// All frames that the program has seen.
+    /// All frames that the program has counted. A super-frame in `direct_packets` counts as its
+    /// segments.
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.packets + self.direct_packets + self.passed.iter().sum::<u64>()

@@ -11,9 +11,10 @@
 //!                           '------> counters by port <--------------'
 //! ```
 //!
-//! An interface takes no frames at all (EOPNOTSUPP) if its driver has no such function, or if it is
-//! a veth device whose peer has neither XDP in native mode nor GRO, which may change at any time. A
-//! driver drops some frames if its ring is full, or if the MTU at the other end is smaller.
+//! An interface takes no frames at all (EOPNOTSUPP, ENXIO) if its driver has no such function, or
+//! if it is a veth device whose peer has neither XDP in native mode nor GRO, which may change at
+//! any time. A driver drops some frames if its ring is full, or if the MTU at the other end is
+//! smaller.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -177,9 +178,10 @@ fn by_kernel(places: &KernelPlaces, egress: u32, ports: i32) -> BpfCode {
     program.assemble().expect("all labels exist")
 }
 
-/// Adds `R7` to the counters at `R9`, which are those of a port, and ends the program. `error` is
-/// the offset of the error in the tracepoint's arguments, which `R6` points to. The first argument
-/// is the device that the frames come from.
+/// Adds `R7` to the count of dropped frames at `R9`, and to that of refused frames if the error
+/// says that the interface takes none; ends the program. `error` is the offset of the error in the
+/// tracepoint's arguments, which `R6` points to. The first argument is the device that the frames
+/// come from.
 fn count(program: &mut Assembler, places: &KernelPlaces, error: i16) {
     let add = |offset| atomic(AtomicOp::Add, AccessWidth::Double, BpfReg::R9, offset, BpfReg::R7);
     program.label("count").put(load(AccessWidth::Double, BpfReg::R8, BpfReg::R6, 0));
@@ -191,7 +193,7 @@ fn count(program: &mut Assembler, places: &KernelPlaces, error: i16) {
         .put(add(0))
         .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, error))
         .jump_if32(BpfReg::R1, JumpIf::Eq, -Errno::OPNOTSUPP.raw_os_error(), "refused")
-        // The driver returns this error if the peer of a veth device does not have the ring that
+        // The veth driver returns this error if the device's peer does not have the ring that
         // receives redirected frames.
         .jump_if32(BpfReg::R1, JumpIf::Ne, -Errno::NXIO.raw_os_error(), "end")
         .label("refused")

@@ -3,7 +3,9 @@
 //!
 //! The frame is the input of a test run of an XDP program that passes everything, with live frames:
 //! the kernel continues with it as with a frame from the driver. Native XDP programs of the
-//! interface do not see it again; generic ones would.
+//! interface do not see it again; generic ones would. For an interface with packet sockets, the
+//! input goes to another program, which marks a copy of the frame and redirects it to the
+//! interface.
 
 use std::collections::BTreeMap;
 use std::io;

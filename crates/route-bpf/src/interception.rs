@@ -16,12 +16,11 @@ use crate::router::{BpfRouter, ResidentError};
 ///
 /// Each packet socket of the interface gets one of [`Self::filters`]. A filter decides for each
 /// frame whether its socket gets it. The kernel does not process frames that a socket gets, and,
-/// with [`ResidentOptions::direct`](crate::ResidentOptions::direct), forwards those that need no more
-/// than a lookup by this router's tables. Without
-/// a socket, without a recent [heartbeat](crate::ResidentHeartbeat) of the socket's queue, and
-/// until [`BpfRouter::enable`], the kernel gets everything. A socket's ring contains only frames
-/// that its reader must handle. Frames that find the ring full are counted only by the socket
-/// (`PACKET_STATISTICS`).
+/// with [`ResidentOptions::direct`](crate::ResidentOptions::direct), forwards those that need no
+/// more than a lookup by this router's tables. Without a socket, without a recent
+/// [heartbeat](crate::ResidentHeartbeat) of the socket's queue, and until [`BpfRouter::enable`],
+/// the kernel gets everything. A socket's ring contains only frames that its reader must handle.
+/// Frames that find the ring full are counted as dropped only by the socket (`PACKET_STATISTICS`).
 #[derive(Debug)]
 pub struct PacketInterception {
     filters: Vec<BpfProgram>,

@@ -1,18 +1,22 @@
 //! The records in the maps, which the program reads and this process writes.
 //!
-//! All maps but the counters and the interfaces are arrays of one value, so that the program
-//! reaches a record by an offset, without a lookup per record.
+//! All maps but the counters, the interfaces and the sockets are arrays of one value, so that the
+//! program reaches a record by an offset, without a lookup per record. `v4` and `v6` are arrays of
+//! such arrays.
 //!
 //! ```text
-//!   control      | enabled u64 | limits of new hosts, IPv4 and IPv6, u64 | ... | beat of queue 0 u64 | beat of queue 1 u64 | ...
-//!   ports        | MAC 6 bytes, flags u16 | MTU u32, VRF u16, unused | ifindex u32, unused | 24 bytes a port
+//!   control      | enabled u64 | limits of new hosts, IPv4 and IPv6, u64 each | unused to 64 |
+//!                | heartbeat of queue 0 u64 | heartbeat of queue 1 u64 | ...
+//!   ports        | MAC 6 bytes, flags u16 | MTU u32, VRF u16, unused |
+//!                | ifindex u32, unused |                                      24 bytes a port
 //!   targets      | path MTU u32, index u16, action u16 |                      8 bytes a target
-//!   sources      | 2 bits a port: whether the target leads through it |      8 bytes a target and 32 ports
+//!   sources      | 2 bits a port: does the target lead through it | 8 bytes a target and 32 ports
 //!   adjacencies  | MAC 6 bytes, egress port u16 |                             8 bytes each
 //!   buckets      | 256 adjacency indices u16 |                                512 bytes a group
 //!   local        | bit set of 2^16 hashes |                                   8 KiB
-//!   hosts        | hosts in a tick, IPv4 and IPv6 | ... | 2^16 slots: key u32, tick u32 |   512 KiB
-//!   v4[vrf]   -> | 2^24 cells u16 | 256 cells a block |                       32 MiB and the blocks
+//!   hosts        | hosts in a tick, IPv4 and IPv6, u64 each | unused to 64 |
+//!                | 2^16 slots: tick u32, key u32 |                            512 KiB
+//!   v4[vrf]   -> | 2^24 cells u16 | 256 cells a block |                       32 MiB and blocks
 //!   v6[vrf]   -> | root u32, levels u32, unused to 64 | nodes, 192 bytes each |
 //!   counters     a value per CPU and port: packets and bytes forwarded or handed over, packets and
 //!                bytes forwarded past the sockets, packets per reason, u64
@@ -90,10 +94,11 @@ pub(crate) const PORT_DIRECT: u16 = 1 << 6;
 pub(crate) const TARGET_SIZE: u32 = 8;
 pub(crate) const ADJACENCY_SIZE: u32 = 8;
 pub(crate) const GROUP_SIZE: u32 = 512;
-/// The port in an adjacency through which the program does not send: the MAC address is not known,
-/// or the interface is not one of the router.
+/// The port in an adjacency through which the program does not send, because the MAC address is not
+/// known.
 pub(crate) const NO_PORT: u16 = u16::MAX;
-/// Like [`NO_PORT`], for the hosts of a connected subnet that have no adjacency of their own.
+/// Like [`NO_PORT`], for the hosts of a connected subnet that have no adjacency of their own,
+/// except on subinterfaces.
 pub(crate) const HOST_WITHOUT_MAC: u16 = u16::MAX - 1;
 
 /// Binary logarithm of the length of a tick in ns: 2^30 ns are 1.07 s. New hosts are counted per
@@ -110,7 +115,7 @@ pub(crate) const MAX_HOST_LIMIT: u32 = 1 << 14;
 
 /// Size in bytes of the bit set of local addresses, which is indexed by hash.
 pub(crate) const LOCAL_SIZE: u32 = (1 << 16) / 8;
-/// The multiplier of the hash, odd and irregular (2^32 divided by the golden ratio).
+/// The multiplier of the hash, odd and irregular (about 2^32 divided by the golden ratio).
 pub(crate) const LOCAL_MULTIPLIER: u32 = 0x9e37_79b1;
 /// The multiplier of the hash of IPv6 addresses (2^64 divided by the golden ratio).
 pub(crate) const LOCAL_MULTIPLIER_V6: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -289,7 +294,8 @@ pass_reasons! {
     Disabled = "disabled",
     /// There was no heartbeat for 100 ms, or the queue has no heartbeat.
     Stale = "no-heartbeat",
-    /// The port's frames need rules or policing, or the port is not up.
+    /// Frames that arrive on the port are left to the kernel (`ResidentOptions::ingress`), or the
+    /// port is not up.
     Policy = "policy",
     /// The frame was not sent to the port's MAC address.
     OtherMac = "other-mac",
@@ -300,7 +306,8 @@ pass_reasons! {
     NotIp = "not-ip",
     /// The packet has a wrong version, IPv4 options, or an IPv6 hop-by-hop header.
     Options = "options",
-    /// The length in the header is impossible, or the frame is too short for it.
+    /// The length in the header is impossible, the frame is too short for it, or the frame cannot
+    /// be segmented or cut to this length.
     Length = "length",
     /// The checksum of the IPv4 header is wrong.
     Checksum = "checksum",
@@ -309,13 +316,14 @@ pass_reasons! {
     /// An address of the packet is one that the program does not forward: own, loopback, multicast,
     /// unspecified or link-local.
     Address = "address",
-    /// The transport checksum may be unfinished: the frame is from a sender on this machine.
+    /// The transport checksum may be unfinished: the frame may be from a sender on this machine, or
+    /// it is a super-frame of a protocol other than TCP.
     PartialChecksum = "partial-checksum",
     /// There is no route to the destination.
     NoRoute = "no-route",
     /// The route is local, or of a kind that the kernel handles.
     Kernel = "kernel-route",
-    /// The next hop's MAC address is not known, or its interface is not the router's.
+    /// The next hop's MAC address is not known, or its port is beyond the limit of the maps.
     Unresolved = "unresolved",
     /// There are more hosts with unknown MAC address than the kernel could resolve: the frame was
     /// dropped.

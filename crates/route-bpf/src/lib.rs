@@ -10,14 +10,15 @@
 //! ([`BpfRouter::apply`]). A program forwards only frames that it understands completely, while
 //! forwarding is enabled ([`BpfRouter::enable`]) and the heartbeat of the frame's queue is not
 //! older than 100 ms ([`ResidentHeartbeat`]). All other frames go on to the kernel's stack
-//! unchanged.
+//! unchanged, except those that the program drops ([`PassReason::is_drop`]). On ports with sockets,
+//! an engine in user space forwards.
 //!
 //! `program` describes the steps for a frame, `layout` the records of the maps, and `writer` the
 //! order in which a snapshot replaces another.
 //!
 //! # Not for
-//! Ports that need rules, source checks, policing or ICMP errors. [`ResidentOptions`] excludes
-//! these ports.
+//! Rules, policing and ICMP errors: packets that need these go to the engine in user space, or to
+//! the kernel.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

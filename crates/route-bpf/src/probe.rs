@@ -57,9 +57,10 @@ impl EgressProbe {
     }
 
     /// Whether redirected frames leave the port's interface, which has this name in the calling
-    /// thread's namespace. The port must be up and in the applied tables: otherwise no frames
-    /// leave. Takes about 50 ms, and some tenths of a second if the interface also sends other
-    /// frames and `drops` is absent, or if the driver's ring is full.
+    /// thread's namespace. The port must be up, and in the applied tables or among those of
+    /// [`BpfRouter::set_interfaces`](crate::BpfRouter::set_interfaces): otherwise no frames leave.
+    /// Takes about 50 ms, and some tenths of a second if the interface also sends other frames and
+    /// `drops` is absent, or if the driver's ring is full.
     ///
     /// # Errors
     /// The kernel's error; `NotFound` if there is no such interface.

@@ -21,9 +21,10 @@
 //!
 //! Up to step 7, the program changes nothing, and returns `XDP_PASS` with a counter for every frame
 //! that it does not forward: the kernel then handles the frame as if the program did not exist. The
-//! program only drops packets whose source the kernel would refuse, and packets for more unknown
+//! program only drops packets whose source fails the port's check, and packets for more unknown
 //! hosts than the kernel could resolve. It counts these as well. After step 7 the frame is
-//! forwarded.
+//! forwarded, unless its end cannot be cut off (left to the kernel) or its egress interface no
+//! longer exists (dropped).
 //!
 //! # Registers
 //! `R6` the context, `R7` the start of the frame, `R8` the length of the IP packet, `R9` the result
@@ -31,7 +32,8 @@
 //! on the stack, at the offsets in [`context::stack`].
 //!
 //! # Invariants
-//! 1. A frame that the kernel would not forward unchanged except for the fields of step 9 is passed.
+//! 1. A frame is forwarded only if the kernel would also forward it, and would change no more of
+//!    its packet than the fields of step 9.
 //! 2. The words of target, bucket, adjacency and egress port are read once per frame, so each is
 //!    consistent in itself.
 
@@ -159,7 +161,8 @@ fn pass(program: &mut Assembler, constants: &PortConstants) {
     program.put_all([mov_imm(BpfReg::R0, XDP_PASS), exit()]);
 }
 
-/// The end of the program for a frame that is dropped, because the kernel would also drop it.
+/// The end of the program for a frame that is dropped: its source fails the check, or there are too
+/// many unresolved hosts.
 fn drop_frame(program: &mut Assembler, constants: &PortConstants) {
     let reasons =
         [PassReason::ReversePathStrict, PassReason::ReversePathLoose, PassReason::UnresolvedLimit];

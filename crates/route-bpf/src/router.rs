@@ -48,8 +48,8 @@ pub struct AttachOptions {
     /// Linux 6.8 and a driver that supports it. If false, the interface must leave tags in frames
     /// (`rxvlan off`).
     pub checks_stripped_tags: bool,
-    /// Whether frames may come from senders on this machine: veth, TAP, bridges. TCP and UDP
-    /// packets whose checksum may be unfinished then go to the kernel.
+    /// Whether frames may come from senders on this machine: veth, TAP, bridges. Packets whose
+    /// transport checksum may be unfinished then go to the kernel.
     pub is_software: bool,
     /// If it is not 0, the frames of this number of queues go to AF_XDP sockets, and are forwarded
     /// by the engine in user space. [`ResidentAttachment::take_sockets`] returns the map of these
@@ -82,9 +82,10 @@ pub enum ResidentError {
 /// The fast path of a router in the kernel. Its programs forward frames by the tables that this
 /// value writes.
 ///
-/// The process that creates it needs CAP_BPF and CAP_NET_ADMIN. It also needs them to attach, to
-/// probe, and for the first use of a VRF. All other operations need no capability. Frames are
-/// forwarded only after [`Self::enable`], and only with recent heartbeats.
+/// The process that creates it needs CAP_BPF and CAP_NET_ADMIN. It also needs them for all
+/// operations that load programs (such as [`Self::attach`] and [`Self::egress_probe`]), and for the
+/// first use of a VRF. All other operations need no capability. Frames are forwarded only after
+/// [`Self::enable`], and only with recent heartbeats.
 #[derive(Debug)]
 pub struct BpfRouter {
     pub(crate) writer: TableWriter<KernelMaps>,
@@ -322,12 +323,13 @@ impl BpfRouter {
     /// Returns the counters of a port's program.
     ///
     /// # Errors
-    /// The kernel's error, ENOENT if there is no such port.
+    /// The kernel's error; `NotFound` if there is no such port.
     pub fn counters(&self, port: FibPortIndex) -> io::Result<ResidentCounters> {
         Ok(ResidentCounters::sum(&self.writer.host.counters(port.0)?))
     }
 
-    /// The size of the maps in bytes, which the kernel has allocated.
+    /// The size in bytes of the maps that the kernel has allocated, without the counters and the
+    /// map of egress interfaces.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.writer.host.bytes
@@ -392,7 +394,7 @@ pub struct ResidentAttachment {
 
 impl ResidentAttachment {
     /// Takes the map of the interface's AF_XDP sockets, by queue; `None` if the program has none,
-    /// or it was taken before. The program uses it until it is detached.
+    /// or the map was taken before. The program uses the map until the program is detached.
     pub fn take_sockets(&mut self) -> Option<BpfMap> {
         self.sockets.take()
     }

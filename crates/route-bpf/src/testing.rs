@@ -202,8 +202,8 @@ pub(crate) fn in_kernel() -> Option<TableWriter<KernelMaps>> {
     Some(writer)
 }
 
-/// Writes heartbeats for all queues, as far ahead of the kernel's clock as programs accept, because
-/// other tests may delay the program on a busy machine.
+/// Writes heartbeats for all queues, almost as far ahead of the kernel's clock as programs accept,
+/// because other tests may delay the program on a busy machine.
 pub(crate) fn beat_ahead(writer: &TableWriter<KernelMaps>) {
     const AHEAD_NS: u64 = 90_000_000;
     let heartbeat = ResidentHeartbeat::of(Arc::clone(&writer.control), LIMITS.queues);
@@ -220,7 +220,7 @@ pub(crate) fn fill<H: MapHost>(writer: &mut TableWriter<H>) {
         tail.set(256 + usize::from(at), at);
     }
     root.set(10 << 16 | 1 << 8, BLOCK_FLAG | 1);
-    // The block numbers and targets of these cells do not exist.
+    // The block of the first cell and the target of the second one do not exist.
     root.set(10 << 16 | 2 << 8, BLOCK_FLAG | LIMITS.tail_blocks);
     root.set(10 << 16 | 3 << 8, LIMITS.targets);
     let control = Arc::clone(&writer.control);

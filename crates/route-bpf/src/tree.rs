@@ -11,7 +11,8 @@ use crate::layout::{NODE_SIZE, NODES_OFFSET};
 /// A root entry that is neither a node nor a target: the program leaves all packets to the kernel.
 const NO_TREE: u32 = NODE_FLAG - 1;
 
-/// Two tables. Programs use the table with the number `active`.
+/// Two tables. Programs use the table with the number `active`, and none before the first call of
+/// [`Self::set_published`].
 #[derive(Debug)]
 pub(crate) struct TreeBuffers<T> {
     buffers: [(T, Arc<MappedArray>); 2],

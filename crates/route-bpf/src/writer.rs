@@ -1,19 +1,20 @@
 //! Writes forwarding tables into the maps, as differences, while programs read them.
 //!
 //! Each record is a word that one store replaces. Records are written before the words that contain
-//! their indices, so a program that finds a new word finds a new record. This is not enough if an
-//! index gets another meaning: a program may have read an old word that contains the index, but not
-//! yet the record to which the index now refers.
+//! their indices, so a program that finds a new word finds a new record; only ports are written
+//! last, since frames for a port without flags go to the kernel. This is not enough if an index
+//! gets another meaning: a program may have read an old word that contains the index, but not yet
+//! the record to which the index now refers.
 //!
 //! ```text
 //!   1  indices with another meaning: collected from the previous and the new snapshot
 //!   2  words that will not contain such an index any more: set to "kernel"; ports: to no flags
 //!   3  wait for the programs that run                     (only if step 2 changed something)
-//!   4  egress interfaces, adjacencies, buckets, targets, sources, ports
+//!   4  adjacencies, buckets, targets, sources, ports (each after its egress interface)
 //!   5  IPv6 trees, into the buffer that no program uses; then the buffers change places
 //! ```
-//! The owner of the IPv4 cells writes them before the snapshot: until step 4, a new target index
-//! means "kernel".
+//! The owner of the IPv4 cells writes them before the snapshot: until step 4, programs forward no
+//! packet with a new target index.
 //!
 //! Packets for anything that the maps cannot represent go to the kernel: indices beyond the limits,
 //! and subinterfaces.
@@ -47,15 +48,15 @@ use changes::ChangedIndices;
 /// What the programs may do with the frames of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResidentOptions {
-    /// Whether frames that arrive on the port may be forwarded. False if rules must check them, or
-    /// a policer must limit them.
+    /// Whether frames that arrive on the port may be forwarded, by the program or by the engine in
+    /// user space. If not, the kernel gets them.
     pub ingress: bool,
-    /// Whether frames may leave through the port. False if its driver cannot send redirected
-    /// frames, or if rules must check frames that leave.
+    /// Whether programs may send frames through the port. If not, for example because its driver
+    /// cannot send redirected frames, the kernel gets them.
     pub egress: bool,
     /// For a port with packet sockets: whether the kernel may forward frames that arrive on it
-    /// without the sockets, if a lookup is all that they need. False if the sockets' reader must see
-    /// every frame.
+    /// without the sockets, if a lookup is all that they need. False if the sockets' reader must
+    /// see every frame.
     pub direct: bool,
 }
 
@@ -87,7 +88,7 @@ pub(crate) struct TableWriter<H: MapHost> {
     _hosts: Arc<MappedArray>,
     vrfs: BTreeMap<u16, VrfMaps<H::Table>>,
     options: BTreeMap<FibPortIndex, ResidentOptions>,
-    /// Ports whose interface is in the map of egress interfaces.
+    /// The indices of the interfaces in the map of egress interfaces, by port.
     egress: BTreeMap<u16, u32>,
     current: Option<ForwardingTables>,
     /// Snapshots whose indices programs may still use.
@@ -267,8 +268,8 @@ impl<H: MapHost> TableWriter<H> {
         self.quiesced
     }
 
-    /// Step 2: disables words that contain indices whose meaning changes. Returns whether there
-    /// were any.
+    /// Step 2: disables ports whose meaning changes, and words that will not contain an index any
+    /// more whose meaning changes. Returns whether there were any.
     fn suspend(&mut self, changed: &ChangedIndices, tables: &ForwardingTables) -> bool {
         let mut suspended = false;
         for &port in &changed.ports {
@@ -333,7 +334,7 @@ impl<H: MapHost> TableWriter<H> {
     }
 
     /// Returns the word of a target; the word of a kernel route if its index is beyond the maps'
-    /// limits.
+    /// limits, or if programs do not know its action.
     fn target(&self, target: &Target) -> u64 {
         let word = |action, index| layout::target_word(action, index, target.mtu);
         match target.action {
@@ -382,8 +383,8 @@ impl<H: MapHost> TableWriter<H> {
         }
     }
 
-    /// Whether frames for a port can be redirected to its interface. They cannot if the interface
-    /// no longer exists.
+    /// Puts a port's interface into the map of egress interfaces, if it is not there yet. Returns
+    /// whether it is there; it is not if the interface no longer exists.
     fn has_egress(&mut self, port: u16, ifindex: u32) -> bool {
         if self.egress.get(&port) == Some(&ifindex) {
             return true;

@@ -208,8 +208,8 @@ pub(crate) fn dispatch(
     }
 }
 
-/// Puts a frame of the router's own into the output queue, unless its verdict is to drop it.
-/// Returns whether the packet is in the queue.
+/// Puts a frame into the output queue if its verdict is `Forward` or `Hold`. Returns false if the
+/// verdict is to drop it.
 pub(crate) fn enqueue(
     output: &mut OutputQueue,
     mut frame: Vec<u8>,

@@ -129,7 +129,8 @@ impl RouteBatch {
         self.verdicts[..self.len][at]
     }
 
-    /// Why the kernel gets a frame; `None` if it does not.
+    /// Why a stage gave a frame to the kernel, even if `RouteEngine::withhold` has since dropped
+    /// it; `None` if no stage did.
     ///
     /// # Panics
     /// If there is no such frame.
@@ -179,7 +180,7 @@ impl RouteBatch {
         self.reasons[..len].fill(None);
     }
 
-    /// Removes a frame from the live frames.
+    /// Removes a frame from the live frames, and from the rejected ones.
     #[inline(always)]
     pub(crate) fn leave(&mut self, at: usize) {
         let others = !(1 << at);
@@ -220,7 +221,8 @@ impl RouteBatch {
         self.settle(counters, at, RouteVerdict::Kernel(class));
     }
 
-    /// Drops a packet; the last stage sends an ICMP error to its sender.
+    /// Drops a packet; the last stage sends an ICMP error to its sender, if the rules and limits
+    /// allow it.
     #[inline]
     pub(crate) fn reject(&mut self, at: usize, rejection: Rejection) {
         self.leave(at);

@@ -85,7 +85,7 @@ drop_causes! {
     V6DestinationLoopback = "v6-destination-loopback",
     /// The route to the source does not lead through the ingress port (RFC 3704, 2.2).
     ReversePathStrict = "reverse-path-strict",
-    /// There is no route to the source (RFC 3704, 2.4).
+    /// No route to the source forwards packets (RFC 3704, 2.4).
     ReversePathLoose = "reverse-path-loose",
     /// The packet exceeds the rate of the ingress port's policer.
     Policed = "policed",

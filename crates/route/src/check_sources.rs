@@ -2,7 +2,7 @@
 //!
 //! As in Linux, this stage comes after the lookup of the destination. So a packet without a route
 //! is answered regardless of its source. The source is looked up in the tables of the egress port,
-//! in which an answer would also be looked up.
+//! in which the destination's reply to the packet would also be looked up.
 
 use slipring_fib::{AdjacencyIndex, ReversePathMode, TargetAction, TargetIndex};
 use slipring_wire::assigned::EtherType;

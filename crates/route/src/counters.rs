@@ -59,7 +59,7 @@ pub struct RouteCounters {
     pub delayed: u64,
     /// Packets that the router itself created: ICMP errors, redirects and others.
     pub generated: u64,
-    /// How many of the packets in `generated` are redirects.
+    /// How many of the packets in `generated` are redirects that were not dropped.
     pub redirects: u64,
     /// ICMP errors that were not sent because of the rate limit. Errors that were also suppressed
     /// for another reason do not count.

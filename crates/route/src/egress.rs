@@ -78,7 +78,8 @@ struct Egress<'v> {
     mtu: u32,
 }
 
-/// Checks everything that can prevent sending a packet whose neighbour is known.
+/// Checks the TTL, the egress port and the MTU. [`send`] checks whether a packet that must be
+/// fragmented can be.
 fn check<'v>(
     view: &'v RouteView,
     bytes: &[u8],

@@ -52,8 +52,8 @@ impl RouteEngine {
         }
     }
 
-    /// Uses a snapshot from now on. Takes time in proportion to the number of ports and their
-    /// addresses, not to the number of routes.
+    /// Uses a snapshot from now on. The time this takes depends on the number of ports (its square)
+    /// and of their addresses, not on the number of routes.
     pub fn set_tables(&mut self, tables: Arc<ForwardingTables>) {
         self.counters.grow(tables.ports.len());
         self.view = RouteView::new(tables, &self.config, &self.policies);
@@ -90,7 +90,8 @@ impl RouteEngine {
     }
 
     /// Sets the addresses of the router apart from those of its ports
-    /// ([`RouteConfig::own_addresses`]), from the next snapshot on.
+    /// ([`RouteConfig::own_addresses`]), from the next call of [`Self::set_tables`] or
+    /// [`Self::set_policies`] on.
     pub fn set_own_addresses(&mut self, addresses: Vec<IpAddr>) {
         self.config.own_addresses = addresses;
     }
@@ -108,7 +109,7 @@ impl RouteEngine {
     }
 
     /// Decides about up to 64 frames: all stages, one after the other. The verdicts are in the
-    /// batch; ICMP errors and fragments are in the output queue.
+    /// batch; ICMP errors, redirects and fragments are in the output queue.
     ///
     /// # Panics
     /// If there are more than [`crate::MAX_ROUTE_BATCH`] frames.
@@ -203,7 +204,8 @@ impl RouteEngine {
         batch.settle(&mut self.counters, at, verdict);
     }
 
-    /// Drops a live frame between two stages. The last stage sends an ICMP error to its sender.
+    /// Drops a live frame between two stages. The last stage sends an ICMP error to its sender, if
+    /// the rules and limits allow it.
     ///
     /// # Panics
     /// If the frame has a verdict.
@@ -229,8 +231,8 @@ impl RouteEngine {
     }
 
     /// Sends a held packet, whose next hop has this MAC address. `frame` must contain the frame as
-    /// it was held, and is rewritten. The verdict is `Forward`, or any other that [`Self::process`]
-    /// can give to a packet whose neighbour is known.
+    /// it was held; it is rewritten if the packet is sent. The verdict is `Forward`, or any other
+    /// that [`Self::process`] can give to a packet whose neighbour is known.
     pub fn release(
         &mut self,
         held: &HeldPacket,
@@ -254,7 +256,9 @@ impl RouteEngine {
     }
 
     /// Drops a held packet whose next hop did not answer, and sends an error to its sender (ICMP
-    /// 3/1, ICMPv6 1/3). `frame` is the frame as it was when it was held.
+    /// 3/1, ICMPv6 1/3), if the rules and limits allow it. `frame` is the frame as it was when it
+    /// was held. The verdict is `Answered` or `Drop`, or `Kernel` if only the kernel can send the
+    /// error.
     pub fn unanswered(&mut self, held: &HeldPacket, frame: &[u8], now_ns: u64) -> RouteVerdict {
         let (view, mut parts) = self.parts();
         let rejection = Rejection {

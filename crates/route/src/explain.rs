@@ -38,7 +38,7 @@ pub enum RouteStep {
         /// The new DSCP, if a policer sets one.
         dscp: Option<u8>,
     },
-    /// The third stage found a route.
+    /// What the third stage found, even if it is that there is no route.
     Matched {
         /// The address that was looked up: the destination, unless a rule forwards elsewhere.
         address: IpAddr,
@@ -58,7 +58,7 @@ pub enum RouteStep {
     },
     /// The verdict, and why the kernel gets the packet, if it does.
     Decided(RouteVerdict, Option<PuntReason>),
-    /// A packet that the router created: an ICMP error, or a fragment.
+    /// A packet that the router created: an ICMP error, a redirect, or a fragment.
     Made(RouteOutput),
 }
 
@@ -73,7 +73,7 @@ pub trait ExplainedStages {
         now_ns: u64,
     );
 
-    /// Called after the engine's third stage.
+    /// Called after the engine's fourth stage.
     fn after_look_up(
         &mut self,
         engine: &mut RouteEngine,

@@ -7,7 +7,7 @@ pub(crate) fn byte(bytes: &[u8], at: usize) -> u8 {
     bytes.get(at).copied().unwrap_or(0)
 }
 
-/// Reads `N` bytes at offset `at`.
+/// Reads `N` bytes at offset `at`; `None` if the frame ends before their end.
 #[inline(always)]
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk::<N>().copied()

@@ -1,4 +1,5 @@
-//! Packets that the router itself creates: ICMP errors and fragments.
+//! Packets in buffers of the engine: ICMP errors, redirects and fragments, packets of
+//! `RouteEngine::originate`, and copies by `RouteEngine::emit`.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -13,7 +14,8 @@ const MAX_OUTPUTS: usize = 1024;
 /// Maximum number of buffers that are kept for reuse.
 const MAX_SPARE_BUFFERS: usize = 64;
 
-/// A packet that the router itself created.
+/// A packet in a buffer of the engine: created by the router itself, or a copy by
+/// [`RouteEngine::emit`](crate::RouteEngine::emit).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteOutput {
     /// A frame to send.

@@ -1,6 +1,6 @@
 //! The state of a packet between stages.
 
-/// Properties of a packet that the fast paths do not handle.
+/// Properties of a packet. Except for [`Self::V6`], the fast paths do not handle them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PacketTraits(u8);
 
@@ -9,9 +9,9 @@ impl PacketTraits {
     pub(crate) const V6: Self = Self(1);
     /// The frame was a broadcast or multicast of the link.
     pub(crate) const LINK_GROUP: Self = Self(1 << 1);
-    /// The transport checksum is incomplete.
+    /// The transport checksum may be incomplete.
     pub(crate) const PARTIAL: Self = Self(1 << 2);
-    /// The router itself sends the packet (an ICMP error), so its TTL is not decremented.
+    /// The router itself sends the packet, such as an ICMP error, so its TTL is not decremented.
     pub(crate) const OWN: Self = Self(1 << 3);
     /// A policer changes the DSCP.
     pub(crate) const REMARK: Self = Self(1 << 4);
@@ -31,13 +31,13 @@ impl PacketTraits {
         if condition { self.with(other) } else { self }
     }
 
-    /// Returns whether the packet has the trait.
+    /// Returns whether the packet has at least one of the traits `other`.
     #[inline(always)]
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Returns whether the packet has none of the traits, apart from its IP version.
+    /// Returns whether the packet has no trait except [`Self::V6`].
     #[inline(always)]
     pub(crate) const fn is_plain(self) -> bool {
         self.0 & !Self::V6.0 == 0
@@ -57,7 +57,7 @@ pub(crate) struct RoutedPacket {
     pub(crate) port: u16,
     /// Index of the VRF.
     pub(crate) vrf: u16,
-    /// Index of the target that the destination matches.
+    /// Index of the target that the looked-up address matches.
     pub(crate) target: u16,
     /// Index of the adjacency.
     pub(crate) adjacency: u16,

@@ -17,7 +17,7 @@ pub enum PuntClass {
     Igp,
     /// Bidirectional forwarding detection: UDP ports 3784, 3785, 4784 and 6784.
     Bfd,
-    /// Other ICMP and ICMPv6 messages.
+    /// Other ICMP and ICMPv6 messages, and packets with [`PuntReason::ErrorRoute`].
     Icmp,
     /// Everything else.
     Other,
@@ -48,7 +48,8 @@ impl PuntClass {
 /// Why the kernel handles a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PuntReason {
-    /// The frame carries neither IPv4 nor IPv6.
+    /// The frame carries neither IPv4 nor IPv6, or its destination MAC address is another host's
+    /// ([`RouteConfig::punts_other_macs`](crate::RouteConfig::punts_other_macs)).
     Protocol,
     /// No port has the frame's VLAN tags.
     UnknownVlan,
@@ -63,11 +64,10 @@ pub enum PuntReason {
     /// The route leads to the kernel: local addresses, broadcasts, and routes that the tables
     /// cannot represent.
     Route,
-    /// The tables cannot represent the route to the source. So only the kernel can check the
-    /// reverse path.
+    /// The route to the source leads to the kernel. So only the kernel can check the reverse path.
     ReversePath,
-    /// The tables cannot represent the route to the packet's sender. So only the kernel can send
-    /// the ICMP error about the packet.
+    /// The route to the packet's sender leads to the kernel. So only the kernel can send the ICMP
+    /// error about the packet.
     ErrorRoute,
 }
 

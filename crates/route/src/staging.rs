@@ -121,9 +121,9 @@ impl RouteEngine {
         answer::enqueue(&mut self.output, frame, &verdict)
     }
 
-    /// Routes an IP packet that the router itself sends. It is treated as if it had arrived at
-    /// `port`, except that its TTL is not decremented. Puts the packet into the output queue.
-    /// Returns `false` if the packet is dropped.
+    /// Routes an IP packet that the router itself sends. It is looked up in the tables of `port`
+    /// and counts as a packet from there; its TTL must be above 1 and is not decremented. Puts the
+    /// packet into the output queue. Returns `false` if the packet is dropped.
     pub fn originate(&mut self, port: FibPortIndex, packet: &[u8]) -> bool {
         let Some((destination, traits)) = destination_of(packet) else { return false };
         let vrf = self.view.port(port.0).map_or(0, |facts| facts.vrf);
@@ -136,8 +136,8 @@ impl RouteEngine {
     }
 }
 
-/// Returns the destination of an IP packet and the traits of its family; `None` if it is not a
-/// complete IP packet.
+/// Returns the destination of an IP packet and the traits of its family; `None` if its IP header is
+/// not complete.
 fn destination_of(packet: &[u8]) -> Option<(IpAddr, PacketTraits)> {
     match (packet.first()? >> 4, packet.len()) {
         (4, 20..) => Some((IpAddr::V4(be32(packet, 16).into()), PacketTraits::default())),

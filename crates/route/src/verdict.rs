@@ -16,7 +16,7 @@ pub enum RouteVerdict {
     Forward(ForwardedFrame),
     /// The packet was fragmented; the fragments are in the engine's output queue.
     Fragmented,
-    /// The packet waits, unchanged, until its next hop is known.
+    /// The packet waits, unchanged, until the MAC address of its next hop is known.
     Hold(HeldPacket),
     /// The program keeps a copy of the frame, and processes it again later.
     Delayed,
@@ -35,7 +35,7 @@ pub enum RouteVerdict {
 ///         :                     :           :
 ///   out:  | MAC addresses, type | IP packet |                range = 0..end
 ///            | shorter header   | IP packet |                range = start..end
-///   prepend | longer header     | IP packet |                range = 0..end, 4 or 8 bytes before it
+///   prepend | longer header     | IP packet |                range = 0..end, prepend: 4 or 8 bytes
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardedFrame {
@@ -75,7 +75,7 @@ pub(crate) struct LinkPrefix {
 }
 
 /// A packet whose next hop has no MAC address yet. The program keeps it together with a copy of the
-/// frame, and passes both to `RouteEngine::release`, `unanswered` or `discard`.
+/// frame, and passes both to `RouteEngine::release` or `unanswered`, or drops it by `discard`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldPacket {
     /// The egress port.
@@ -100,7 +100,7 @@ impl HeldPacket {
     }
 
     /// Returns whether the router itself created the packet, such as an ICMP error. Such a packet
-    /// did not arrive, so it does not count as forwarded.
+    /// did not arrive, so programs do not count it as forwarded from [`Self::ingress`].
     #[must_use]
     pub const fn is_own(&self) -> bool {
         self.packet.traits.has(PacketTraits::OWN)

@@ -29,7 +29,7 @@ pub(crate) struct PortFacts {
     /// MTU in bytes.
     pub(crate) mtu: u32,
     /// The MTU if frames leave without tags and the port is up, otherwise 0. No packet has length
-    /// 0, so one comparison excludes all special cases.
+    /// 0, so one comparison of lengths also excludes ports that are tagged or down.
     pub(crate) plain_mtu: u32,
     /// Index of the port's VRF.
     pub(crate) vrf: u16,
@@ -56,7 +56,7 @@ impl PortFacts {
 struct InterfaceFacts {
     /// The port of untagged frames.
     untagged: u16,
-    /// The ports of tagged frames, sorted by [`tag_key`].
+    /// All ports by their tags, sorted by [`tag_key`]; the port of untagged frames is the first.
     tagged: Box<[(u64, u16)]>,
 }
 
@@ -134,8 +134,8 @@ impl RouteView {
     }
 
     /// The source address of errors about packets from `port`: the port's address in the subnet of
-    /// `peer`; otherwise the port's first address of `peer`'s family whose scope is at least the
-    /// scope of `peer`; otherwise an address of another port (RFC 1812, 4.3.2.4; RFC 4443, 2.2).
+    /// `peer`; otherwise the port's first address of `peer`'s family that is not link-local;
+    /// otherwise such an address of another port in the VRF (RFC 1812, 4.3.2.4; RFC 4443, 2.2).
     pub(crate) fn own_address(&self, port: u16, peer: IpAddr) -> Option<IpAddr> {
         let own = self.tables.ports.get(usize::from(port))?;
         // Senders with link-local addresses get no errors, because their packets are not forwarded.

@@ -8,11 +8,11 @@ use slipring_fib::FibPortIndex;
 use slipring_port::Nanos;
 
 /// The wait before the second probe of an interface that keeps refusing frames. Before the first
-/// probe there is no wait; each further wait is twice the previous one.
+/// probe there is no wait; each further wait is twice the previous one, up to [`MAX_DELAY_NS`].
 const FIRST_DELAY_NS: Nanos = 1_000_000_000;
 const MAX_DELAY_NS: Nanos = 300_000_000_000;
-/// If an interface refuses frames this long after its last probe, it is probed again without a
-/// wait.
+/// If an interface first refuses frames this long or longer after its last probe, it is probed
+/// again without a wait.
 const CALM_NS: Nanos = 60_000_000_000;
 
 /// The probe times of the interfaces that have refused frames, by port.
@@ -23,7 +23,7 @@ pub(crate) struct ProbeBackoff {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct PortBackoff {
-    /// When the last probe was due; `None` before the first one.
+    /// When [`ProbeBackoff::take_due`] last returned the port; `None` before the first time.
     probed_at: Option<Nanos>,
     delay: Nanos,
     /// When the next probe is due; `None` if none is due.
@@ -43,7 +43,7 @@ impl ProbeBackoff {
         of.due = Some(now + of.delay);
     }
 
-    /// The ports that are to be probed now.
+    /// Takes the ports that are to be probed now.
     pub(crate) fn take_due(&mut self, now: Nanos) -> Vec<FibPortIndex> {
         let take = |(of, port): (&mut PortBackoff, FibPortIndex)| {
             of.due.take_if(|due| *due <= now)?;

@@ -7,8 +7,8 @@
 //!                '--> tc --> netfilter --> routing --> IPsec --> netfilter --> tc --> …
 //! ```
 //!
-//! A packet that XDP forwards bypasses all stages of the lower row. So these stages must be empty,
-//! or the user must have allowed the bypass.
+//! A packet that XDP forwards bypasses all stages of the lower row. So these stages, except
+//! routing, must be empty, or the user must have allowed the bypass.
 
 mod forwarding;
 mod hooks;
@@ -27,8 +27,8 @@ use slipring_privileged::PrivilegedHelper;
 #[cfg(test)]
 pub(crate) use tcx::accept_all;
 
-/// Finds all stages of the kernel that packets between these interfaces would bypass, and the
-/// interfaces on which the kernel would not forward packets.
+/// Finds all stages of the kernel that are not empty and that packets between these interfaces
+/// would bypass, and the interfaces on which the kernel would not forward packets.
 ///
 /// # Errors
 /// The kernel's error if it refuses to list a stage. It is then not known whether packets would

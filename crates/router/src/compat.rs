@@ -4,7 +4,7 @@
 //!   -f FILE --> CompatSettings          main thread: pidfile, socket, start-up listing
 //!                                             |
 //!   client --line--> session --CompatCommand--> CompatAnswers --RoutingTask--> Routing
-//!          <--text-- (a thread each)                  '--HelperRequest--> kernel: routes, neighbours
+//!          <--text-- (a thread each)                  '-HelperRequest-> kernel: routes, neighbours
 //! ```
 //!
 //! netmap-fwd kept tables of its own. Here the kernel's tables are the only ones, so `route add`,

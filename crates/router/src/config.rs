@@ -52,8 +52,9 @@ pub(crate) struct EngineSettings {
     pub(crate) wait: WaitStrategy,
     /// Maximum number of packets that wait for one neighbour.
     pub(crate) hold_packets: u32,
-    /// Maximum number of neighbours in any state, and of those being resolved, per interface.
+    /// Maximum number of neighbours per interface, in any state.
     pub(crate) max_entries: u32,
+    /// Maximum number of neighbours per interface that are being resolved.
     pub(crate) max_incomplete: u32,
 }
 

@@ -35,9 +35,10 @@ struct Baseline {
 }
 
 impl DropBaseline {
-    /// The counts since the last reset, and how long ago that reset was. `count` returns the
-    /// present counts, or `None` if the counts no longer exist. With `resets`, the next call counts
-    /// from the present counts on, so each packet is in exactly one answer.
+    /// The counts since the last reset, and how many seconds ago that reset was (`None` if there
+    /// was none). `count` returns the present counts, or `None` if the counts no longer exist. With
+    /// `resets`, the next call counts from the present counts on, so each packet is in exactly one
+    /// of the answers that reset.
     pub(crate) fn take(
         &self,
         count: impl FnOnce() -> Option<DropCounts>,

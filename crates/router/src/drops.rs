@@ -1,5 +1,5 @@
-//! What the router has dropped, by interface and cause, since the start or the last `ctl drop reset`.
-//! Metrics and reports always count from the start.
+//! What the router has dropped, by interface and cause, since the start or the last
+//! `ctl drop reset`. Metrics and reports always count from the start.
 
 use serde_json::{Value, json};
 use slipring_control::ControlRefusal;
@@ -9,7 +9,7 @@ use crate::names::{ANSWER_VERSION, ask, ended};
 use crate::router_figures::RouterFigures;
 use crate::routing::RoutingHandle;
 
-/// The present counts.
+/// The present counts, from the start of the router on.
 pub(crate) fn counted(figures: &RouterFigures) -> DropCounts {
     let of_interfaces = figures.interfaces.iter().flat_map(|of| {
         let place =

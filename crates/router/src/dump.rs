@@ -13,7 +13,7 @@ const NLM_F_REQUEST: u16 = 0x1;
 const NLM_F_DUMP: u16 = 0x300;
 /// `NLA_TYPE_MASK` in linux/netlink.h: without the flags for nested attributes and byte order.
 const TYPE_MASK: u16 = 0x3fff;
-/// Size of a read in bytes. The kernel writes at most 32 KiB of a dump at once.
+/// Size of a read in bytes. The kernel writes at most 32 KiB of a dump per read.
 const READ_BYTES: usize = 1 << 16;
 
 /// Returns the bodies of all messages with which the kernel answers a dump request of this type.
@@ -70,8 +70,8 @@ fn connected(family: isize) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Sends a request on its own socket, and passes on the received messages until `is_last` returns
-/// true.
+/// Sends a request on a new socket, and passes each buffer of received messages to `is_last`, until
+/// that returns true.
 ///
 /// # Errors
 /// The kernel's error, or that of `is_last`.

@@ -1,4 +1,4 @@
-//! The events that clients of `ctl monitor` have not read yet.
+//! The latest events, which the clients of `ctl monitor` read.
 //!
 //! # Invariants
 //! 1. Nothing is recorded unless a client has asked within [`RECORDING_NS`].
@@ -58,7 +58,7 @@ pub(crate) struct EventPage {
 }
 
 impl EventLog {
-    /// Whether a client wants events.
+    /// Whether events are recorded, because a client has asked for them.
     pub(crate) fn is_recording(&self, time: Nanos) -> bool {
         // Relaxed: the time guards no other data.
         time < self.0.records_until.load(Ordering::Relaxed)
@@ -77,7 +77,7 @@ impl EventLog {
         begins
     }
 
-    /// Adds an event.
+    /// Adds an event. The caller has checked that events are recorded.
     pub(crate) fn add(&self, event: Value) {
         let mut events = self.lock();
         if events.queue.len() == MAX_EVENTS {
@@ -94,8 +94,8 @@ impl EventLog {
         self.lock().next()
     }
 
-    /// Returns the events from number `from` on. If there are none yet, waits for an event, at most
-    /// for `patience`.
+    /// Returns the events from number `from` on, at most [`PAGE`]. If there are none yet, waits for
+    /// an event, at most for `patience`.
     pub(crate) fn page(&self, from: u64, patience: Duration) -> EventPage {
         let is_empty = |events: &mut NumberedEvents| events.next() <= from;
         let waited = self.0.arrived.wait_timeout_while(self.lock(), patience, is_empty);

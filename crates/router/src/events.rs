@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   kernel's notifications --> MirrorReader --.
-//!   ctl reload, HUP --------------------------+--> EventLog --> thread of the control socket --> client
+//!   ctl reload, HUP --------------------------+--> EventLog --> control socket's thread --> client
 //!   figures, once a second: differences ------'
 //! ```
 //!

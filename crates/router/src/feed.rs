@@ -3,7 +3,7 @@
 //! ```text
 //!   socket 1: links, addresses, settings, neighbours   notifications  -----+
 //!   socket 2: rules, next hops, IPv4 routes            one dump at a time -+--> FeedReader, in the
-//!   socket 3: IPv6 routes                                                       order of the socket
+//!   socket 3: IPv6 routes                                                          socket's order
 //! ```
 //!
 //! A dump shares its socket with the notifications about the same objects. A part of a dump may be
@@ -63,11 +63,12 @@ const fn is_long(kind: DumpKind) -> bool {
 const LINK_GROUPS: [u32; 5] = [1, 3, 5, 9, 24];
 const ROUTE_GROUPS: [u32; 4] = [7, 8, 19, 32];
 const IPV6_GROUPS: [u32; 1] = [11];
-/// Size of the kernel's receive queue in bytes: enough for notifications of about a million routes.
-/// With the default of 208 KiB, the socket overruns when a full table changes at once.
+/// Size of the kernel's receive queue in bytes. The kernel doubles it, which is enough for
+/// notifications of about 300 000 routes. With the default of 208 KiB, the socket overruns when a
+/// full table changes.
 const RECEIVE_BUFFER: usize = 128 << 20;
-/// Size of the read buffer in bytes. The kernel writes at most 32 KiB of a dump at once, and
-/// notifications one at a time.
+/// Size of the read buffer in bytes. The kernel writes at most 32 KiB of a dump per read, or one
+/// notification.
 const READ_BYTES: usize = 1 << 16;
 /// Maximum number of reads of one socket in a loop iteration, so that many changes do not keep the
 /// thread from its other work.
@@ -75,7 +76,7 @@ const MAX_READS: u32 = 64;
 
 /// Receives the messages of the kernel.
 pub(crate) trait FeedReader {
-    /// A dump begins. Until its end, messages of this kind list the existing objects.
+    /// A dump begins. Until its end, messages also list the existing objects of this kind.
     fn begin(&mut self, kind: DumpKind);
     /// A dump is complete.
     fn end(&mut self, kind: DumpKind);
@@ -83,7 +84,7 @@ pub(crate) trait FeedReader {
     fn abort(&mut self, kind: DumpKind);
     /// An object of a dump, or a change of an object.
     fn message(&mut self, message: &NetlinkMessage<'_>);
-    /// The kernel dropped notifications.
+    /// The kernel dropped notifications, or sent a message that could not be parsed.
     fn overrun(&mut self);
 }
 
@@ -253,8 +254,8 @@ impl FeedSocket {
         Ok(progress)
     }
 
-    /// Takes in the next part that the read-ahead thread has read, if there is one. After the last
-    /// part, this thread reads the socket again.
+    /// Takes in the next part that the read-ahead thread has read, and returns whether there was
+    /// one. After the last part, this thread reads the socket again.
     fn take_ahead(&mut self, reader: &mut impl FeedReader) -> io::Result<bool> {
         let Some(mut ahead) = self.ahead.take() else { return Ok(false) };
         match ahead.next() {
@@ -329,7 +330,7 @@ mod tests {
 
     use super::*;
 
-    /// The IPv4 routes of the main table that exist according to the messages so far.
+    /// The routes of the main table that exist according to the messages so far.
     #[derive(Default)]
     struct Routes {
         known: BTreeSet<String>,

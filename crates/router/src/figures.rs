@@ -95,7 +95,8 @@ impl RouterFigures {
         line
     }
 
-    /// Returns the counters by interface and reason as text, for the end of a run.
+    /// Returns the counters by interface and reason, and those of rules, as text for the end of a
+    /// run.
     pub(crate) fn summary(&self) -> String {
         let mut text = String::new();
         for InterfaceFigures { name, forwarded, passed, dropped, .. } in &self.interfaces {
@@ -154,7 +155,7 @@ impl RouterFigures {
         text.gauge("slipring_route_rule_waiting", "Packets in pipes", waiting);
     }
 
-    /// All counters as OpenMetrics.
+    /// The metrics as OpenMetrics text.
     pub(crate) fn metrics(&self) -> String {
         let mut text = MetricsText::default();
         let by_interface = |value: fn(&InterfaceFigures) -> u64| {
@@ -237,8 +238,10 @@ impl InterfaceFigures {
         let SubinterfaceFigures { counters, routed, .. } = figures;
         let passed = PuntReason::ALL.into_iter().zip(routed.reasons);
         let passed = passed.map(|(reason, count)| (reason.name(), count));
-        // These packets did not reach any stage of the engine, because the tables were too old or
-        // the interface was left to the kernel.
+        // `unresolved`: after the lookup, the thread found that it could not send these packets,
+        // because their next hop was not resolved or their egress was left to the kernel.
+        // `left-to-kernel`: these packets reached no stage of the engine, because there were no
+        // current tables or a subinterface of their batch was left to the kernel.
         let by_class: u64 = routed.kernel.iter().sum();
         let by_reason: u64 = routed.reasons.iter().sum();
         let given = counters.to_kernel + counters.resolution_from_wire;
@@ -293,7 +296,7 @@ impl InterfaceFigures {
         figures
     }
 
-    /// Adds the counts of what the workers did with packets that the BPF program handed over.
+    /// Adds the counts of what the workers did with packets that arrived on the port.
     fn add_user_space(&mut self, port: usize, workers: &[WorkerFigures]) {
         for worker in workers {
             if let Some(forwarded) = worker.totals.forwarded.get(port) {
@@ -315,8 +318,8 @@ impl InterfaceFigures {
     }
 }
 
-/// Packets of a port that the workers had received, and not taken when they ended. What pipes contain
-/// is counted when all workers have ended: before, it may still be taken.
+/// Packets of a port that the workers had received, and not taken when they ended. What pipes
+/// contain is counted when all workers have ended: before, it may still be taken.
 fn unread(port: usize, workers: &[WorkerFigures]) -> u64 {
     let totals = || workers.iter().map(|worker| &worker.totals);
     let in_sockets: u64 = totals().filter_map(|of| of.unread.get(port)).sum();
@@ -358,7 +361,8 @@ fn add(sums: &mut BTreeMap<&'static str, u64>, counts: impl Iterator<Item = (&'s
     }
 }
 
-/// Returns what happens to packets that arrive on a port.
+/// Returns the state of a port, apart from the state of the router: `deleted`, `kernel` if packets
+/// that arrive on it are left to the kernel, or `forwarding`.
 fn interface_state(routing: &Routing, at: usize) -> &'static str {
     match at {
         _ if routing.deleted[at] => "deleted",
@@ -388,8 +392,9 @@ fn neighbour_count(routing: &Routing) -> u64 {
     routing.mirror.neighbours().filter(|of| ours.contains(&of.ifindex)).count() as u64
 }
 
-/// Returns the state of the router: `loading` until all tables have been read, then `forwarding`,
-/// or `kernel` if all interfaces are left to the kernel.
+/// Returns the state of the router: `loading` until all tables have been read and a snapshot is in
+/// use; then `forwarding`, or `kernel` if all interfaces, apart from the router's own
+/// subinterfaces, are left to the kernel.
 fn state(routing: &Routing) -> &'static str {
     if !routing.mirror.is_complete() || routing.counters.published == 0 {
         "loading"

@@ -27,10 +27,11 @@ const FOR_ANOTHER_USER: [HelperOperation; 4] = [
 ];
 
 impl RoutePlan {
-    /// Starts the helper process, so that this process needs no capability. It asks the kernel to
-    /// resolve neighbours, and restores the interfaces' settings at the end. For a router that
-    /// becomes another user, it also keeps the files of the run, and opens the lists of the tables
-    /// of iptables-legacy.
+    /// Starts the helper process, so that this process needs no capability. The helper asks the
+    /// kernel to resolve neighbours, and restores the interfaces' settings at the end. With
+    /// `--compat`, it also changes routes and neighbours. For a router that becomes another user,
+    /// it also renames and removes the files of the run, and opens the lists of the tables of
+    /// iptables-legacy.
     pub(crate) fn start_helper(
         &self,
         ifaces: &[Iface],

@@ -2,7 +2,7 @@
 //! continue theirs.
 //!
 //! ```text
-//!   predecessor: RouterFigures --JSON, with its state--> InheritedFigures --added to--> RouterFigures
+//!   predecessor: RouterFigures --JSON, in its state--> InheritedFigures --added--> RouterFigures
 //! ```
 //!
 //! After it has handed over, the predecessor only counts frames that did not leave its tx rings.

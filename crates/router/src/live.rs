@@ -1,10 +1,10 @@
-//! Settings that a running router can change at once.
+//! Settings that can change while the router runs.
 
 use slipring_neighbour::icmp::IcmpLimits;
 use slipring_port::Nanos;
 use slipring_route::PuntClass;
 
-/// The settings. All threads get them as one task, between two bursts.
+/// The settings. Each thread applies those that concern it in one task, between two bursts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LiveSettings {
     /// Packets per second that all workers together may give to the kernel, by class, in the order
@@ -14,7 +14,7 @@ pub(crate) struct LiveSettings {
     pub(crate) icmp_limits: IcmpLimits,
     /// Whether workers send redirects on interfaces where the kernel's settings allow it.
     pub(crate) sends_redirects: bool,
-    /// How long changes of routes are collected before they are written.
+    /// How long changes of the kernel's tables are collected before they are written.
     pub(crate) coalesce_ns: Nanos,
 }
 

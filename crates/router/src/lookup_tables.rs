@@ -7,9 +7,10 @@
 //! ```
 //!
 //! A VRF is a list of tables. The first VRF is for this machine's own packets, and for all
-//! interfaces that no rule names. The other VRFs are created at the start, as many as the rules
-//! need then, because creating them needs privileges. The kernel forwards packets of interfaces for
-//! which no VRF is left, or whose rules depend on more than the interface.
+//! interfaces with the same tables: as a rule, those that no rule names. The other VRFs are created
+//! at the start, because creating them needs privileges: as many as the rules need then, or more if
+//! the settings say so. The kernel forwards packets of interfaces for which no VRF is left, or
+//! whose rules depend on more than the interface.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -36,7 +37,7 @@ pub(crate) struct LookupTables {
 impl LookupTables {
     /// Evaluates the rules that the mirror contains. A VRF keeps its number as long as its tables
     /// are needed. A port for which `named` contains a VRF gets one of the router's VRFs only if
-    /// its packets are looked up in the named VRF's table first.
+    /// its packets are looked up in the named VRF's table first, apart from the table `local`.
     pub(crate) fn of(mirror: &Mirror, ifindexes: &[u32], named: &[Option<InterfaceVrf>]) -> Self {
         let of_port = |(at, ifindex): (usize, &u32)| {
             // A VRF device has local addresses of its own, which the engines do not know. So the

@@ -2,9 +2,9 @@
 //! packets are looked up in that table.
 //!
 //! The kernel's rules (`ip rule`) choose the table, because the kernel also forwards the packets
-//! that the router leaves to it. The section states which table the rules must choose. If they
-//! choose another table, the router refuses to start; if they change later, it leaves the packets
-//! to the kernel.
+//! that the router leaves to it. The section states which table the rules must choose. If the
+//! kernel has no rule for an interface and its table, the router refuses to start. While the rules
+//! choose another table first, it leaves the packets to the kernel.
 
 use std::io;
 
@@ -19,7 +19,7 @@ use crate::port_settings::InterfaceVrf;
 
 /// The section's name.
 pub(crate) const SECTION: &str = "vrf";
-/// Maximum length of a VRF's name, in bytes. It is the same as for interfaces.
+/// Maximum length of a VRF's name, in bytes: the same as for names of interfaces.
 const MAX_NAME_BYTES: usize = 15;
 
 /// A section `[[vrf]]`.
@@ -63,7 +63,7 @@ impl NamedVrf {
         Ok(Self { name, table, interfaces })
     }
 
-    /// The section.
+    /// The section as text.
     pub(crate) fn print(&self) -> String {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let names: Vec<_> = self.interfaces.iter().map(|name| quoted(name)).collect();

@@ -1,5 +1,4 @@
-//! What all answers to requests have in common: their version, and the names of interfaces, routes
-//! and states.
+//! What answers to requests have in common: their version, and the form of interfaces and routes.
 
 use serde_json::{Value, json};
 use slipring_cli::codes::SR0102;
@@ -25,7 +24,7 @@ pub(crate) fn ask<T: Send + 'static>(
     routing.ask(question).ok_or_else(ended)
 }
 
-/// The answer to all requests once the routing thread has ended.
+/// The answer to requests for which the routing thread is needed, once it has ended.
 pub(crate) fn ended() -> ControlRefusal {
     ControlRefusal::malformed("the router is about to end".to_owned())
 }

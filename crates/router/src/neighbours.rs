@@ -25,11 +25,11 @@ use slipring_port::{Nanos, now};
 use slipring_privileged::{HelperRequest, PrivilegedHelper};
 use slipring_rtnetlink::{Change, MessageBody, NetlinkMessage, NudState};
 
-/// Shortest time between two requests for the same neighbour.
+/// Shortest time between two requests for the same neighbour, unless it has failed in between.
 const REPEAT_NS: Nanos = 1_000_000_000;
 /// Maximum number of waiting requests, and of neighbours whose last request is remembered.
 const MAX_WAITING: usize = 65_536;
-/// Maximum number of requests in the channel to the helper's thread.
+/// Maximum number of requests in the channel to the thread that asks the helper.
 const CHANNEL_LEN: usize = 64;
 
 /// Requests to the kernel, with the limits of their rate.
@@ -40,8 +40,8 @@ pub(crate) struct NeighbourRequests {
     waiting: VecDeque<GatewayRequest>,
     asked: BTreeMap<(u32, IpAddr), Nanos>,
     pruned_at: Nanos,
-    /// Requests that were dropped because the queue was full. They are repeated when the neighbour
-    /// is needed again.
+    /// Requests that were dropped because [`MAX_WAITING`] was reached. They are repeated when the
+    /// neighbour is needed again.
     pub(crate) dropped: u64,
     /// Neighbours that did not answer the kernel's requests.
     failed: Vec<GatewayRequest>,
@@ -80,7 +80,8 @@ impl NeighbourRequests {
         Ok(Self { channel, ifindexes, waiting, asked, pruned_at: 0, dropped: 0, failed })
     }
 
-    /// Returns the neighbours that the kernel has reported as unreachable since the last call.
+    /// Returns the requested neighbours that the kernel has reported as unreachable since the last
+    /// call.
     pub(crate) fn take_failed(&mut self) -> Vec<GatewayRequest> {
         std::mem::take(&mut self.failed)
     }
@@ -99,8 +100,9 @@ impl NeighbourRequests {
         }
     }
 
-    /// Asks the kernel to resolve a neighbour, unless the kernel was asked for this neighbour in
-    /// the last second.
+    /// Requests a neighbour, which [`Self::send`] passes on. Does nothing if the neighbour was
+    /// already requested in the last second and has not failed since, or if its interface is not
+    /// one of [`Self::new`].
     pub(crate) fn want(&mut self, request: GatewayRequest) {
         let time = now();
         let key = (request.ifindex, request.address);

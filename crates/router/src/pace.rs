@@ -1,16 +1,17 @@
-//! How often the routing thread writes a heartbeat: seldom while no packets arrive, since each
+//! How often the routing thread writes a heartbeat: seldom while the router is idle, since each
 //! heartbeat wakes a CPU.
 
 use slipring_port::Nanos;
 
-/// Time between two heartbeats while packets arrive. The kernel takes over after three late
-/// heartbeats.
+/// Time between two heartbeats while the router is not idle. The kernel takes over when three
+/// heartbeats in a row are missing and the fourth is due.
 pub(crate) const BUSY_PERIOD_NS: Nanos = 25_000_000;
-/// Time between two heartbeats while no packets arrive. It is 30 ms less than the limit after which
-/// the programs leave packets to the kernel: 10 ms for a tick of the heartbeats' clock, and 20 ms
-/// for a late heartbeat.
+/// Time between two heartbeats while the router is idle. It is 30 ms less than the limit after
+/// which the programs leave packets to the kernel: 10 ms for a tick of the heartbeats' clock, and
+/// 20 ms for a late heartbeat.
 const IDLE_PERIOD_NS: Nanos = 70_000_000;
-/// A router that has forwarded no packets for this time is idle.
+/// A router is idle if its programs have forwarded no packets, and its workers have had no frames,
+/// for this time. A router with a thread of subinterfaces never counts as idle.
 pub(crate) const IDLE_AFTER_NS: Nanos = 10_000_000_000;
 
 /// When the next heartbeat is due.

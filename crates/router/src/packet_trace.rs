@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! 1. Without a trace, a worker only makes one test per batch.
-//! 2. A trace has space for all of its packets, so it misses none. It ends with its last packet, or
-//!    earlier if the copies of all traces have reached [`MAX_BYTES`].
+//! 2. A trace misses no packet until it ends. It ends with its last packet, or earlier if there is
+//!    no space for a copy: the copies of all traces together have at most [`MAX_BYTES`].
 //! 3. A trace ends if its client has not requested packets for [`PATIENCE`], so that no copies are
 //!    made without a reader. The end is final: a client that requests packets at this moment gets
 //!    an error.
@@ -123,7 +123,8 @@ impl PacketTrace {
         self.filter.as_ref().is_none_or(|filter| filter.run(frame, frame.len() as u32) != 0)
     }
 
-    /// Adds a packet, unless the trace is complete.
+    /// Adds a packet, unless the trace is complete. If there is no space for the packet, ends the
+    /// trace.
     pub(crate) fn add(&self, packet: TracedPacket) {
         let mut buffer = self.lock();
         if buffer.left > 0 && self.memory.reserve(packet.frame.len()) {

@@ -1,4 +1,5 @@
-//! Splits long tables into pages, so that the routing thread never works on one request for long.
+//! Splits the list of routes into pages, so that the routing thread does not work on one request
+//! for routes for long.
 
 use std::net::IpAddr;
 

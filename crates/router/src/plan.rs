@@ -131,7 +131,7 @@ impl RoutePlan {
         })
     }
 
-    /// Reads again the files that the command line names.
+    /// Reads again the files of settings that the command line names, but not the file of rules.
     ///
     /// # Errors
     /// The mistake in a file.

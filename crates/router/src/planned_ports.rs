@@ -8,7 +8,8 @@ use crate::named_vrfs;
 use crate::plan::RoutePlan;
 use crate::port_settings::PortSettings;
 
-/// Refuses settings of interfaces that the router does not have.
+/// Refuses source checks and VRFs of interfaces that the router does not have. For policers,
+/// [`for_policers`](crate::policers::for_policers) does this.
 ///
 /// # Errors
 /// The first such setting.

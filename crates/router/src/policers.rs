@@ -86,8 +86,8 @@ fn burst(text: &str) -> Result<u64, String> {
 /// Checks the policers of a router with these interfaces, and chooses engine and threads for them.
 ///
 /// # Errors
-/// If an interface is not the router's or has two policers, or the engine does not support
-/// policers.
+/// If an interface is not the router's or has two policers, if the engine does not support
+/// policers, or if several threads were requested.
 pub(crate) fn for_policers(
     policers: &[InterfacePolicer],
     interfaces: &[String],

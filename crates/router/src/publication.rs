@@ -1,7 +1,7 @@
 //! Publishes the figures of a router for `slipring top`, while a process reads them.
 //!
-//! An interface has a counter for each cause and reason that is known at the start. All other
-//! causes and reasons share one counter, so that the sums are right.
+//! An interface has a counter for each known cause of a loss, reason and class. Others share one
+//! counter for each of these groups, so that the sums are right.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +22,15 @@ use crate::router_figures::{
 };
 use crate::routing::RoutingHandle;
 
-/// The name of the counter for all other causes or reasons.
+/// The name of the counter for all other causes, reasons or classes of a group.
 const OTHER: &str = "other";
 
 /// Creates the file of the figures. Must be called while the process may still create files in the
 /// run directory. `first` are the figures before the first packet.
 ///
 /// # Errors
-/// If the output is closed. A failure to publish is only printed there.
+/// If the output is closed. A failure to publish is only printed there, for users who ask for
+/// details.
 pub(crate) fn open(
     name: Option<String>,
     routing: &RoutingHandle,

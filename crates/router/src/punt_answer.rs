@@ -14,7 +14,7 @@ pub(crate) fn answer(routing: &RoutingHandle) -> Result<Value, ControlRefusal> {
     let workers = routing.worker_figures();
     ask(routing, move |routing: &mut Routing| {
         let figures = RouterFigures::of(routing, &workers);
-        // A program in the kernel applies no limits: it passes packets of all classes on.
+        // A program in the kernel knows no classes, and limits none.
         let is_limited = !routing.workers.is_empty();
         let rates = routing.punt_rates();
         let classes = PuntClass::ALL.iter().zip(rates).map(|(class, rate)| {

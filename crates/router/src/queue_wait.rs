@@ -1,15 +1,16 @@
 //! The wait for a queue that a device still uses for a socket which no process has any more.
 //!
 //! When an AF_XDP socket is closed, frames that it has sent may still be in the device. Until the
-//! device has sent them, the kernel keeps the queue for that socket. So a router may find the queues
-//! of a previous router busy, in particular the one from which it takes over. It waits then. Its
-//! programs are attached already, and leave all packets to the kernel, which they count as `disabled`.
+//! device has sent them, the kernel keeps the queue for that socket. So a router may find the
+//! queues of a previous router busy, in particular of the one from which it takes over. It waits
+//! then. Its programs are attached already, and leave all packets to the kernel, which they count
+//! as `disabled`.
 //!
 //! | who uses the queue, as far as the kernel tells | waits |
 //! |---|---|
 //! | a process | no: the router ends with an error |
 //! | no process | yes |
-//! | not known, as without `CAP_SYS_PTRACE` | after a takeover, because the router that has ended had the queue |
+//! | not known, as without `CAP_SYS_PTRACE` | after a takeover: the router that has ended had it |
 
 use std::ops::ControlFlow;
 
@@ -69,8 +70,8 @@ struct QueueWait<'r, 's> {
 }
 
 impl QueueWait<'_, '_> {
-    /// Whether to wait further, after an attempt with this error. Prints once for each queue that it
-    /// waits.
+    /// Whether to wait further, after an attempt with this error. Prints once for each queue that
+    /// the router waits.
     ///
     /// # Errors
     /// If that cannot be printed.

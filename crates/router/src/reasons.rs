@@ -6,7 +6,8 @@ use slipring_rtnetlink::RouteKind;
 use crate::names::{InterfaceNames, port_name};
 use crate::routing::Routing;
 
-/// Returns why the router forwards nothing at present; `None` if it forwards.
+/// Returns why packets of all queues, or of some, are left to the kernel at present; `None` if the
+/// router forwards.
 pub(crate) fn of_router(routing: &Routing) -> Option<String> {
     let reason = if !routing.has_current_tables() {
         "the tables are not complete"
@@ -18,9 +19,9 @@ pub(crate) fn of_router(routing: &Routing) -> Option<String> {
     Some(reason.to_owned())
 }
 
-/// Lists interfaces whose packets are left to the kernel because their drivers do not send
-/// redirected frames. Only interfaces that are up and not left to the kernel for another reason are
-/// listed.
+/// Lists interfaces for which packets are left to the kernel because their drivers do not send
+/// redirected frames, or have not been probed yet. Only interfaces that are up and not left to the
+/// kernel for another reason are listed.
 pub(crate) fn of_silent(routing: &Routing) -> Vec<String> {
     let ports = 0..routing.engine.interfaces().len() as u16;
     let is_silent = |port: &FibPortIndex| of_interface(routing, *port).is_none();

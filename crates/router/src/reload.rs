@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //! 1. Either all changes in the files take effect, or none: every step that can fail comes before
-//!    the first change. Loading the rules is the last step that can fail, and it replaces all rules
-//!    at once.
+//!    the first change. Loading the rules is the last step that can fail, and it replaces either
+//!    all rules or none.
 //! 2. After a reload, the router is as if it had been started with the files.
 
 use std::path::PathBuf;
@@ -48,8 +48,8 @@ impl RouterReload {
     /// Reads the files and applies their settings.
     ///
     /// # Errors
-    /// The mistake, with its line, or the settings that need a restart. In both cases, nothing has
-    /// changed.
+    /// Why the files cannot be read or applied: a mistake with its line, the settings that need a
+    /// restart, or rules that the kernel lacks. Then nothing has changed.
     pub(crate) fn run(&self) -> Result<ReloadReport, Failure> {
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         if plan.files().is_empty() {
@@ -72,7 +72,8 @@ impl RouterReload {
         Ok(ReloadReport { files: plan.files(), warnings })
     }
 
-    /// Returns when all threads have the settings. Threads that have ended need none.
+    /// Applies the settings. Returns when the routing thread and all workers have them. Threads
+    /// that have ended need none.
     fn configure(&self, plan: RoutePlan) {
         let configure = move |routing: &mut Routing| {
             routing.configure(plan.live);
@@ -96,7 +97,7 @@ impl RoutePlan {
         self.files().iter().try_for_each(|path| user.check_readable(path))
     }
 
-    /// The files that a reload reads.
+    /// The files of settings and rules, whose changes a reload applies.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         self.config.iter().chain(&self.rules).cloned().collect()
     }

@@ -37,7 +37,8 @@ pub(crate) struct UserSpaceIo {
     pub(crate) policies: Vec<PortPolicy>,
 }
 
-/// The attached programs. They are detached when this value is dropped, or when the process ends.
+/// The attached programs. They are detached when this value is dropped, or when the process ends,
+/// unless a successor has taken over their links.
 pub(crate) struct ResidentEngine {
     router: BpfRouter,
     /// Decides which of several next hops a flow takes.
@@ -50,16 +51,17 @@ pub(crate) struct ResidentEngine {
     drops: Option<Arc<DriverDrops>>,
     /// Why drops are not counted although drivers can drop frames, as text.
     uncounted: Option<String>,
-    /// The newest snapshot whose indices programs may still use in addition to those of newer
-    /// snapshots.
+    /// The generation for which [`Self::settle`] must wait: until then, programs may also use
+    /// indices of earlier snapshots. `None` if no wait is needed.
     unsettled: Option<u64>,
     /// How many neighbours the kernel can store, for IPv4 and for IPv6; 0 if it does not report it.
     neighbour_space: [u32; 2],
     /// Whether rules must check every packet.
     has_rules: bool,
-    /// Whether a client traces packets, so that workers must see every one.
+    /// Whether a client traces packets. Programs then forward no packets that workers could
+    /// forward.
     is_traced: bool,
-    /// Whether the kernel forwards all packets from now on.
+    /// Whether [`Self::stop`] was called, and [`Self::go_on`] was not called since then.
     is_stopped: bool,
 }
 
@@ -67,7 +69,8 @@ impl ResidentEngine {
     /// Loads the programs and attaches them. They forward nothing yet. With `has_rules`, packets
     /// with IP options also go to the engine in user space, so that rules can check them.
     ///
-    /// With an offer of another router, the programs replace those of that router later.
+    /// With an offer of another router, the programs are only loaded, and replace those of that
+    /// router later.
     ///
     /// # Errors
     /// If a privilege is missing, another program is attached, or no mode works.
@@ -203,8 +206,8 @@ impl ResidentEngine {
         self.router.limits().v6_nodes as usize
     }
 
-    /// Makes the kernel forward all packets from now on. Workers still process the packets that
-    /// they already have.
+    /// Makes the kernel forward all packets until [`Self::go_on`]. Workers still process the
+    /// packets that they already have.
     ///
     /// # Errors
     /// The kernel's error while waiting for running programs.
@@ -245,8 +248,8 @@ impl ResidentEngine {
         self.router.quiesce()
     }
 
-    /// Makes the next [`Self::settle`] wait for this snapshot again, because another reader still
-    /// uses it.
+    /// Makes the next [`Self::settle`] wait again, and return at least this generation, because
+    /// another reader still uses an earlier snapshot.
     pub(crate) fn unsettle(&mut self, generation: u64) {
         self.unsettled = self.unsettled.max(Some(generation));
     }
@@ -290,8 +293,8 @@ impl ResidentEngine {
         self.change(port, |of| of.is_policed = is_policed);
     }
 
-    /// Sets whether a client traces packets. Then workers get every packet for which a port has
-    /// sockets.
+    /// Sets whether a client traces packets. On ports with sockets, the programs then forward
+    /// nothing themselves: workers get these packets.
     pub(crate) fn set_traced(&mut self, is_traced: bool) {
         if std::mem::replace(&mut self.is_traced, is_traced) != is_traced {
             let ports = 0..self.attachments.len() as u16;

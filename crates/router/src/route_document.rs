@@ -1,5 +1,6 @@
 //! Prints all pages of a list of routes as one JSON document. Each page is written before the next
-//! one is requested, so only the text of the document is in memory.
+//! one is requested, so memory holds the text of the document and a few pages, but not all routes
+//! as JSON values.
 
 use std::cell::{Cell, RefCell};
 

@@ -136,8 +136,8 @@ fn adjacencies(
 /// The reason, if packets from all interfaces are left to the kernel.
 fn refused_ingresses(routing: &Routing, hops: &[&Adjacency]) -> Result<Vec<String>, String> {
     let ports = (0..routing.engine.interfaces().len()).map(|at| FibPortIndex(at as u16));
-    // Packets never leave by the interface on which they arrive. If all next hops are on the
-    // ingress interface, that is reported as an exception elsewhere.
+    // An interface on which all next hops are does not count as an ingress interface: this answer
+    // is not about packets that would leave by the interface on which they arrive.
     let ports: Vec<_> = ports.filter(|port| hops.iter().any(|hop| hop.port != *port)).collect();
     let refused: Vec<_> =
         ports.iter().filter_map(|port| reasons::of_ingress(routing, *port)).collect();

@@ -24,7 +24,7 @@ pub(crate) struct InterfaceFigures {
     /// Packets that the engine in user space has left to the kernel, by class. `passed` includes
     /// them.
     pub(crate) punted: BTreeMap<&'static str, u64>,
-    /// Forwarded packets that exceeded the rate of a policer and therefore got another DSCP.
+    /// Packets that exceeded the rate of a policer and therefore got another DSCP.
     pub(crate) marked: u64,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct InterfaceFigures {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct WorkerSummary {
     pub(crate) id: usize,
-    /// Numbers of the queues of each interface that it owns.
+    /// Numbers of the queues that it owns, of all interfaces together.
     pub(crate) queues: Vec<u16>,
     /// Frames received.
     pub(crate) frames: u64,
@@ -43,14 +43,14 @@ pub(crate) struct WorkerSummary {
     pub(crate) busy_ns: u64,
     /// Packets that wait for a neighbour.
     pub(crate) held: u64,
-    /// ICMP errors and redirects that the thread has sent.
+    /// Packets that the thread's engine has created, such as ICMP errors and redirects.
     pub(crate) generated: u64,
     /// Packets for the kernel that were dropped because they exceeded the rate of their class, by
     /// class.
     pub(crate) limited: BTreeMap<&'static str, u64>,
     /// Packets that the kernel did not take.
     pub(crate) failed: u64,
-    /// The counters of the thread's rules; `None` without `--rules`.
+    /// The counters of the thread's rules; `None` without rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rules: Option<RuleFigures>,
 }
@@ -83,12 +83,12 @@ pub(crate) struct FibFigures {
     /// How often a table of the kernel was dumped again after its first dump.
     pub(crate) resyncs: u64,
     pub(crate) overruns: u64,
-    /// Routes and neighbours for which there was no space, so that the kernel forwards their
-    /// packets.
+    /// How often a route, neighbour, next hop or prefix found no space, so that the kernel forwards
+    /// its packets.
     pub(crate) refused: u64,
-    /// How often the kernel did not accept a snapshot at the first attempt.
+    /// How often the kernel refused a snapshot.
     pub(crate) failed: u64,
-    /// Requests to refresh a neighbour that were dropped because the queue of requests was full.
+    /// Requests for neighbours that were dropped because there were too many at a time.
     pub(crate) dropped_requests: u64,
 }
 
@@ -105,11 +105,13 @@ pub(crate) struct RouterFigures {
 /// The drop cause of packets that were redirected to an interface and then dropped by its driver.
 pub(crate) const DRIVER_DROP: &str = "driver";
 
-/// The drop cause of packets from a subinterface that found a ring full.
+/// The drop cause of frames that
+/// [`SubinterfaceCounters::full`](crate::subinterface::SubinterfaceCounters::full) counts.
 pub(crate) const QUEUE_FULL: &str = "ring-full";
 
-/// The drop cause of packets that this machine sends to a subinterface, if the ring of the parent
-/// interface is full. Unlike packets of other causes, these have not arrived on the subinterface.
+/// The drop cause of frames that were to leave by a subinterface and found no space in the ring of
+/// the parent interface, or were not taken from the device when a worker ended: frames of the
+/// kernel and address resolution. They have not arrived on the subinterface.
 pub(crate) const UNSENT_OF_KERNEL: &str = "ring-full-from-kernel";
 
 /// The drop cause of packets that threads had received, and not taken when the router ended.

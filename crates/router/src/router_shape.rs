@@ -12,7 +12,7 @@ use crate::traffic::ForwardedTraffic;
 pub(crate) struct RouterShape {
     /// Names of the subinterfaces that the kernel does not have.
     pub(crate) own: Vec<String>,
-    /// Number of threads of the engine in user space; `None` if there is none.
+    /// Number of threads of the engine in user space; `None` if packets are not forwarded there.
     pub(crate) workers: Option<usize>,
     pub(crate) has_rules: bool,
 }

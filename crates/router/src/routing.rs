@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //! 1. Nothing is forwarded before every table has been dumped once.
-//! 2. A change is visible to the programs after it was read, within [`LiveSettings::coalesce_ns`]
+//! 2. A change is visible to the programs within [`LiveSettings::coalesce_ns`] after it was read,
 //!    plus the time to write it.
 
 mod beat;
@@ -56,7 +56,7 @@ use reader::MirrorReader;
 
 /// A heartbeat is late this long after the previous one; the programs' limit is 100 ms.
 const LATE_BEAT_NS: Nanos = 75_000_000;
-/// Maximum number of neighbours that are requested in one loop iteration.
+/// Maximum number of gateways without MAC address that are requested when a snapshot is applied.
 const MAX_SOLICITS: usize = 64;
 
 /// A task that another thread gives to this thread.
@@ -83,8 +83,7 @@ pub(crate) struct Routing {
     /// By port, whether its VRF has changed, or has new tables, and is not in use yet. Until then,
     /// the port's packets are left to the kernel.
     waits: Vec<bool>,
-    /// The VRF of each port; `None` for ports whose packets the kernel's routing rules look up in
-    /// other tables.
+    /// The VRF of each port; `None` for ports whose packets the kernel looks up.
     pub(crate) vrf_of: Vec<Option<VrfIndex>>,
     /// By port, the VRF that the kernel's rules must choose; `None` or no element: any VRF.
     pub(crate) named_vrfs: Vec<Option<InterfaceVrf>>,
@@ -94,12 +93,14 @@ pub(crate) struct Routing {
     current: Option<Arc<ForwardingTables>>,
     /// Whether the programs' maps contain all of `current`. If not, it is applied again.
     is_applied: bool,
-    /// Rings when the first snapshot is in use, when the tables are complete again, when an
-    /// interface has come up, and when addresses have changed.
+    /// Wakes the main thread: when the first snapshot is in use, when the tables are complete
+    /// again, when interfaces must be probed, when addresses have changed, and for what it reports
+    /// to the user.
     ready: Arc<Doorbell>,
     settle_at: Nanos,
     pace: BeatPace,
-    /// By port, whether the kernel looks up its packets in tables that the router does not have.
+    /// By port, whether the kernel looks up its packets, because the router does not follow the
+    /// routing rules for them.
     pub(crate) ruled: Vec<bool>,
     /// By port, whether its interface was deleted.
     pub(crate) deleted: Vec<bool>,
@@ -107,7 +108,8 @@ pub(crate) struct Routing {
     addresses: Vec<Vec<(IpAddr, u8)>>,
     /// By port, whether its interface is up in the newest snapshot.
     up: Vec<bool>,
-    /// Interfaces that have come up and have not been probed since then.
+    /// Interfaces that have come up, or that are due again according to `backoff`, and have not
+    /// been probed since then.
     unprobed: Vec<FibPortIndex>,
     /// Decides when interfaces whose drivers have refused frames are probed again.
     backoff: ProbeBackoff,
@@ -116,11 +118,12 @@ pub(crate) struct Routing {
     pub(crate) refused: Vec<FibPortIndex>,
     /// Subinterfaces that the kernel does not have; their ports come after all others.
     pub(crate) subinterfaces: Option<SubinterfaceHandle>,
-    /// By port, whether its packets are left to the kernel because they would bypass a stage.
+    /// By port, whether its packets are left to the kernel because of an
+    /// [`Obstacle`](crate::checks::Obstacle).
     left: Vec<bool>,
     settings: LiveSettings,
-    /// How many routes and neighbours had found no space in the tables at the main thread's last
-    /// warning.
+    /// How often routes, neighbours and the like had found no space in the tables when the main
+    /// thread was last woken for a warning.
     unplaced: u64,
     pub(crate) counters: RoutingCounters,
     /// The events for clients of `ctl monitor`.
@@ -244,7 +247,7 @@ impl Routing {
         }
     }
 
-    /// Keeps the tables until `stop` is set.
+    /// Keeps the tables until `is_stopped` returns true. `stop` must ring then.
     ///
     /// # Errors
     /// If netlink fails, so that the tables cannot be kept up to date.
@@ -273,9 +276,10 @@ impl Routing {
     }
 
     /// Reads the kernel's messages, writes changes that are due, and then writes the heartbeat: the
-    /// time up to which all messages of the kernel have been read. Wherever this thread is stopped,
-    /// the programs therefore never use tables that are older than 100 ms. After such a stop, and
-    /// after lost notifications, the tables are updated before the next heartbeat.
+    /// time up to which all messages of the kernel have been read. So wherever this thread is
+    /// stopped, the programs never use tables that lack changes older than 100 ms plus
+    /// [`LiveSettings::coalesce_ns`]. After such a stop, and after lost notifications, the tables
+    /// are updated before the next heartbeat.
     fn follow(&mut self) -> io::Result<FeedProgress> {
         let (seen, start) = (ResidentHeartbeat::now(), now());
         let progress = self.read()?;
@@ -391,7 +395,7 @@ impl Routing {
         }
     }
 
-    /// Records addresses, and which interfaces have come up.
+    /// Records addresses, and which interfaces were deleted or have come up.
     fn note_links(&mut self) {
         let deleted = self.mirror.deleted_ports();
         if deleted != self.deleted {
@@ -440,7 +444,7 @@ impl Routing {
         self.neighbours.send();
     }
 
-    /// Number of requests to refresh a neighbour that were dropped because the queue was full.
+    /// Number of requests for neighbours that were dropped because there were too many at a time.
     pub(crate) fn dropped_requests(&self) -> u64 {
         self.neighbours.dropped
     }
@@ -450,7 +454,8 @@ impl Routing {
         self.current.as_ref()
     }
 
-    /// Whether the programs use the newest snapshot, and no loss of notifications is known.
+    /// Whether the programs use the newest snapshot, and no dump is outstanding for lost
+    /// notifications or a new table.
     pub(crate) const fn has_current_tables(&self) -> bool {
         self.is_applied && self.counters.published > 0 && !self.is_behind
     }

@@ -67,7 +67,8 @@ impl RoutingThread {
         self.thread.is_finished()
     }
 
-    /// Ends the thread. The programs are detached, and the kernel forwards.
+    /// Ends the thread. Unless a successor has taken over, the programs are then detached, and the
+    /// kernel forwards.
     ///
     /// # Errors
     /// The error that had already ended the thread.

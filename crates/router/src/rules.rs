@@ -1,9 +1,9 @@
 //! The rules of a run (`--rules`): loaded before frames are admitted, changed by `slipring ipfw`.
 //!
 //! ```text
-//!   --rules FILE --> load, replace --------.
-//!   slipring ipfw --> service.rs ---------+--> ControlPlane --whole rulesets--> RuleStage of each worker
-//!   addresses of the interfaces ----------'     (main thread: it may wait for the workers)
+//!   --rules FILE --> load, replace ---.
+//!   slipring ipfw --> service.rs -----+--> ControlPlane --rulesets--> RuleStage of each worker
+//!   addresses of the interfaces ------'     (main thread: it may wait for the workers)
 //! ```
 //!
 //! The routing thread never calls the control plane, because it would have to wait while another

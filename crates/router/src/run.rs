@@ -243,7 +243,7 @@ impl RoutePlan {
         }))
     }
 
-    /// Makes the mirror, with a table for each VRF that the kernel's rules need.
+    /// Makes the mirror, with an IPv4 table for each VRF of [`start::vrfs`].
     fn mirror(
         &self,
         engine: &mut ResidentEngine,
@@ -369,7 +369,7 @@ impl RoutePlan {
         session: &mut Session<'_>,
     ) -> Result<(), Failure> {
         let warnings = successor.commit(handle, rules)?;
-        // From here on, this router forwards. No error below may end it.
+        // From here on, this router forwards. So what fails below only causes a warning.
         let named = match (&self.user, helper) {
             (Some(_), Some(helper)) if self.name.is_some() => helper
                 .request(&HelperRequest::TakeName, None)
@@ -425,9 +425,10 @@ fn port_names(ifaces: &[Iface], own: &[OwnSubinterface]) -> Vec<String> {
 }
 
 /// Makes the kernel forward, and waits until the workers have forwarded the packets that they
-/// already had. Therefore the end of a run neither loses packets nor forwards them twice.
+/// already had, for at most a second. Therefore the end of a run forwards no packets twice, and
+/// loses none unless a worker needs more time.
 fn end_forwarding(handle: &RoutingHandle, links: &[WorkerLink]) {
-    // If there is no answer, the thread has ended and has already stopped its engine.
+    // If there is no answer, the thread has ended, and its engine stops as well.
     handle.ask(|routing| drop(routing.engine.stop()));
     // VLANs that the router creates still receive frames, so a worker with a busy VLAN is never
     // drained.

@@ -1,5 +1,5 @@
-//! `--user`, and `user` in the section `[sandbox]` of a file: the user that all threads become after
-//! the set-up.
+//! `--user`, and `user` in the section `[sandbox]` of a file: the user that all threads become
+//! after the set-up.
 //!
 //! ```text
 //!   root: interfaces, sockets, files of the run --> watch thread, main thread: confine_as(user)
@@ -20,7 +20,7 @@ use slipring_cli::codes::{SR0003, SR0104, SR0201};
 use slipring_cli::{Diagnostic, Failure, metrics, nearest};
 use slipring_confine::{CapabilitySet, UserIds, effective};
 
-/// The users of this machine.
+/// The file that lists the users of this machine.
 const USERS_FILE: &str = "/etc/passwd";
 
 /// The user that the router becomes.
@@ -32,8 +32,8 @@ pub(crate) struct SandboxUser {
 }
 
 impl SandboxUser {
-    /// Finds a user by name or number. A number need not be in the list of users; its group then has
-    /// the same number.
+    /// Finds a user by name or number. A number need not be in the list of users; its group then
+    /// has the same number.
     ///
     /// # Errors
     /// A text that says which users are allowed.
@@ -115,8 +115,8 @@ impl SandboxUser {
 /// How many symbolic links a path may have, as in Linux.
 const MAX_LINKS: u32 = 40;
 
-/// Returns the command that permits a user to read a file or, if it is in the way, to pass a
-/// directory.
+/// Returns the command that permits a user to read a file or, if a directory is in the way, to pass
+/// that directory.
 fn permitting_command(path: &Path, ids: UserIds) -> String {
     let path = absolute(path).unwrap_or_else(|_| path.to_owned());
     let (path, right) = obstruction(&path, MAX_LINKS);

@@ -1,8 +1,8 @@
 //! Answers requests to a running router.
 //!
 //! Routes come in pages. An answer with `next` is incomplete: the client sends another request
-//! whose `after` has the value of `next`, which is the place of the last route. So no table is too
-//! long for an answer, and every page takes as long as the first one.
+//! whose `after` has the value of `next`, which is the place of the last route. So no table of
+//! routes is too long for an answer, and no page takes longer than the first one.
 
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;

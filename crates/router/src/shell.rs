@@ -141,7 +141,8 @@ fn interfaces(run_dir: &Path, name: Option<&str>) -> Vec<String> {
     rows.filter_map(|row| row["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the format of answers: the format of the shell, unless the line requests JSON.
+/// Runs `job` with the format that the line requests; [`ReportFormat::Text`] means that of the
+/// shell, which is in force again afterwards.
 pub(crate) fn with_format<T>(
     format: ReportFormat,
     session: &mut Session<'_>,

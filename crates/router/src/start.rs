@@ -71,8 +71,9 @@ fn unlisted_rules(error: io::Error) -> Failure {
 }
 
 /// Refuses to start if the kernel could not forward in place of the router, or if it processes
-/// packets in stages that the router does not have. `own_programs` is the number of the router's
-/// own programs at tcx ingress of each interface.
+/// packets in stages that the router does not have, unless the plan permits this; also if the
+/// kernel lacks rules for sections `[[vrf]]`. Returns what was found. `own_programs` is the number
+/// of the router's own programs at tcx ingress of each interface.
 ///
 /// # Errors
 /// The reason, and the command that removes it.
@@ -100,7 +101,7 @@ pub(crate) fn check(
     Ok(found)
 }
 
-/// Checks that the kernel's rules choose the tables that the sections `[[vrf]]` name.
+/// Checks that the kernel has a rule for each interface and table that the sections `[[vrf]]` name.
 ///
 /// # Errors
 /// If rules of the kernel are missing, with the commands that add them, or if the rules cannot be

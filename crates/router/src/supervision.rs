@@ -39,7 +39,8 @@ pub(crate) struct Supervision<'r> {
     pub(crate) watch: &'r BypassWatch,
     pub(crate) rules: Option<&'r RunningRules>,
     pub(crate) reload: &'r RouterReload,
-    /// Rings when the first tables are in use, and when the watch has found a change.
+    /// Wakes the main thread: the routing thread, the watch and the thread of subinterfaces ring
+    /// it.
     pub(crate) changed: &'r Doorbell,
     /// Names of the interfaces, by port.
     pub(crate) interfaces: Vec<String>,
@@ -102,8 +103,8 @@ impl Supervision<'_> {
     }
 
     fn is_forwarding(&self) -> bool {
-        // Interfaces that are not probed yet get no packets. `changed` has already rung for them,
-        // so they are checked here again.
+        // Interfaces that are not probed yet get no packets, so the router is not ready. `changed`
+        // has already rung for them: they are probed, and then this check follows again.
         let workers = self.handle.ask(|routing| {
             let is_ready = routing.has_current_tables() && !routing.has_unprobed();
             is_ready.then(|| routing.workers.clone())
@@ -226,7 +227,8 @@ impl Supervision<'_> {
         Ok(())
     }
 
-    /// Tells the user once that the first tables are in use.
+    /// When the router is ready for the first time, takes over from another router if there is one,
+    /// and tells the user that this router forwards.
     fn tell_of_readiness(
         &self,
         session: &mut Session<'_>,
@@ -245,8 +247,9 @@ impl Supervision<'_> {
         Ok(())
     }
 
-    /// If packets of an interface would bypass a new stage of the kernel, leaves the interface to
-    /// the kernel as long as that stage exists. Informs the user of each change.
+    /// If there is a new obstacle to forwarding on an interface, such as a stage of the kernel that
+    /// packets would bypass, leaves the interface to the kernel as long as the obstacle exists.
+    /// Informs the user of each change.
     fn follow_kernel(
         &self,
         session: &mut Session<'_>,
@@ -335,8 +338,8 @@ pub(crate) struct SupervisedState {
     next_probe: Option<Instant>,
     /// Indexed by port, like [`Routing::ruled`](crate::routing::Routing::ruled).
     ruled: Vec<bool>,
-    /// How many routes and neighbours had found no space in the tables when the user was last
-    /// informed of this.
+    /// How often routes, neighbours and the like had found no space in the tables when the user was
+    /// last informed of this.
     unplaced: u64,
     /// Indexed by port, like [`Routing::deleted`](crate::routing::Routing::deleted).
     deleted: Vec<bool>,

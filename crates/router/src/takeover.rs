@@ -10,11 +10,15 @@
 //! | frames are forwarded | between the two |
 //! |---|---|
 //! | in XDP | the kernel exchanges the programs of the interfaces' links between two frames |
-//! | by threads behind packet sockets | frames wait in the sockets' rings, which the new router goes on to read where the old one has stopped |
-//! | by threads behind AF_XDP sockets | the old router ends first, and the kernel forwards: a queue has one socket |
+//! | by threads, packet sockets | frames wait in the rings; the new router reads on in them |
+//! | by threads, AF_XDP sockets | the old router ends first, and the kernel forwards |
 //!
-//! The steps, and what undoes them, are in [`protocol`]. Counters go on from those of the old router
-//! ([`crate::inherited_figures`]). States of rules move; neighbours and routes are the kernel's anyway.
+//! A queue can have only one AF_XDP socket, so the new router opens its own after the old one's
+//! end.
+//!
+//! The steps, and what undoes them, are in [`protocol`]. Counters go on from those of the old
+//! router ([`crate::inherited_figures`]). States of rules move; neighbours and routes are the
+//! kernel's anyway.
 
 mod channel;
 mod protocol;

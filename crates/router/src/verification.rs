@@ -11,13 +11,13 @@ use slipring_rtnetlink::{
 use crate::dump::read_dump;
 use crate::routing::RoutingHandle;
 
-/// Maximum number of attempts while routes change during the dump, or are being read from the
-/// kernel.
+/// Maximum number of comparisons, because routes may change during a dump, or are being read from
+/// the kernel.
 const ATTEMPTS: u32 = 20;
 
-/// Compares all routes, and the ranges that the BPF programs look up. If routes change during the
-/// comparison, differences may be due to these changes. The comparison is then repeated, at most
-/// [`ATTEMPTS`] times.
+/// Compares all routes, and the ranges that the BPF programs look up. If routes change during a
+/// comparison, differences or errors may be due to these changes. So a comparison with differences
+/// or an error is repeated: there are at most [`ATTEMPTS`] comparisons.
 ///
 /// # Errors
 /// If the kernel refuses the dump, or the tables are still being read from the kernel.

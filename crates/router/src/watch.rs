@@ -9,9 +9,9 @@
 //!
 //! A separate thread makes the lists, because a long list of rules must not delay a heartbeat. The
 //! lists require CAP_NET_ADMIN, so this thread keeps only that capability. Changes that netlink
-//! does not announce (BPF programs, tables of iptables-legacy) are polled every [`PERIOD`]. The list
-//! of those tables is a file that only root may open. If the thread becomes another user, the helper
-//! opens it.
+//! does not announce (BPF programs, tables of iptables-legacy) are polled every [`PERIOD`]. The
+//! list of those tables is a file that only root may open. If the thread becomes another user, the
+//! helper opens it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -35,13 +35,12 @@ use crate::checks::{self, CheckedInterface, HookLister, Obstacle};
 /// Netlink families with the groups that announce changes: `NFNLGRP_NFTABLES` of
 /// linux/netfilter/nfnetlink.h, `XFRMNLGRP_POLICY` of linux/xfrm.h, `RTNLGRP_TC` of
 /// linux/rtnetlink.h, links (`RTNLGRP_LINK`), and the settings of interfaces,
-/// `RTNLGRP_IPV4_NETCONF` and
-/// `RTNLGRP_IPV6_NETCONF`.
+/// `RTNLGRP_IPV4_NETCONF` and `RTNLGRP_IPV6_NETCONF`.
 const ANNOUNCEMENTS: [(isize, u32); 6] = [(12, 7), (6, 4), (0, 4), (0, 1), (0, 24), (0, 25)];
 /// Period of polling for changes that netlink does not announce.
 const PERIOD: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-/// Further changes usually follow at once, because a table is loaded rule by rule. They are
-/// collected for this time.
+/// Further changes usually follow within milliseconds, because a table is loaded rule by rule. They
+/// are collected for this time.
 const COALESCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// A running watch. It ends when this value is dropped.
@@ -58,18 +57,19 @@ struct WatchShared {
     stopped: AtomicBool,
     /// Rings for the watching thread when it must end.
     stop: Doorbell,
-    /// Rings for the routing thread after a change.
+    /// Rings for the main thread after a change.
     changed: Arc<Doorbell>,
 }
 
 impl BypassWatch {
     /// Starts a thread that watches `interfaces` for obstacles, in the network namespace of the
     /// calling thread. `known` contains the obstacles that were found before. `changed` rings when
-    /// the obstacles are no longer these. The new thread changes to the user `user`; the privileged
-    /// helper process opens files for it that only root may open.
+    /// the obstacles differ from these, and after each later change. With `user`, the new thread
+    /// changes to that user, and the privileged helper process opens files for it that only root
+    /// may open.
     ///
     /// # Errors
-    /// If the system refuses a socket.
+    /// If the system refuses an eventfd.
     pub(crate) fn start(
         interfaces: Vec<CheckedInterface>,
         known: Vec<Obstacle>,
@@ -115,7 +115,7 @@ impl BypassWatch {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Returns the obstacles that exist now.
+    /// Returns the obstacles that the last check has found.
     pub(crate) fn latest(&self) -> Vec<Obstacle> {
         self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -157,7 +157,7 @@ impl WatchShared {
         fds.extend(
             sockets.iter().map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)),
         );
-        // Even if a signal interrupted the poll, the list is read again, or the flag is checked.
+        // Even if a signal interrupted the poll, the caller checks for messages and lists again.
         let _ = poll(&mut fds, Some(&time));
         self.stopped.load(Ordering::Relaxed)
     }
@@ -195,8 +195,7 @@ fn drain(sockets: &[Socket]) -> bool {
     let mut buffer = [0; 4096];
     let mut any = false;
     for socket in sockets {
-        // An overrun also counts as a change. After any other error, the next periodic list shows
-        // the changes.
+        // Any other error ends the reading of this socket, such as `EAGAIN` when it is empty.
         while let Ok(_) | Err(Errno::NOBUFS) = recv(socket, &mut buffer, RecvFlags::DONTWAIT) {
             any = true;
         }

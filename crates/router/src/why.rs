@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   IP packet --> routing thread: PacketPath, with a copy of the engine
-//!             --> this thread:    RouteEngine::explain_with, between its stages a copy of the rules
+//!             --> this thread:    RouteEngine::explain_with, with a copy of the rules
 //!             --> routing thread: names, routes and neighbours --> answer
 //! ```
 //!
@@ -62,8 +62,9 @@ pub(crate) fn answer(
     ask(routing, move |routing| explained.answer(routing))
 }
 
-/// Answers what happens to a frame that arrives on the interface `port`, if no rules check it.
-/// Without a name, the first interface is assumed. Frames that leave are never bypassed.
+/// Returns what happens to a frame that meets no rules; `None` if rules check the frame. It arrives
+/// on the interface `port` of `args`, by default on the first one. With `out`, the frame leaves:
+/// rules then check every IP packet without a VLAN tag.
 pub(crate) fn bypass(
     routing: &RoutingHandle,
     args: &Map<String, Value>,

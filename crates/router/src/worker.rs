@@ -1,8 +1,9 @@
-//! The engine in user space: threads that forward what XDP programs hand over to AF_XDP sockets.
+//! The engine in user space: threads that forward what programs in the kernel give to AF_XDP
+//! sockets or packet sockets.
 //!
 //! ```text
 //!   rx queue i of each interface --> turn.rs: RouteEngine, up to 64 frames at a time
-//!                                      |-- forward, ICMP errors, fragments --> tx queue of the egress
+//!                                      |-- forward, ICMP errors, fragments --> tx queue of egress
 //!                                      |-- kernel: punt.rs, limited by class --> received by the
 //!                                      |                                         real interface
 //!                                      |-- hold: held.rs --> the routing thread asks the kernel;
@@ -12,8 +13,8 @@
 //! ```
 //!
 //! Worker `w` of `n` owns the queues `q` of every interface with `q mod n = w`: it receives from
-//! all of them, and sends by queue `w`. Buffers of all queues are in one region, so that a packet
-//! is forwarded by an exchange of buffers.
+//! all of them, and sends by queue `w`. The buffers of these queues, and of the pipes between
+//! workers, are in one region, so that a packet is usually forwarded by an exchange of buffers.
 //!
 //! # Invariants
 //! 1. A worker writes the heartbeat of its queues. The heartbeat is never later than the time at
@@ -25,8 +26,8 @@
 //!    private, and the kernel gets the buffer back only after the slot is released.
 //! 3. A worker forwards a frame by tables at least as new as those by which the program of the
 //!    interface accepted it: a worker is told of new tables before the programs get them, and takes
-//!    no frames while tasks wait. So packets that follow those that the kernel forwards meanwhile do
-//!    not take the old route again.
+//!    no frames while tasks wait. So packets that follow those that the kernel forwards meanwhile
+//!    do not take the old route again.
 //! 4. Received packets, and the packets that the router makes, are forwarded, given to the kernel,
 //!    dropped for a counted cause, or held. At the end, frames have [`SEND_LIMITS`] to leave the tx
 //!    rings; those that have not left are counted.
@@ -92,8 +93,8 @@ const MAX_TABLES_AGE_NS: u64 = 100_000_000;
 /// successor waits longer than this for the end of its predecessor.
 const SEND_LIMITS: DrainLimits = DrainLimits { stalled_ns: 1_000_000_000, total_ns: 5_000_000_000 };
 /// The loop wakes this long before the next event, and polls until the event is due. A heartbeat
-/// does not need this precision: its event is this much later than the heartbeat itself, so the loop
-/// wakes when the heartbeat is due, and does not poll.
+/// does not need this precision: its event is this much later than the heartbeat itself, so the
+/// loop wakes when the heartbeat is due, and does not poll.
 const WAKE_MARGIN_NS: Nanos = 30_000;
 
 /// The queues and interfaces of a worker.
@@ -107,10 +108,10 @@ pub(crate) struct WorkerPorts {
     /// The kernel's index of each interface: first the interfaces of the router, then interfaces
     /// that only carry subinterfaces.
     pub(crate) ifindexes: Vec<u32>,
-    /// The numbers of the queues that this worker owns on each interface.
+    /// The numbers of the queues that this worker owns, of all interfaces together.
     pub(crate) numbers: Vec<u16>,
-    /// Counters of each of these queues, without the pipes. They include frames that the kernel has
-    /// lost before they reached the queues.
+    /// Counters of each of the worker's queues, without the pipes. They include frames that the
+    /// kernel has lost before they reached the queues.
     pub(crate) counters: Vec<Arc<QueueCounters>>,
 }
 
@@ -183,8 +184,8 @@ pub(crate) struct RouteWorker {
     moved: u32,
     /// Threads that wait until the worker has no frames left.
     drain: WorkerDrain,
-    /// Whether the kernel had taken all frames of the tx rings before this turn sent any. Only
-    /// maintained while a thread waits for it.
+    /// Whether the last turn has found the tx rings empty, and has sent nothing itself. False while
+    /// no thread waits.
     has_sent_all: bool,
     totals: WorkerTotals,
 }
@@ -192,7 +193,8 @@ pub(crate) struct RouteWorker {
 /// A worker's counters since the start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerTotals {
-    /// Frames taken from the queues and from other workers.
+    /// Frames taken from the interfaces and from other workers, without those that were given to
+    /// other workers.
     pub(crate) frames: u64,
     /// Time spent in loop iterations that moved frames, in ns.
     pub(crate) busy_ns: u64,
@@ -236,7 +238,7 @@ pub(crate) struct WorkerFigures {
     pub(crate) punts: PuntFigures,
     /// The rules' counters, if there are rules.
     pub(crate) rules: Option<RuleStageCounters>,
-    /// Frames that the queues have lost, with the port on which they arrived and the cause.
+    /// Frames that the queues have lost, with the port of the queue and the cause.
     pub(crate) lost: Vec<(FibPortIndex, DropCause, u64)>,
     /// The subinterfaces' counters apart from those of the engine, by number.
     pub(crate) subinterfaces: Vec<SubinterfaceCounters>,
@@ -280,13 +282,13 @@ impl RouteWorker {
 
     /// Sets whether packets that would leave by an interface are left to the kernel.
     pub(crate) fn leave(&mut self, interface: usize, is_left: bool) {
-        // Other ports have no queues here. Packets for them are left to the kernel anyway.
+        // Ports without an entry are subinterfaces: `leave_subinterfaces` sets them.
         if let Some(of) = self.is_left.get_mut(interface) {
             *of = is_left;
         }
     }
 
-    /// Writes the heartbeats at once, because the routing thread was late, or has its first tables.
+    /// Writes the heartbeats immediately, because the routing thread was late, or has just started.
     /// Earlier tasks have already updated the tables to time `seen`.
     pub(crate) fn catch_up(&mut self, seen: u64) {
         self.seen = self.seen.max(seen);
@@ -298,7 +300,7 @@ impl RouteWorker {
         self.write_beat(beat);
     }
 
-    /// Drops the frames that wait for a neighbour which the kernel could not resolve.
+    /// Ends the wait of frames for a neighbour that the kernel could not resolve.
     pub(crate) fn fail_neighbour(&mut self, ifindex: u32, neighbour: IpAddr) {
         for (at, port) in self.engine.tables().ports.iter().enumerate() {
             if port.ifindex == ifindex {
@@ -356,8 +358,8 @@ impl RouteWorker {
 
 impl FrameProcessor for RouteWorker {
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, clock: &impl Clock) -> u32 {
-        // The programs may have accepted these frames by tables that came after `run_tasks`. Then the
-        // frames wait for the next iteration.
+        // The programs may have accepted these frames by tables that came after `run_tasks`. Then
+        // the frames wait for the next iteration.
         if self.shared.tasks.is_signalled() {
             self.admits_frames = false;
             return 0;
@@ -465,7 +467,7 @@ impl FrameProcessor for RouteWorker {
 
 impl Drop for RouteWorker {
     /// Stores the last figures and closes the task queue. So threads that wait for an answer do not
-    /// wait for ever, even if the worker ended because of a lost port.
+    /// wait for ever, even if the worker's loop has never run or has panicked.
     fn drop(&mut self) {
         self.shared.end(self.figures());
     }

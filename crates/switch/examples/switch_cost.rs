@@ -16,7 +16,7 @@ const RINGS: usize = 20;
 const BATCH: usize = 512;
 const FRAME: usize = 64;
 
-/// A source's ring, a destination's ring, and a switch with `ports` ports.
+/// A switch, the frames that a source sends, and the memory of a destination's ring.
 struct Fixture {
     switch: Switch,
     batch: SwitchBatch,

@@ -22,14 +22,15 @@ use crate::vlan::{FrameTag, TagAction, VlanEgress};
 /// Stands for "no entry" or "no destination" where an index is expected.
 const NO_INDEX: u32 = u32::MAX;
 
-/// A frame of the batch that has at least one destination.
+/// A frame of the batch. A dropped frame has an entry only if no port is in its flood set. A frame
+/// that is flooded without a flood set has one entry for each port.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchEntry {
     pub(crate) slots: FrameSlots,
     pub(crate) len: u32,
     pub(crate) vlan: u16,
     pub(crate) tagged: FrameTag,
-    /// The number of the frame's flood set; used only if the frame goes to several ports.
+    /// The number of the frame's flood set; used only if the entry's number is in `floods`.
     pub(crate) set: u8,
     /// Number of the next entry in the chain; [`NO_INDEX`] at its end.
     next: u32,
@@ -41,7 +42,7 @@ impl BatchEntry {
     }
 }
 
-/// The frames whose only destination is one ring, as a linked list.
+/// The entries that are for one ring only, as a linked list.
 #[derive(Debug, Clone, Copy)]
 struct RingFrameList {
     head: u32,
@@ -89,8 +90,8 @@ pub struct DeliveryCounts {
 #[derive(Debug, Default)]
 pub struct SwitchBatch {
     entries: Vec<BatchEntry>,
-    /// For each ring, the list of frames that go only to this ring. The index is the ring's number
-    /// among the rings of all ports.
+    /// For each ring, the list of entries that are for this ring only. The index is the ring's
+    /// number among the rings of all ports.
     chains: Vec<RingFrameList>,
     floods: Vec<u32>,
     dests: Vec<BatchRing>,
@@ -228,8 +229,7 @@ impl<'b> BatchDestination<'b> {
         self.batch.copies_to(self.dest)
     }
 
-    /// Returns whether all frames are delivered unchanged, which is the case if the switch is not
-    /// VLAN-aware.
+    /// Returns whether all frames are delivered unchanged because the switch is not VLAN-aware.
     #[must_use]
     pub fn is_as_is(&self) -> bool {
         self.dest.target.egress == VlanEgress::AsIs

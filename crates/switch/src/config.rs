@@ -13,10 +13,10 @@ pub enum UnknownUnicast {
 /// The configuration of a [`crate::Switch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchConfig {
-    /// An address is forgotten if no frame has come from it for this time in ns, to within 17 ms.
-    /// `None` if addresses are never forgotten, as in netmap.
+    /// A learned address is forgotten if no frame has come from it for this time in ns, to within
+    /// 17 ms. `None` if addresses are never forgotten, as in netmap.
     pub ageing_ns: Option<u64>,
-    /// Maximum number of learned addresses.
+    /// Maximum number of addresses in the table, learned or static.
     pub max_addresses: usize,
     /// What the switch does with frames to unknown addresses.
     pub unknown_unicast: UnknownUnicast,

@@ -4,15 +4,16 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum SwitchDropReason {
-    /// The frame is shorter than an Ethernet header.
+    /// The frame is shorter than an Ethernet header or, in a VLAN-aware switch, than the header
+    /// with its tag.
     Runt,
-    /// The destination address was learned at the port that the frame came from.
+    /// The destination port is the port that the frame came from.
     SamePort,
     /// The destination address is unknown, and the switch is configured to drop such frames.
     UnknownUnicast,
-    /// The frame should be flooded, but no port receives flooded frames of its class.
+    /// The frame should be flooded, but no other port may receive it.
     NoDestination,
-    /// The frame's slot names a destination port that does not exist.
+    /// The frame's slot or a [`crate::SwitchLookup`] names a destination port that does not exist.
     NoSuchPort,
     /// The source port and the destination port are both isolated, and isolated ports exchange no
     /// frames.
@@ -32,7 +33,7 @@ pub enum SwitchDropReason {
     /// The destination ring was full. This is counted at the destination port, not at the source
     /// port.
     DestinationFull,
-    /// The frame is longer than the maximum, so its sender reported it with
+    /// The frame is longer than the maximum, so the caller reported it with
     /// [`crate::Switch::refuse`] instead of passing it to the switch.
     TooLong,
     /// The frame was in transit when the switch's process was killed, and may have been delivered.
@@ -101,7 +102,8 @@ impl core::ops::AddAssign for SwitchTraffic {
 
 /// One port's counters, since the port was attached.
 ///
-/// Summed over all ports of a switch, `rx + copies = tx + drops` once every batch is settled.
+/// Summed over all ports of a switch, including detached ones, `rx + copies = tx + drops` in frames
+/// once every batch is settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SwitchPortCounters {
     /// Frames that entered the switch at this port.

@@ -1,5 +1,5 @@
-//! Frames for more than one port. Their destinations are determined once per batch, not once per
-//! frame.
+//! Frames for more than one port. Their destinations are determined once for each class and VLAN of
+//! a batch, not once per frame, as long as there are at most [`MAX_SETS`] of these.
 
 use alloc::vec::Vec;
 

@@ -12,7 +12,7 @@
 //! | part | purpose |
 //! |---|---|
 //! | [`Switch`] | ports, addresses, decisions, counters |
-//! | [`SwitchBatch`] | the frames of one source: the destinations, and the frames for each in order |
+//! | [`SwitchBatch`] | the frames of one source: destinations, and the frames for each in order |
 //! | [`SwitchLookup`] | a hook that decides instead of the address table |
 //! | [`MacTable`] | the port of each address, with ageing |
 //!

@@ -39,8 +39,8 @@ pub struct SwitchPacket<'a> {
 /// The destination that a [`SwitchLookup`] selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SwitchRoute {
-    /// The port at which the destination address was learned. Frames to unknown addresses and to
-    /// group addresses are flooded.
+    /// The port at which the destination address was learned. Frames to group addresses are
+    /// flooded; frames to unknown addresses are treated as [`crate::UnknownUnicast`] says.
     Learned,
     /// This port. The frame goes to the ring whose index is the source ring's index modulo the
     /// port's number of rings.
@@ -55,9 +55,10 @@ pub enum SwitchRoute {
 
 /// Selects destinations instead of the address table; see [`crate::Switch::forward_by`].
 pub trait SwitchLookup {
-    /// Selects the destination of a frame from `source`. The switch checks isolation and VLANs
-    /// afterwards. It does not call this for a frame without a complete header, nor for a frame
-    /// whose slot names a destination port.
+    /// Selects the destination of a frame from `source`. The switch checks isolation and the VLANs
+    /// of the destination afterwards. It does not call this for a frame without a complete header,
+    /// for a frame of a VLAN that the source port does not accept, nor for a frame whose slot names
+    /// a destination port.
     fn route(&mut self, source: SwitchPortId, packet: &SwitchPacket<'_>) -> SwitchRoute;
 }
 

@@ -12,7 +12,7 @@ pub enum StormLimit {
     Packets {
         /// Rate in frames per second.
         per_sec: u64,
-        /// How many frames may exceed the rate at once.
+        /// The maximum burst in frames.
         burst: u64,
     },
     /// A limit in bits.

@@ -106,8 +106,8 @@ impl Sum {
         self
     }
 
-    /// Returns the sum folded to 16 bits, but *not* complemented. Linux leaves this value in the
-    /// checksum field of a frame whose checksum is incomplete.
+    /// Returns the sum folded to 16 bits, but *not* complemented. Linux leaves this value of the
+    /// pseudo header in the checksum field of a frame whose checksum is incomplete.
     #[inline]
     #[must_use]
     pub fn folded(self) -> u16 {

@@ -1,7 +1,7 @@
 //! Reads and writes big-endian fields at byte offsets, with bounds checks.
 //!
-//! This crate accesses frames only with these functions. So a wrong offset in a header has no
-//! effect outside the frame.
+//! All accesses of this crate to frames check their bounds, most of them by these functions. So a
+//! wrong offset in a header has no effect outside the frame.
 
 /// Copies the `N` bytes at offset `at`; `None` if the frame is too short.
 #[inline(always)]

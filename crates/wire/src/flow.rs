@@ -55,9 +55,9 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// Returns the flow of `frame`. Every frame has one. Frames with malformed headers are
-    /// distinguished only by their MAC addresses. All frames that are too short for MAC addresses
-    /// are one flow.
+    /// Returns the flow of `frame`. Every frame has one. Frames with a malformed IP header are
+    /// distinguished only by MAC addresses, type and VLAN ids; frames that end within the Ethernet
+    /// header or its tags, only by their complete MAC addresses.
     #[must_use]
     pub fn of(frame: &[u8]) -> Self {
         match Headers::parse(frame).or_else(|_| Headers::link(frame)) {

@@ -83,7 +83,7 @@ pub struct Ipv4Spec {
     pub src: Ipv4Addr,
     /// Address of the receiver.
     pub dst: Ipv4Addr,
-    /// Time to live: the maximum number of routers on the way.
+    /// Time to live. Each router decrements it, and drops the packet when it becomes 0.
     pub ttl: u8,
     /// Type of service, which contains DSCP and ECN.
     pub tos: u8,
@@ -113,7 +113,7 @@ pub struct Ipv6Spec {
     pub src: Ipv6Addr,
     /// Address of the receiver.
     pub dst: Ipv6Addr,
-    /// Hop limit: the maximum number of routers on the way.
+    /// Hop limit. Each router decrements it, and drops the packet when it becomes 0.
     pub hop_limit: u8,
     /// The traffic class, which contains DSCP and ECN.
     pub traffic_class: u8,
@@ -164,7 +164,7 @@ impl Default for PortPair {
 pub struct TcpSpec {
     /// Ports of sender and receiver.
     pub ports: PortPair,
-    /// Sequence number of the first payload byte.
+    /// Sequence number of the first payload byte or, with the flag SYN, of the SYN.
     pub seq: u32,
     /// Acknowledgement number: the next byte that the sender expects to receive.
     pub ack: u32,

@@ -10,16 +10,17 @@
 //! | [`flow`] | the flow of a frame, and a keyed hash of it |
 //! | [`offload`] | completes the work that a kernel left to hardware: checksums and segmentation |
 //! | [`frame`] | builds frames of an exact length and patches their fields |
-//! | [`summary`] | a one-line description of a frame, and a hex dump |
+//! | [`summary`] | the description of a frame in the format of tcpdump, and a hex dump |
 //!
 //! # Contract
 //! Offsets count bytes from the first byte of the destination MAC address. Frames have no CRC.
 //! Numbers that were read are in host order. No function in this crate panics because of its input.
-//! The result of a truncated or malformed frame is an error, or the frame stays unchanged if the
-//! documentation says so.
+//! The result of a truncated or malformed frame is an error or `None`, or what the documentation
+//! says: the frame stays unchanged, or the printed line ends early.
 //!
 //! Not for reassembly, connection state, or options inside headers. After two VLAN tags and one IP
-//! header, everything is payload, even the contents of tunnels.
+//! header, everything is payload, even the contents of tunnels. Only [`summary`] prints options and
+//! the contents of tunnels.
 
 #![no_std]
 #![forbid(unsafe_code)]

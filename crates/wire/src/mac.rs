@@ -10,7 +10,7 @@ pub struct MacAddr(pub [u8; 6]);
 impl MacAddr {
     /// The broadcast address, `ff:ff:ff:ff:ff:ff`.
     pub const BROADCAST: Self = Self([0xff; 6]);
-    /// The address `00:00:00:00:00:00`, which no interface has.
+    /// The address `00:00:00:00:00:00`, which no Ethernet interface has.
     pub const ZERO: Self = Self([0; 6]);
 
     /// Returns whether this is a group address, which means multicast or broadcast.

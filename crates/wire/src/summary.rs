@@ -13,7 +13,7 @@
 //!   link ──> arp, stp
 //!    └─> ip, ip6 ──> upper_layer ──> tcp ──> text_protocols, dns
 //!                     │              udp ──> dns, dhcp, ntp, bfd, vxlan
-//!                     │              icmp6 ──> nd;  igmp, ospf, vrrp
+//!                     │              icmp6 ──> nd ──> dns;  igmp, ospf, vrrp
 //!                     └────────────> icmp, gre           inside icmp, gre, vxlan, IP in IP: inner
 //!   ip_carrier: the IP header below a protocol
 //!   text: the line as it grows, and bounds-checked reads
@@ -84,8 +84,8 @@ pub struct Summary<'f> {
 pub struct FrameText {
     /// The text, without a line break at the end.
     pub text: String,
-    /// Length of the link layer's header in bytes. If the header is truncated, it is the length of
-    /// the whole frame.
+    /// Length of the link layer's header in bytes. If the header is truncated, or a packet inside
+    /// LLC is, it is the length of the whole frame.
     pub link_len: usize,
 }
 
@@ -110,7 +110,8 @@ impl<'f> Summary<'f> {
 
     /// Writes the summary. It has the header of the link layer if `link` is true. TCP numbers are
     /// relative to the start of their conversation if `conversations` knows it. New conversations
-    /// are added to `conversations`. If this is `None`, TCP numbers are absolute.
+    /// are added to `conversations`. If `conversations` is `None` or [`Detail::is_absolute`] is
+    /// set, TCP numbers are absolute.
     #[must_use]
     pub fn write(&self, link: bool, conversations: Option<&mut Conversations>) -> FrameText {
         let mut line = SummaryLine {

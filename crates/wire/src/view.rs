@@ -32,7 +32,7 @@ const IPV6_LEN: usize = 40;
 /// The offsets and numbers that forwarding and classification need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// The type of the payload, which is the EtherType after all VLAN tags.
+    /// The type of the payload, which is the EtherType after the VLAN tags (at most [`MAX_TAGS`]).
     pub ethertype: EtherType,
     /// Offset of the first byte after the Ethernet header and its tags.
     pub l3: u16,
@@ -47,8 +47,8 @@ pub struct Headers {
 pub struct Ip {
     /// The version of the IP header.
     pub version: IpVersion,
-    /// The protocol at `l4`. If the frame is not the first fragment of its packet, `l4` is in the
-    /// middle of the protocol's data.
+    /// The protocol at `l4`. If the frame is a later fragment, `l4` is in the middle of the
+    /// protocol's data.
     pub proto: IpProto,
     /// Whether the packet is a fragment, and which one.
     pub fragment: FragmentPosition,
@@ -167,7 +167,8 @@ impl Headers {
     }
 
     /// Parses the most common kind of frame: IPv4 without tags and options, which has 34 bytes of
-    /// headers at fixed offsets. If this returns `None`, the caller must use [`Self::parse_any`].
+    /// headers at fixed offsets. If this returns `None`, the caller must use [`Self::parse`] or
+    /// [`Self::parse_any`].
     #[inline(always)]
     pub(crate) fn plain_ipv4(frame: &[u8]) -> Option<Self> {
         let head = frame.first_chunk::<{ ETHERNET_LEN + IPV4_MIN_LEN }>()?;

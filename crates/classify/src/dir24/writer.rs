@@ -168,7 +168,8 @@ struct SlotAddresses<'r> {
 impl SlotAddresses<'_> {
     /// Returns the numbers of the slot's addresses after the change.
     fn applied_to(&self, mut numbers: [u16; BLOCK_CELLS]) -> [u16; BLOCK_CELLS] {
-        // Each range is written up to the end of the slot; the next range then overwrites its part.
+        // Each range is written up to the last address that changes; the next range then overwrites
+        // its part.
         for &(start, number) in self.ranges.iter().take_while(|range| range.0 <= self.last) {
             numbers[low(start.max(self.first))..=low(self.last)].fill(number);
         }

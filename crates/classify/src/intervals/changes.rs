@@ -126,7 +126,8 @@ impl IntervalTree {
     }
 
     /// Makes a tree of lower halves from the starts, which all have the same upper half. Lower
-    /// halves before the first start get the number `before`. Returns the entry of its root.
+    /// halves before the first start get the number `before`. Returns the same as
+    /// [`Self::lower_root`].
     fn lower_tree<K: Copy + Into<u128>>(&mut self, starts: &[(K, u32)], before: u32) -> u32 {
         let mut entries = lower_entries(starts);
         if entries[0].0 != 0 {

@@ -32,7 +32,7 @@ const QUEUE_KINDS: [(&str, QueueSetting); 10] = [
     ("fq_codel", QueueSetting::FqCoDel),
     ("fq_pie", QueueSetting::FqPie),
     ("dualpi2", QueueSetting::DualPi2),
-    // An explicit `none` means an unlimited queue; without the setting, the default limit applies.
+    // Unlike a queue without this setting, an explicit `none` gets no default limit.
     ("none", QueueSetting::DropTail),
 ];
 
@@ -83,8 +83,9 @@ pub(super) fn read(
     Ok(LinkQueueSpec { packets, ..queue })
 }
 
-/// Reads a limit in bytes. A limit below the length of a frame is an error, since the user probably
-/// meant packets.
+/// Reads a limit in bytes. A limit below the length of the shortest frame, other than 0, is an
+/// error, since the user probably meant packets. With TLEM's rule of admission, any limit is
+/// allowed.
 fn limit(path: &str, node: &ConfigNode, admit: AdmitPolicy) -> Result<u64, EmulationConfigError> {
     let bytes = quantity::size_bytes(path, node)?;
     if matches!((bytes, admit), (0 | MIN_FRAME_BYTES.., _) | (_, AdmitPolicy::Tlem)) {

@@ -11,8 +11,8 @@ use super::theaterq::TheaterqTrace;
 use super::tree::{ConfigNode, ConfigValue};
 use super::wasm;
 
-/// Bytes that one delivery opportunity of a mahimahi trace carries. mahimahi's code has the same
-/// value.
+/// Bytes that one delivery opportunity of a mahimahi trace carries by default, as in mahimahi's
+/// code.
 const MAHIMAHI_MTU: u32 = 1504;
 
 /// Default time step of a rate model in ns. A longer step is used if this one would make too many
@@ -80,8 +80,9 @@ pub(super) fn read(
     Ok((rate, framing))
 }
 
-/// Reads a constant rate. In flags, a rate of 0 means no limit, as in TLEM. A framing without a
-/// rate also means no limit.
+/// Reads a constant rate. In flags, a rate of 0 means no limit, as in TLEM; elsewhere it is an
+/// error. Settings of the framing alone also mean no limit, but if the model is `named`, its rate
+/// must be given.
 fn constant(
     section: &mut ConfigSection<'_>,
     named: bool,
@@ -166,7 +167,7 @@ fn steps(
 }
 
 /// Returns the period of a trace of steps. If the user gives none, the last step is as long as the
-/// step before it; a trace with a single step has a period of one second.
+/// step before it; a single step lasts one second.
 pub(super) fn period(
     section: &mut ConfigSection<'_>,
     steps: &[TraceStep],
@@ -331,8 +332,8 @@ fn weights(path: &str, node: &ConfigNode) -> Result<Vec<f64>, EmulationConfigErr
     }
 }
 
-/// Reads the framing of a line: overhead and cells. The default overhead for ATM is AAL5's trailer
-/// of 8 bytes.
+/// Reads the framing of a line: overhead, minimum frame length and cells. The default overhead is
+/// that of Ethernet for `ether`, otherwise AAL5's trailer of 8 bytes for ATM, and 0 without ATM.
 fn framing(section: &mut ConfigSection<'_>, ether: bool) -> Result<Framing, EmulationConfigError> {
     let cells = section.one_of("cells", &[("none", 0), ("atm", 1), ("docsis", 2)])?.unwrap_or(0);
     let minislot = section.count_u32("minislot")?;
@@ -356,7 +357,7 @@ fn framing(section: &mut ConfigSection<'_>, ether: bool) -> Result<Framing, Emul
 /// Minimum overhead per frame in bytes. With a lower value, not even a full-size frame would
 /// occupy a byte on the line.
 const MIN_OVERHEAD_BYTES: i32 = -1513;
-/// Maximum overhead per frame in bytes: the length of the longest IP packet.
+/// Maximum overhead per frame in bytes: the length of the longest IPv4 packet.
 const MAX_OVERHEAD_BYTES: i32 = 65_535;
 
 fn overhead(path: &str, node: &ConfigNode) -> Result<i32, EmulationConfigError> {

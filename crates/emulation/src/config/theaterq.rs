@@ -3,7 +3,7 @@
 //! | part | columns |
 //! |---|---|
 //! | rate | `rate` |
-//! | delay | `latency`, `route_id`; `jitter` is refused: a trace holds one delay at a time |
+//! | delay | `latency`, `route_id`; `jitter` must be 0: a trace holds one delay at a time |
 //! | loss | `loss` |
 //! | queue | `limit`, which must be constant |
 //! | duplicate | `dup_prob`, `dup_delay`, which must be constant |
@@ -106,7 +106,7 @@ impl<'n> TheaterqTrace<'n> {
         self.constant("limit", "up.queue.packets = 100", |row| row.limit)
     }
 
-    /// Returns which frames are duplicated, and after which time.
+    /// Returns the probability that a frame is duplicated, and how much later the copy follows.
     ///
     /// # Errors
     /// [`EmulationConfigError`] if one of the columns is not constant.

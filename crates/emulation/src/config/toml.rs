@@ -96,8 +96,9 @@ impl TomlReader<'_> {
     }
 }
 
-/// Writes settings so that [`read`] returns the same settings: a TOML table heading for each port,
-/// link and scheduled change, and a line for each other setting.
+/// Writes settings so that [`read`] returns the same settings: first a line for each setting of the
+/// run, then a TOML table with a heading for each port, link and scheduled change, and for each
+/// other table at the top level.
 pub(crate) fn write(table: &ConfigTable) -> String {
     let mut text = String::new();
     let is_section = |node: &ConfigNode| match &node.value {

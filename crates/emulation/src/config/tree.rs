@@ -1,7 +1,8 @@
 //! Settings as they were written: a tree of named values with their locations.
 //!
 //! Files, flags and control messages all become such a tree, from which the links are built. So a
-//! value has the same meaning wherever it was written, and every error has a location.
+//! value has the same meaning wherever it was written, except in some flags (for example those of
+//! `tlem`), and an error can say where its value was written.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigLocation {
     pub origin: ConfigOrigin,
-    /// Column in the line, flag or message, in characters, counted from 1.
+    /// Column in the line of the file, or in the value of the flag or message, in characters,
+    /// counted from 1.
     pub column: usize,
 }
 
@@ -85,7 +87,7 @@ pub struct ConfigNode {
 pub enum ConfigValue {
     /// A text: a string of TOML or JSON, or the value of a flag.
     Text(String),
-    /// A number without a unit, as it was written.
+    /// A number without a unit, as decimal text.
     Number(String),
     Flag(bool),
     List(Vec<ConfigNode>),

@@ -85,8 +85,8 @@ impl<'n, 'f> WasmSource<'n, 'f> {
         let module = WasmModule::read(&self.bytes, self.limits);
         let made = module.and_then(|module| make(&module, &self.function, &self.params));
         made.map_err(|error| {
-            // If the file is not a module, its contents may be secret, so they are hidden. Errors
-            // of a real module are shown.
+            // A file that is not a module may be secret, so a client of the control socket is not
+            // told what is in it. Errors of a real module are shown.
             if self.files.hides_details && matches!(error, ModuleError::NotAModule(_)) {
                 return self.files.unusable(&self.name, self.node);
             }
@@ -117,8 +117,8 @@ fn fuel(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     }
 }
 
-/// Reads the memory limit of an instance of the module, in bytes; each link and direction has a
-/// separate instance.
+/// Reads the memory limit of an instance of the module, in bytes; each link has a separate
+/// instance, so the two directions have different ones.
 fn memory(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     match quantity::size_bytes(path, node)? {
         bytes @ ..=MAX_MEMORY_BYTES => Ok(bytes),

@@ -22,7 +22,7 @@ enum CtlRequest {
     Watch(Duration),
 }
 
-/// Converts the command line to a request.
+/// Converts the command line to a job that sends the request and shows the answer.
 pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let (word, args) = matches.subcommand().expect("clap requires one");
     let name = args.get_one::<String>("name").cloned();
@@ -197,7 +197,8 @@ fn accepted(answer: &Value) -> String {
     }
 }
 
-/// Lists the changed links: those named in the change, and links that inherit from them.
+/// Lists the links whose settings differ after the change, also those that inherit from a link
+/// named in the change.
 fn links(answer: &Value) -> String {
     let links: Vec<_> = answer["links"].as_array().into_iter().flatten().collect();
     let links: Vec<_> = links.into_iter().filter_map(Value::as_str).collect();

@@ -19,9 +19,9 @@ use super::timeline::SettingsTimeline;
 use crate::config;
 use crate::realtime::{EmulatorChannel, PlanChange};
 
-/// How long to wait for an answer of the thread that moves frames. That thread may not have
-/// started yet: on a busy machine, the page faults of its memory take seconds. The client waits
-/// longer than this for the reply.
+/// How long to wait until the thread that moves frames has answered all plans of a change. That
+/// thread may not have started yet: on a busy machine, the page faults of its memory take seconds.
+/// The client waits longer than this for the reply.
 const HANDOVER_TIMEOUT: Duration =
     REPLY_TIMEOUT.checked_sub(Duration::from_secs(2)).expect("it is longer");
 
@@ -51,8 +51,8 @@ impl PlanHandover {
         }
     }
 
-    /// Replaces timeline `old` by `new`, which differs from index `first` on; `time` is the current
-    /// time.
+    /// Replaces timeline `old` by `new`, which differs from index `first` on; `time` is the
+    /// earliest time at which a change can apply.
     ///
     /// # Errors
     /// [`ChangeRefusal`] if the running links cannot apply the timeline, or the thread does not

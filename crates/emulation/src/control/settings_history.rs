@@ -34,16 +34,16 @@ pub(crate) struct SettingsHistory {
 
 struct HistoryState {
     timeline: SettingsTimeline,
-    /// Number of changes that have no version in `timeline`: undos, undone versions, and versions
-    /// that were deleted because they are too old.
+    /// Number of changes that took effect but have no version in `timeline`: undone versions, their
+    /// undos, and versions that were deleted because they are too old.
     unversioned_changes: u64,
-    /// Time of the last undo; 0 if there was none.
+    /// Time of the last undo of a version that had begun; 0 if there was none.
     undone_at_ns: Nanos,
-    /// Undone versions, as the JSON entries of [`SettingsHistory::history`].
+    /// Undone and cancelled versions, as the JSON entries of [`SettingsHistory::history`].
     undone: Vec<Value>,
 }
 
-/// Maximum number of undone versions in the history.
+/// Maximum number of undone and cancelled versions in the history.
 const MAX_UNDONE_VERSIONS: usize = 1000;
 
 /// An accepted change.
@@ -53,9 +53,10 @@ pub(super) struct AcceptedChange {
     pub(super) applies_at_ns: Nanos,
     /// Number of the version that applies from then on.
     pub(super) version: u64,
-    /// Whether the version differs from the previous one.
+    /// Whether the change created a version. For an undo: whether an undone version had begun.
     pub(super) changed: bool,
-    /// Names of the changed links: those named in the change, and links that inherit from them.
+    /// Names of the links whose settings differ, also of those that inherit from a link named in
+    /// the change.
     pub(super) links: Vec<String>,
 }
 
@@ -72,7 +73,8 @@ impl SettingsHistory {
     /// Creates the history from the settings of a plan, and submits the plan's scheduled changes.
     ///
     /// # Errors
-    /// [`Failure`] if a scheduled change is invalid.
+    /// [`Failure`] if a scheduled change is invalid, or links need more memory than the run may
+    /// use.
     pub(crate) fn start(
         plan: &EmulationPlan,
         start: RunStart,
@@ -256,9 +258,9 @@ impl SettingsHistory {
         Ok(held.timeline.cancel_pending(time))
     }
 
-    /// Returns every version in order of time: its number, its time since the start of the run,
-    /// whether it has begun, its changes including those of inheriting links, and the time at which
-    /// it was undone, if any.
+    /// Returns the kept versions in order of time. For each: its number, its time since the start
+    /// of the run, whether it has begun, its changes including those of inheriting links, and the
+    /// time at which it was undone or cancelled, if it was.
     pub(super) fn history(&self) -> Value {
         let held = self.state();
         let mut versions = self.version_list(&held.timeline, now());

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! 1. Versions are in the order of their times; the first one has begun.
-//! 2. An edit creates no version if it sets nothing, or if it begins at once and leaves the network
-//!    unchanged. A future version may equal the previous version, because versions that are
+//! 2. An edit creates no version if it sets nothing, or if it applies from now on and leaves the
+//!    network unchanged. A future version may equal the previous version, because versions that are
 //!    inserted between them can make the two differ.
 //! 3. A version contains all changes up to its time, in whatever order they were submitted. The
 //!    changes of an inserted version also apply to all later versions, and undoing a version
@@ -120,9 +120,9 @@ impl SettingsTimeline {
 
     /// Inserts versions as one batch, each after existing versions of the same time. Returns the
     /// index of the first version that changed, if any did, and the result of each edit. Edits for
-    /// `time` (the current time) or earlier are dropped if they change nothing. Future edits are
-    /// kept, because an edit that equals the current settings may differ from the settings that
-    /// apply at its time.
+    /// `time` (the earliest time at which a change can apply) or earlier are dropped if they change
+    /// nothing. Later edits are kept unless they set nothing, because an edit that equals the
+    /// current settings may differ from the settings that apply at its time.
     ///
     /// # Errors
     /// [`UnbuildableSettings`] if an edit or a later version results in invalid links. This
@@ -193,8 +193,8 @@ impl SettingsTimeline {
         count
     }
 
-    /// Removes the oldest past versions beyond [`MAX_PAST_VERSIONS`]. Returns the number of removed
-    /// versions.
+    /// Removes the oldest versions until [`MAX_PAST_VERSIONS`] versions are left, future ones
+    /// included, but keeps the current version. Returns the number of removed versions.
     pub(super) fn forget(&mut self, time: Nanos) -> usize {
         let begun = self.versions.len() - self.pending(time).len();
         let surplus =

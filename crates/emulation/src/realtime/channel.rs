@@ -23,8 +23,7 @@ const CHANGE_NOTICE_NS: Nanos = 2_000_000;
 /// A new plan, and the time from which it applies.
 #[derive(Debug, Clone)]
 pub struct PlanChange {
-    /// When the plan applies, on the clock of [`slipring_port::now`]. A time in the past means at
-    /// once.
+    /// When the plan applies, on the clock of [`slipring_port::now`]. A time in the past means now.
     pub at_ns: Nanos,
     /// Whether this change first cancels all pending changes.
     pub replaces: bool,
@@ -91,12 +90,13 @@ impl EmulatorChannel {
         now() + if self.threads.is_some() { CHANGE_NOTICE_NS } else { 0 }
     }
 
-    /// Returns the current state, or the last one if the thread does not answer.
+    /// Returns the current state, or the last published one if the thread does not answer.
     pub fn request_state(&self) -> Arc<EmulationState> {
         self.request_state_within(STATE_TIMEOUT)
     }
 
-    /// Returns the current state, or the last one if the thread does not answer within `patience`.
+    /// Returns the current state, or the last published one if the thread does not answer within
+    /// `patience`. If there are two threads, waits for one after the other, `patience` for each.
     pub fn request_state_within(&self, patience: Duration) -> Arc<EmulationState> {
         if let Some((directions, threads)) = &self.threads {
             let states = threads.each_ref().map(|thread| thread.request_state_within(patience));

@@ -5,10 +5,11 @@
 //!             stamps    bytes  bursts   decides   bursts       copies
 //! ```
 //!
-//! One turn, that is, one iteration of the loop, performs all these steps once for a batch. It
-//! reads the clock once, and syncs each ring once. Under light load, due frames are sent first, and
-//! the clock is read again. A turn never waits; its caller decides what happens between two turns
-//! ([`super::emulator_loop`]).
+//! One turn, that is, one iteration of the loop, performs all these steps for a batch. It syncs
+//! each rx ring once and then reads the clock. It syncs a tx ring again as long as this makes space
+//! for more due frames, and reads the clock after each sync that sent frames. Under light load, due
+//! frames are sent first, and the clock is read again after frames were received. A turn never
+//! waits; its caller decides what happens between two turns ([`super::emulator_loop`]).
 
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_link::{
@@ -36,8 +37,8 @@ const PREALLOCATED_BYTES: u64 = 8 << 20;
 const MIN_SEND_FRAMES: usize = 512;
 /// Maximum number of frames in a turn that counts as light load.
 const IDLE_TURN_FRAMES: usize = 8;
-/// By how much the network's clock advances in the first step after a delay, in ns. Each further
-/// step is twice as long.
+/// How far beyond its next event the network runs in the first step of a release, in ns. Each
+/// further step is twice as long.
 const CATCH_UP_STEP_NS: Nanos = 16_000;
 
 /// One port: its queues, and its input and output in the network.
@@ -71,18 +72,19 @@ pub struct Emulator<T> {
     pub(super) network: Network,
     pub(super) carrier: RealtimeCarrier<T>,
     rx_scratch: RxScratch,
-    /// Whether the last turn received and sent at most [`IDLE_TURN_FRAMES`] frames.
+    /// Whether the last turn received and sent at most [`IDLE_TURN_FRAMES`] frames in total.
     is_lightly_loaded: bool,
 }
 
 /// What one turn of an emulator did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TurnResult {
-    /// Number of frames that the turn received from the ports.
+    /// Number of frames that the turn received from the ports; in a pipeline, plus the frames that
+    /// it took over from the other thread.
     pub received: usize,
     /// Number of frames that the turn put into the tx rings.
     pub sent: usize,
-    /// When the turn read the clock, on the clock of [`slipring_port::now`].
+    /// When the turn had synced the rx rings, on the clock of [`slipring_port::now`].
     pub at_ns: Nanos,
 }
 
@@ -91,7 +93,7 @@ impl<T: FrameTap> Emulator<T> {
     /// `ports[i]`.
     ///
     /// # Errors
-    /// [`Failure`] if the plan cannot be built.
+    /// [`SpecError`] if the plan cannot be built.
     pub fn between(
         ports: Vec<Port>,
         plan: &NetworkSpec,
@@ -139,8 +141,8 @@ impl<T: FrameTap> Emulator<T> {
         })
     }
 
-    /// Receives arrived frames, runs the network up to now, and sends due frames. After a delay it
-    /// sends only some of them.
+    /// Receives arrived frames, runs the network up to now, and sends due frames. If very many are
+    /// due, because the thread was kept from running, it sends only some of them.
     pub fn turn(&mut self, clock: impl Fn() -> Nanos) -> Result<TurnResult, RunError> {
         for queue in self.ports.iter_mut().flat_map(|side| &mut side.queues) {
             queue.rx_sync()?;
@@ -152,7 +154,7 @@ impl<T: FrameTap> Emulator<T> {
         let first = if self.is_lightly_loaded { self.send_due(at_ns, &clock)? } else { 0 };
         let received = self.receive(at_ns);
         // Under light load, the clock is read again. So a frame that became due while others were
-        // received can leave at once and need not wait for the next turn.
+        // received can leave in this turn instead of the next.
         let late_ns = if self.is_lightly_loaded && received > 0 { clock() } else { at_ns };
         self.release(late_ns, MIN_SEND_FRAMES.max(2 * received));
         let sent = first + self.send(late_ns, clock)?;
@@ -233,8 +235,8 @@ impl<T: FrameTap> Emulator<T> {
         self.carrier.outlets.iter().any(PortOutlet::is_waiting)
     }
 
-    /// Returns whether a port has ended and all received frames have left. Returns `false` after a
-    /// turn that moved frames.
+    /// Returns whether a port has ended and all received frames have left. After a turn that moved
+    /// frames, returns `false`, except in a pipeline both of whose threads have finished.
     pub(super) fn is_done(&mut self, turn: TurnResult) -> bool {
         if turn.received + turn.sent > 0 && !self.peer().is_some_and(PeerThread::is_over) {
             return false;

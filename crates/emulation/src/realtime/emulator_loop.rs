@@ -152,7 +152,8 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         !patient && peer.may_sleep()
     }
 
-    /// Returns for how many ns to sleep; `None` if the next event is too close for a sleep.
+    /// Returns for how many ns to sleep; `None` if the next event is too close for a sleep, or the
+    /// thread never sleeps.
     fn time_to_sleep(&self, now: Nanos) -> Option<Nanos> {
         if self.wait_policy == WaitStrategy::Spin {
             return None;

@@ -16,7 +16,7 @@ pub fn report<'s>(network: &NetworkSpec, state: &'s EmulationState) -> Emulation
     EmulationReport::of(network, &state.account.links, &state.measured, state.account.unrouted)
 }
 
-/// Returns the sample for an interim report.
+/// Returns the sample for an interim or final report.
 pub fn sample(
     network: &NetworkSpec,
     meter: &PortMeter,

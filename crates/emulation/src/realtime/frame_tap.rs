@@ -8,7 +8,7 @@ use crate::store::EmulationStore;
 
 /// Observes frames in the thread that moves them; its methods must not block.
 pub trait FrameTap: Send + Sized {
-    /// Whether the methods of this tap do anything. If false, they are not called.
+    /// Whether the methods of this tap do anything. If false, calls to them may be left out.
     const IS_ENABLED: bool = true;
 
     /// Creates a second observer, for another thread.
@@ -17,7 +17,7 @@ pub trait FrameTap: Send + Sized {
     /// Called when a frame has arrived and was stored.
     fn arrived(&mut self, _entry: EntryId, _frame: &FrameArrival, _store: &mut EmulationStore) {}
 
-    /// Called when a link loses a frame, before the frame is freed.
+    /// Called when a link loses a frame or no link accepts it, before the frame is freed.
     fn lost(&mut self, _lost: &LostFrame, _store: &mut EmulationStore) {}
 
     /// Called when a frame was due but could not be sent, before the frame is freed.
@@ -30,7 +30,7 @@ pub trait FrameTap: Send + Sized {
     ) {
     }
 
-    /// Called when a frame was passed to the port, before the frame is freed from the store.
+    /// Called when a frame was copied to the port's ring, before the frame is freed from the store.
     fn sent(&mut self, _frame: &Delivery, _now: Nanos, _store: &mut EmulationStore) {}
 
     /// Called when a frame has left the queue of a link.

@@ -46,7 +46,7 @@ pub(super) struct PortInlet {
     stamper: Stamper,
     /// The class of the port's frames in the store. Frames of one class share memory.
     class: LifetimeClass,
-    /// Maximum number of slots or bytes that are taken from a queue at once.
+    /// Maximum number of slots or bytes that are taken from a queue at a time.
     burst: BurstLimit,
     received: PacketCounts,
     /// Buffer in which the parts of a frame of several slots are joined.

@@ -26,10 +26,10 @@ use crate::store::{EmulationStore, StoredFrame};
 /// Maximum number of records that wait for the writer.
 const MAX_QUEUED_RECORDS: usize = 1 << 16;
 
-/// The tap that logs frames; a default tap does nothing.
+/// The tap that logs frames; a default tap logs nothing.
 #[derive(Debug, Default)]
 pub struct LogTap {
-    /// The queue to the writer; `None` once the writer has failed.
+    /// The queue to the writer; `None` in a default tap.
     writer: Option<SyncSender<LogRecord>>,
     /// The frames inside the links, by handle: number in the log, entry, and arrival time.
     inside: HashMap<u32, ((u64, usize), Nanos)>,
@@ -83,7 +83,8 @@ enum FrameFate {
 #[derive(Debug)]
 struct RealtimeLogs {
     packets: Option<PacketLog>,
-    /// One log per entry, for the link that begins there.
+    /// One log per entry, named after the first link that begins there; `None` if there is no link
+    /// or no log is requested.
     mahimahi: Vec<Option<MahimahiLog>>,
     links: Vec<String>,
     /// Start of the run, on the clock of [`slipring_port::now`]; it is time 0 in the logs.

@@ -10,11 +10,11 @@ use crate::flags::BurstLimit;
 pub struct RealtimeOptions {
     /// Seed of every random stream.
     pub seed: u64,
-    /// Maximum number of slots and bytes that are taken from a queue at once.
+    /// Maximum number of slots and bytes that are taken from a queue at a time.
     pub burst: BurstLimit,
     /// How a thread waits for frames; with [`WaitStrategy::Spin`] it never sleeps.
     pub wait_policy: WaitStrategy,
-    /// CPUs to bind the threads to, one after the other; if empty, threads are not bound.
+    /// CPUs to bind the threads to, one for each thread; further threads are not bound.
     pub cpus: Vec<usize>,
     /// Whether to use two threads instead of one, for two ports whose directions share no link or
     /// node.

@@ -4,7 +4,8 @@
 //! running, or because its device is only as fast as the emulated line. To avoid losses in this
 //! case, a refused frame waits for space up to a time limit, and is then dropped as `tx_full`. The
 //! lateness of a frame that is sent after waiting is measured. A frame may also be late only
-//! because this thread did not call `flush`; that is not the port's fault, and the frame is sent.
+//! because this thread did not call `flush`; that is not the port's fault, and the frame is sent,
+//! unless it is later than `late_drop`.
 
 mod submitted;
 #[cfg(test)]
@@ -312,7 +313,8 @@ impl PortOutlet {
         })
     }
 
-    /// Copies one frame into several slots. Returns false if there was no frame or no space for it.
+    /// Copies one frame into several slots. Returns false if there was no frame or no space for it,
+    /// or if it fits one slot.
     fn fill_chain<T: FrameTap>(
         &mut self,
         tx: &mut TxRing,

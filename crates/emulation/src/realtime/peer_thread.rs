@@ -8,15 +8,16 @@
 //!        this thread                              the other thread
 //! ```
 //!
-//! Frames are passed in the chunks in which they were stored. A chunk is sent when it is full. It
-//! is sent earlier if the other thread has taken all previous chunks, and no more frames wait at
-//! the port. So a busy thread gets few partial chunks, and an idle thread gets frames without
-//! delay. Under full load all chunks are full, so the other thread need not copy the frames.
+//! Frames are passed in the chunks in which they were stored. A chunk is sent when it is full, that
+//! is, when a frame goes to the next chunk. It is sent earlier if a turn takes no frames from the
+//! port, or if no more frames wait at the port and the other thread has taken all previous chunks.
+//! So a busy thread gets few partial chunks, and an idle thread gets frames without delay. Under
+//! full load all chunks are full, so the other thread need not copy the frames.
 //!
 //! # Invariants
 //! 1. Each ring between the threads has capacity for all chunks, so it is never full.
-//! 2. Frames that cannot be stored stay in the port's rings: without free chunks, a thread receives
-//!    no frames.
+//! 2. Without enough free chunks for a batch, a thread takes no frames from its port; they stay in
+//!    the port's rings.
 
 mod flag;
 #[cfg(test)]
@@ -41,11 +42,11 @@ use crate::store::{
 use termination::Termination;
 use wake_flag::{WakeFlag, WakeReason};
 
-/// Maximum number of frames that are taken over from the other thread at once, except that a
+/// Maximum number of frames that are taken over from the other thread at a time, except that a
 /// single burst is never split. Between two such batches, due frames are sent.
 const MAX_TRANSFER_FRAMES: u64 = 256;
 /// Number of chunks for frames that the other thread has not taken, in addition to the chunks for
-/// one batch.
+/// two batches.
 const SPARE_CHUNKS: usize = 12;
 
 /// This thread's end of the connection to the other thread.
@@ -219,8 +220,8 @@ impl PeerThread {
         self.termination.is_over()
     }
 
-    /// Announces that this thread is about to sleep. Returns false if there are frames to handle;
-    /// then it must not sleep.
+    /// Announces that this thread is about to sleep. Returns false if there is something to do,
+    /// such as frames to handle; then it must not sleep.
     pub(super) fn may_sleep(&self) -> bool {
         let starved = self.tx.lacks_chunks();
         self.own_parker.wake_flag.may_sleep(starved, || {
@@ -249,8 +250,8 @@ impl AsFd for PeerThread {
 
 /// Creates one direction, for batches of `batch_bytes` from port `index`.
 fn channel(batch_bytes: usize, index: usize) -> (PeerTx, PeerRx) {
-    // At the end of each chunk, fewer bytes stay unused than the longest frame has. So a batch
-    // fills at most this many chunks.
+    // At the end of each chunk, at most as many bytes stay unused as the longest frame and its
+    // header take. So a batch fills at most this many chunks.
     let batch_chunks = batch_bytes.div_ceil(CHUNK_BYTES - MAX_FRAME_BYTES - 8) + 1;
     let chunks = 2 * batch_chunks + SPARE_CHUNKS;
     let (there, from) = RingBuffer::new(chunks);

@@ -3,8 +3,8 @@
 //! network and leave by its port.
 //!
 //! ```text
-//!   thread 0, port 0: input stage of entry 0 --peer--> output stage of exit 1 :thread 1, port 1
-//!                     output stage of exit 0 <--peer-- input stage of entry 1
+//!   thread 0, port 0: rx ring, entry 0  --peer-->  network, exit 1, tx ring :thread 1, port 1
+//!                     tx ring, exit 0, network  <--peer--  entry 1, rx ring
 //! ```
 //!
 //! Each thread has the whole network, with the same plan and seed, but only the frames of one

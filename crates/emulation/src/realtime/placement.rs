@@ -2,17 +2,17 @@
 //!
 //! | the thread | its CPU | scheduling |
 //! |---|---|---|
-//! | sleeps between frames | any | SCHED_FIFO, with pauses ([`PausePacer`]) while always busy |
-//! | never sleeps (`--spin`) | isolated | SCHED_FIFO |
+//! | sleeps between frames | shared | SCHED_FIFO, with pauses ([`PausePacer`]) while always busy |
+//! | any | isolated | SCHED_FIFO |
 //! | never sleeps (`--spin`) | shared, and free | ordinary, nice -20 |
 //! | never sleeps (`--spin`) | shared, and was preempted | SCHED_FIFO, with pauses |
 //!
-//! The kernel limits real-time threads to 95 % of a CPU (`sched_rt_runtime_us`). So it stops a
-//! real-time thread that is always busy for 50 ms in each second, without interruption. Only a
-//! thread with an exclusive CPU is therefore a real-time thread without pauses. An ordinary thread
-//! needs no pauses, but sometimes another thread preempts it for several milliseconds, regardless
-//! of their priorities. So a spinning thread is ordinary until that happens, and then becomes a
-//! real-time thread that makes short pauses.
+//! The kernel limits real-time threads to 95 % of a CPU (`sched_rt_runtime_us`). So once a second,
+//! it stops an always busy real-time thread for 50 ms, without interruption. Only a thread with an
+//! exclusive CPU is therefore a real-time thread without pauses. An ordinary thread needs no
+//! pauses, but sometimes another thread preempts it for several milliseconds, regardless of their
+//! priorities. So a spinning thread is ordinary until that happens, and then becomes a real-time
+//! thread that makes short pauses.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -58,9 +58,9 @@ const MIN_NICE: i32 = -20;
 /// Binds the calling thread to `cpu`, if one is given. Gives it the highest suitable scheduling
 /// class that the kernel permits, and makes its sleeps end on time.
 ///
-/// `threads` is the number of threads placed this way. If the machine has no more CPUs than that,
-/// they stay ordinary threads. As real-time threads they could keep all other processes from
-/// running, including the shell with which a user could stop them.
+/// `threads` is the number of threads placed this way. If this process may use no more CPUs than
+/// that, threads stay ordinary unless their CPUs are isolated. As real-time threads they could keep
+/// all other processes from running, including the shell with which a user could stop them.
 pub(crate) fn place_thread(
     cpu: Option<usize>,
     threads: usize,
@@ -153,8 +153,8 @@ impl PausePacer {
     /// Interval in ns between checks for a thread that sleeps between frames. Such a thread hardly
     /// ever needs a pause.
     const LONG_PERIOD_NS: Nanos = 10_000_000;
-    /// Interval in ns between checks for a thread that spins. Such a thread needs a short pause in
-    /// each interval.
+    /// Interval in ns between checks for a thread that spins. As a real-time thread, it needs a
+    /// short pause in each interval.
     const SHORT_PERIOD_NS: Nanos = 1_000_000;
     /// Maximum share of CPU time in the elapsed time, in permille. It is less than the kernel's
     /// limit of 950.
@@ -296,8 +296,7 @@ mod tests {
             let start = slipring_port::now();
             breather.pause_if_due(start);
             assert_eq!(breather.need, PauseAction::Precedence, "nothing is known yet");
-            // Now the elapsed time equals the CPU time, which means that no other thread ran on
-            // this CPU.
+            // No time has elapsed since then, so no other thread can have run on this CPU.
             breather.check(start);
             assert_eq!(breather.need, PauseAction::Precedence);
             breather.check(start + 5 * PausePacer::SHORT_PERIOD_NS);

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_reordered_if_a_later_one_was_received_before() {
-        // In the example of RFC 4737, section 3.4, packet 4 arrives after packet 8.
+        // In an example of RFC 4737, packet 4 arrives after packet 8.
         let mut order = Reordering::default();
         [1, 2, 3, 5, 6, 7, 8, 4, 9, 10].into_iter().for_each(|s| order.received(s));
         assert_eq!(order.reordered(), 1);

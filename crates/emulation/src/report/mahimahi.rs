@@ -8,10 +8,11 @@
 //!   16 d 1 1504        1 packet of 1504 bytes was dropped
 //! ```
 //!
-//! There is one file for each port where frames arrive, named after the first link of their path.
-//! It covers the whole path, even if this has several links. Times are whole milliseconds since the
-//! first frame, rounded down. Opportunities to send are logged for links whose rate is known in
-//! advance: once per millisecond for a constant rate, and as traced for a trace of opportunities.
+//! There is one file for each port where frames arrive, named after the first link that begins
+//! there. It covers the whole path of the frames, even if this has several links. Times are whole
+//! milliseconds, rounded down, since the start of the run, or since the first frame in virtual
+//! time. Opportunities to send are logged if that link has a constant rate at the start (once per
+//! millisecond), or a trace of opportunities (as traced).
 
 use std::io::Write;
 
@@ -125,8 +126,8 @@ impl LinkCapacity {
         }
     }
 
-    /// Takes the next opportunity and returns its time in ns and its bytes; `None` if it is after
-    /// `until_ns`.
+    /// Takes the next opportunity and returns its time in ns and its bytes; `None` if there is none
+    /// up to `until_ns`.
     fn next_until(&mut self, until_ns: u64) -> Option<(u64, u64)> {
         match self {
             Self::Unknown => None,

@@ -45,9 +45,9 @@ pub struct LinkMeasurement {
     pub error: Histogram,
     /// Time that frames waited in the queue for the line, in ns.
     pub queue_delay: Histogram,
-    /// Bytes in the queue and on the line when a frame joined them.
+    /// Bytes in the queue and on the line when a frame joined them, including this frame.
     pub queue_bytes: Histogram,
-    /// Packets in the queue and on the line when a frame joined them.
+    /// Packets in the queue and on the line when a frame joined them, including this frame.
     pub queue_packets: Histogram,
     /// The order in which frames left.
     pub order: Reordering,
@@ -79,8 +79,8 @@ pub struct MeasuredRates {
     /// Mean rate from the first departure to the last; if they are less than a millisecond apart,
     /// the rate of the fullest millisecond.
     pub mean_bps: f64,
-    /// Mean rate including the framing of the line, comparable to the requested rate; `None` if
-    /// there is no line.
+    /// Mean rate including the framing of the line, comparable to the requested rate; `None` if no
+    /// frame went on a line.
     pub line_bps: Option<f64>,
     /// Rate in the fullest millisecond.
     pub peak_ms_bps: f64,
@@ -110,7 +110,7 @@ impl LinkMeasurement {
         }
     }
 
-    /// Counts a departure in virtual time, where frames are never late.
+    /// Counts a departure without its lateness: in virtual time, frames are never late.
     #[inline]
     pub fn released(&mut self, seen: &DeliveredFrame) {
         self.delay.record(seen.sent_ns.saturating_sub(seen.arrival_ns));
@@ -120,7 +120,8 @@ impl LinkMeasurement {
         self.count_departure(seen.sent_ns, u64::from(seen.len));
     }
 
-    /// Counts a frame that came from another link, or continues to one, in virtual time.
+    /// Counts a frame that continues to another link; in virtual time, also one that came from
+    /// another link. `left_ns` is when it left this link.
     pub fn passed(&mut self, entered: HopEntry, left_ns: u64, len: u32) {
         if !entered.is_copy {
             self.order.received_of(entered.at_ns);

@@ -29,7 +29,8 @@ pub struct RequestedLink {
     pub order: &'static str,
     /// Losses before and after the queue.
     pub loss: String,
-    /// The policer's rate, burst and action; `None` if there is no policer.
+    /// The policer's rates and actions, and the burst of a single bucket; `None` if there is no
+    /// policer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub police: Option<String>,
     /// Which frames are held back so that other frames overtake them; `None` if none are.
@@ -51,8 +52,8 @@ pub struct RequestedLink {
     /// Time that is subtracted from every delay; `None` if nothing is subtracted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<String>,
-    /// The mean share of frames (0 to 1) that all loss models together drop; `None` if it depends
-    /// on the frames.
+    /// The mean share of frames (0 to 1) that all loss models together drop; `None` if it is not
+    /// computed for one of the models, for example because it depends on the frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_share: Option<f64>,
 }
@@ -312,14 +313,14 @@ fn loss(loss: &LossSpec) -> String {
 }
 
 /// Returns the share of frames (0 to 1) that the models lose together, if they act independently
-/// and one after the other; `None` if the share of any model depends on the frames.
+/// and one after the other; `None` if [`model_share`] returns `None` for any of them.
 fn share(losses: &[LossSpec]) -> Option<f64> {
     let kept = |kept: f64, loss: &LossSpec| Some(kept * (1.0 - model_share(&loss.model)?));
     losses.iter().try_fold(1.0, kept).map(|kept| 1.0 - kept)
 }
 
-/// Returns the mean share of frames (0 to 1) that a model drops; `None` if it depends on the
-/// frames.
+/// Returns the mean share of frames (0 to 1) that a model drops; `None` if it is not computed: for
+/// models whose share depends on the frames, the time or the user's code, and for four states.
 fn model_share(model: &LossModel) -> Option<f64> {
     match model {
         LossModel::Bernoulli(chance) => Some(chance.to_f64()),

@@ -71,7 +71,7 @@ fn link(link: &LinkReport<'_>) -> String {
 fn row(name: &str, asked: &str, measured: &str) -> String {
     let row = format!("\n  {name:<NAME_WIDTH$}{asked:<REQUESTED_WIDTH$}");
     let fits = asked.chars().count() < REQUESTED_WIDTH || measured.is_empty();
-    // A value that is too long for its column goes to the line below.
+    // If the requested value is too long for its column, the measured value goes to the next line.
     let text = match fits {
         true => row + measured,
         false => {

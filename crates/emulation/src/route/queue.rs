@@ -133,7 +133,8 @@ impl GatewayQueue {
     }
 
     /// Sends the gate's own frames, and counts frames whose next hop did not answer. Returns
-    /// whether all of the gate's frames were sent.
+    /// whether all of the gate's frames were sent. Does nothing and returns true in a queue that
+    /// does not send them.
     fn send_gate_frames(&mut self, gate: &mut GatewayPort) -> bool {
         if !self.sends_own_frames {
             return true;

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The giver keeps the chunk's number reserved, so it never has more chunks than its limit. In
-//! return it gets the memory of another chunk, which is empty in the taker's store. If a chunk has
-//! few bytes in use, the taker copies its frames and returns the chunk's own memory, because a
-//! frame that stays long would keep all of it.
+//! return it gets the memory of an empty chunk of the taker, if the taker has one. If a chunk is
+//! not nearly full, the taker copies its frames and returns the chunk's own memory, because a frame
+//! that stays long would keep all of this memory.
 //!
 //! Not for: the queues that pass transfers between the threads.
 
@@ -28,8 +28,8 @@ pub(crate) struct ChunkTransfer {
     /// The chunk's number in the giver's store.
     number: u32,
     chunk: StoreChunk,
-    /// All frames in the chunk, in order. Their handles are valid in the giver's store until the
-    /// taker has adopted the chunk, and then in the taker's.
+    /// All frames in the chunk, in order. Their handles have the chunk number of the giver's store
+    /// until the taker has adopted the chunk; afterwards they are valid in the taker's store.
     pub(crate) bursts: Vec<Burst>,
 }
 
@@ -66,8 +66,8 @@ impl EmulationStore {
         ChunkTransfer { number: number as u32, chunk, bursts }
     }
 
-    /// Takes back the memory for a chunk that was given away. Returns the list of bursts, for
-    /// reuse.
+    /// Takes back a chunk number that was given away, and the memory that the taker returned, if
+    /// any. Returns the emptied list of bursts, for reuse.
     pub(crate) fn take_back(&mut self, transfer: ChunkTransfer) -> Vec<Burst> {
         let ChunkTransfer { number, chunk, mut bursts } = transfer;
         if chunk.bytes.is_empty() {
@@ -81,7 +81,7 @@ impl EmulationStore {
     }
 
     /// Moves the frames of a transfer into this store; the transfer must then be returned. Returns
-    /// false, without any effect, if there is no space.
+    /// false, and leaves the transfer unchanged, if there is no space.
     pub(crate) fn adopt(&mut self, class: LifetimeClass, transfer: &mut ChunkTransfer) -> bool {
         let latest = transfer.bursts.last().map_or(0, |burst| burst.last_ns);
         self.set_time(latest);

@@ -8,10 +8,11 @@ use super::{
     EmulationStore, HEADER_ALIGN, StoreHeader, after, header_offset, next_header_offset, number,
 };
 
-/// Maximum number of bytes that are prefetched at once: less than the L1 cache.
+/// Maximum number of bytes that one call of [`EmulationStore::prefetch`] prefetches: less than the
+/// L1 cache.
 const MAX_PREFETCH_BYTES: usize = 16 << 10;
-/// Prefetch distance in bytes: a little more than an iteration reads during the latency of one
-/// memory access.
+/// Prefetch distance in bytes: a little more than a loop over frames reads during the latency of
+/// one memory access.
 const PREFETCH_DISTANCE: usize = 2 << 10;
 /// Bytes of a cache line.
 const CACHE_LINE_BYTES: usize = 64;
@@ -76,8 +77,9 @@ impl EmulationStore {
         count
     }
 
-    /// Prefetches the memory after the frame `handle`, for a caller that walks through frames by
-    /// [`Self::burst_item`].
+    /// Prefetches the memory from the frame `handle` on, for a caller that walks through frames by
+    /// [`Self::burst_item`]. Does nothing for the frames less than half the prefetch distance after
+    /// the previous `handle` that was prefetched.
     #[inline]
     pub(crate) fn prefetch_ahead(&mut self, handle: FrameHandle) {
         if handle.0.wrapping_sub(self.prefetched.0) >= (PREFETCH_DISTANCE / 2 / HEADER_ALIGN) as u32

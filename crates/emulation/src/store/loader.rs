@@ -14,7 +14,7 @@ use super::{
 ///
 /// # Invariants
 /// 1. `bytes` is the memory of chunk `number`, moved out of the chunk during the batch; it is empty
-///    if there is no space.
+///    if the loader has no chunk.
 /// 2. The frames of the burst that is being built are at `start..bytes_used`.
 pub(crate) struct BatchLoader<'s> {
     store: &'s mut EmulationStore,
@@ -62,8 +62,8 @@ impl<'s> BatchLoader<'s> {
         self.add(arrival_ns, frame) || self.add_elsewhere(arrival_ns, frame)
     }
 
-    /// Stores frames with their times as [`Self::put`] does, up to the first frame that does not
-    /// fit, and returns that frame.
+    /// Stores frames with their times, under the conditions of [`Self::put`], up to the first frame
+    /// that does not fit into the current chunk or has an invalid length, and returns that frame.
     #[inline(always)]
     pub(crate) fn put_all<'f>(
         &mut self,

@@ -3,15 +3,14 @@
 //!
 //! ```text
 //!   chunk | header | frame 0 | header | frame 1 | ... | header | frame n |
-//!          records of the file unchanged; `frames` has the position of each frame
+//!          records of the file, as read; `frames` has the position of each frame
 //! ```
 //!
 //! Nothing is copied between reading and writing. A [`FrameHandle`] consists of the number of a
 //! slot and the index of a frame in its chunk. Copies that links make go into separate chunks.
 //!
 //! # Invariants
-//! 1. A slot is in use as long as one of its frames is in the links, or as long as it receives
-//!    copies.
+//! 1. A slot is in use until each of its frames was delivered or lost.
 //! 2. `live` counts the frames of the slot that were neither delivered nor lost.
 
 use slipring_link::FrameHandle;
@@ -22,7 +21,7 @@ use crate::report::hop_times::HopEntry;
 pub(crate) const CHUNK_BYTES: usize = 1 << 19;
 /// Bits of a handle for the index of a frame within its chunk; the other bits are the slot number.
 const NUMBER_BITS: u32 = 15;
-/// Maximum number of frames in a chunk. Only records without data could exceed it.
+/// Maximum number of frames in a chunk. Only records without data can reach it.
 pub(crate) const MAX_FRAMES: usize = 1 << NUMBER_BITS;
 /// Maximum number of chunks; together they hold 64 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - NUMBER_BITS);
@@ -33,7 +32,7 @@ const COPY_OVERHEAD_BYTES: usize = 64;
 /// Consecutive records of a capture, and where their frames are.
 #[derive(Debug, Default)]
 pub struct CaptureChunk {
-    /// Bytes of the file, unchanged.
+    /// Bytes of the file, as they were read; links may then change those of frames.
     pub bytes: Vec<u8>,
     /// The frames in the chunk.
     pub frames: Vec<CaptureFrame>,
@@ -46,7 +45,7 @@ pub struct CaptureChunk {
 /// A frame of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaptureFrame {
-    /// When the frame was captured, in ns since 1970; never before its predecessor.
+    /// When the frame was captured, in ns since 1970; in a pass, never before its predecessor.
     pub captured_ns: u64,
     /// The frame's offset in the chunk.
     pub start: u32,
@@ -111,7 +110,7 @@ struct ChunkSlot {
 }
 
 impl ChunkTable {
-    /// Creates an empty table for chunks of at most `bytes` in total.
+    /// Creates an empty table for chunks of about `bytes` in total.
     pub fn within(bytes: u64) -> Self {
         let most = usize::try_from(bytes / CHUNK_BYTES as u64).unwrap_or(usize::MAX);
         Self { max_chunks: most.clamp(1, MAX_CHUNKS), ..Self::default() }
@@ -175,8 +174,8 @@ impl ChunkTable {
         Some(Self::handle(number, slot.chunk.frames.len() - 1))
     }
 
-    /// Frees a frame. If it was the last live frame of its chunk, returns the index of the input
-    /// and the chunk.
+    /// Frees a frame. If it was the last live frame of a chunk of an input, returns the index of
+    /// the input and the chunk.
     #[inline]
     pub fn free(&mut self, handle: FrameHandle) -> Option<(usize, CaptureChunk)> {
         let number = parts(handle).0;

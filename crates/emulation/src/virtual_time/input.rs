@@ -1,8 +1,8 @@
 //! Reads captures: a thread decodes ahead, chunk by chunk, for files of any length.
 //!
-//! Times never decrease. If a frame has an earlier timestamp than its predecessor, it counts as
-//! captured together with the predecessor, and as unordered. Chunks end when they are full,
-//! whatever the sizes of the reads, so a pipe and a file yield the same chunks.
+//! Times never decrease within a pass. If a frame has an earlier timestamp than its predecessor, it
+//! counts as captured together with the predecessor, and as unordered. Chunks end when they are
+//! full, whatever the sizes of the reads, so a pipe and a file yield the same chunks.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -22,7 +22,7 @@ use super::chunk::{CHUNK_BYTES, CaptureChunk, CaptureFrame, MAX_FRAMES};
 
 /// Number of chunks that are decoded in advance.
 const READ_AHEAD_CHUNKS: usize = 4;
-/// Interval at which the reader checks for a stop while a pipe has no data.
+/// Interval at which [`CaptureInput::read`] checks for a stop while no chunk is available.
 const PIPE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A capture that is being read.
@@ -55,17 +55,18 @@ enum CaptureFault {
     },
     Open(io::Error),
     Io(io::Error),
-    /// The capture is a pipe, which cannot be read a second time.
+    /// The capture is a pipe or a device, which cannot be read a second time.
     ReadOnce,
 }
 
 impl CaptureInput {
     /// Opens a capture to be read `passes` times; if `passes` is `None`, again and again without
-    /// end. After `stop` is set, reading ends even before the end of the file.
+    /// end. After `stop` is set, [`Self::read`] no longer waits for frames.
     ///
     /// # Errors
-    /// [`Failure`] if the file cannot be opened. A pipe is not opened here, because it may have no
-    /// writer yet: the reading thread opens it, so that the wait can be stopped.
+    /// [`Failure`] if the file cannot be opened, or the reading thread cannot be started. A pipe is
+    /// not opened here, because it may have no writer yet: the reading thread opens it, so that the
+    /// wait can be stopped.
     pub fn open(path: &str, passes: Option<u64>, stop: Arc<AtomicBool>) -> Result<Self, Failure> {
         let file = match is_pipe(path) {
             true => None,
@@ -76,9 +77,9 @@ impl CaptureInput {
         let path = path.to_owned();
         let reading = path.clone();
         thread::Builder::new().name("read capture".to_owned()).spawn(move || {
-            // The thread parses untrusted data, so it gives up privileges, which it does not need.
-            // If this fails, the error is ignored, because the thread also works with the
-            // privileges.
+            // The thread parses untrusted data, so it gives up the privileges that it does not
+            // need: all except CAP_DAC_OVERRIDE, for opening files. If this fails, the error is
+            // ignored, because the thread also works with the privileges.
             let _ = confine(CapabilitySet::DAC_OVERRIDE, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
             let file = file.map_or_else(|| open(&reading), Ok).map_err(CaptureFault::Open);
             let read = |file| CaptureReader::new(&reading, file).run(passes, &filled, &emptied);
@@ -100,7 +101,8 @@ impl CaptureInput {
         Ok(())
     }
 
-    /// Returns the next chunk with frames; `None` at the end or after a stop.
+    /// Returns the next chunk with frames; `None` at the end, or if `stop` is set and no chunk is
+    /// available.
     ///
     /// # Errors
     /// [`Failure`] if the capture is damaged or cannot be read.

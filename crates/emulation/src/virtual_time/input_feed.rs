@@ -1,4 +1,4 @@
-//! Merges the inputs of a run: determines which frames enter next.
+//! Feeds the frames of an input to the network: knows when the next frames enter, and takes them.
 
 use slipring_cli::Failure;
 use slipring_link::{EntryId, FrameArrival, LinkDropCause, LinkDrops, PacketCounts};
@@ -23,12 +23,12 @@ pub struct InputFeed {
     pub retime: Option<TimestampAdjuster>,
     /// The input's index among the inputs of the run.
     pub index: usize,
-    /// Packets and bytes of all frames that were read.
+    /// Packets and bytes of all frames that were taken, malformed ones included.
     pub received: PacketCounts,
     /// Frames that were refused because they are malformed.
     pub refused: LinkDrops,
     pending: Option<PendingChunk>,
-    /// Number of frames in the previous chunks.
+    /// Number of frames in all chunks read so far.
     frames: u64,
     ended: bool,
 }
@@ -104,7 +104,8 @@ impl InputFeed {
         self.ended && self.pending.is_none()
     }
 
-    /// Moves the frames captured up to `until_ns`, at most `most` of them, into `taken`.
+    /// Empties `taken`, and moves into it the available frames captured up to `until_ns`, at most
+    /// `most` of them.
     pub fn take(
         &mut self,
         until_ns: u64,

@@ -18,7 +18,7 @@ use slipring_datapath::files::is_stdout;
 /// Runs a plan in virtual time, on the clock of its captures.
 ///
 /// # Errors
-/// [`Failure`] if a capture is damaged or cannot be written, or the network cannot be built.
+/// As [`VirtualRun::run`].
 pub(crate) fn run(
     plan: &EmulationPlan,
     captures: &CapturePairs,
@@ -43,7 +43,7 @@ pub(crate) fn run(
         text += &format!("\n{}", report.openmetrics());
     }
     if to_stdout {
-        // The capture is written to standard output, so the report must not go there.
+        // A capture or the log is written to standard output, so the report must not go there.
         session.reporter.say(text)?;
     } else {
         let sample = ReportSample {

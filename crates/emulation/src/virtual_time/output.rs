@@ -44,10 +44,10 @@ impl CaptureOutput {
     /// frame.
     ///
     /// # Errors
-    /// [`Failure`] if the disk is full, or the format cannot represent the frame.
+    /// [`Failure`] if the file cannot be written, or the format cannot represent the frame.
     ///
     /// # Panics
-    /// If `exit` is not one of the exits given to [`Self::create`].
+    /// For pcapng, if `exit` is not one of the exits given to [`Self::create`].
     #[inline]
     pub(crate) fn frame(
         &mut self,
@@ -83,7 +83,7 @@ impl CaptureOutput {
     /// Writes the buffered data to the file.
     ///
     /// # Errors
-    /// [`Failure`] if the disk is full.
+    /// [`Failure`] if the file cannot be written.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.file.flush()
     }

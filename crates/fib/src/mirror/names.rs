@@ -83,8 +83,8 @@ pub struct InterfaceEntry {
 }
 
 impl Mirror {
-    /// The routes of a family, by table and prefix, in the kernel's order. Routes that the kernel
-    /// may have removed without a notification are left out.
+    /// The routes of a family, by table and prefix; those for the same prefix are in the kernel's
+    /// order. Routes that the kernel may have removed without a notification are left out.
     pub fn routes(&self, family: RouteFamily) -> impl Iterator<Item = RouteEntry> + '_ {
         self.routes_after(family, None)
     }
@@ -230,8 +230,8 @@ impl Mirror {
     }
 
     /// Whether there is an adjacency for each host on the router's links whose MAC address the
-    /// kernel knows. This is false if there was no space for some hosts, or if a link has no
-    /// address resolution (`IFF_NOARP`).
+    /// kernel knows. This is false if there was ever no space for a host or a route, or if a link
+    /// has no address resolution (`IFF_NOARP`).
     #[must_use]
     pub fn knows_all_hosts(&self) -> bool {
         let resolves = |port: &PortConfig| {
@@ -266,8 +266,8 @@ impl Mirror {
         self.rules.all()
     }
 
-    /// The tables that the kernel's rules select for packets that arrive on an interface, in order.
-    /// They are the contents of the [`VrfConfig`](crate::VrfConfig) of its VRF.
+    /// The tables of a family that the kernel's rules select for packets that arrive on an
+    /// interface, in order. They belong into the [`VrfConfig`](crate::VrfConfig) of its VRF.
     ///
     /// # Errors
     /// The first rule that concerns such packets and cannot be represented: the program refuses to

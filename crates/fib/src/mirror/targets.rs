@@ -20,11 +20,12 @@ enum Resolved {
     Neighbours(Vec<(AdjacencyKey, u16)>),
 }
 
-/// When this many indices are free, routes without an index are evaluated again.
+/// When this many targets, adjacencies and bucket arrays are free, routes and hosts that had found
+/// no space are evaluated again.
 const ENOUGH: usize = 64;
 
 impl Mirror {
-    /// Updates all targets.
+    /// Updates the targets of the specs that may have changed.
     pub(super) fn update_targets(&mut self) {
         let mut ids = core::mem::take(&mut self.specs.changed);
         if self.has_space_for_starved() {

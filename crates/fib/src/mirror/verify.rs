@@ -58,7 +58,7 @@ impl Mirror {
     /// are received as always; routes that they change may count as different.
     ///
     /// # Errors
-    /// If the routes are being dumped already.
+    /// If the routes are being dumped already, or another verification runs.
     pub fn begin_verify(&mut self) -> Result<(), VerifyBusy> {
         let kinds = [DumpKind::Ipv4Routes, DumpKind::Ipv6Routes];
         if self.check.is_some() || kinds.iter().any(|kind| self.resync.is_running(*kind)) {
@@ -84,11 +84,13 @@ impl Mirror {
     }
 
     /// Performs the next part of the work after both dumps, which takes some milliseconds. The work
-    /// is to count routes that the dumps did not contain, and to compare the lookup structures with
-    /// the routes of the last publication. Returns the report after the last part.
+    /// is to count routes that the dumps did not contain, and to compare the lookup structures of
+    /// the last snapshot with the mirror's routes. Returns the report after the last part, and
+    /// `None` before.
     ///
     /// # Errors
-    /// If the mirror has begun to dump routes in the meantime, which ends a verification.
+    /// If no verification runs, for example because the mirror has begun to dump routes, which ends
+    /// a verification.
     pub fn end_verify(&mut self) -> Result<Option<VerifyReport>, VerifyBusy> {
         let mut check = self.check.take().ok_or(VerifyBusy)?;
         if self.verify_part(&mut check) {

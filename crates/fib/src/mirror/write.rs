@@ -21,7 +21,8 @@ use crate::targets::HostKey;
 
 /// Number of leading bits of an IPv4 address that select its root cell.
 const SLOT_BITS: u8 = 24;
-/// Minimum number of nodes of a tree: enough for the destinations that are never forwarded.
+/// Lowest limit of the number of nodes of a tree: enough for the destinations that are never
+/// forwarded.
 const MIN_NODES: usize = 64;
 /// IPv4 tables are written in prefixes of at least this length, so that ranges use little memory.
 const CHUNK_BITS: u8 = 8;
@@ -45,7 +46,8 @@ pub(super) fn target_of<A: AddressBits>(
     specs.get(first.spec).map_or(TargetIndex::KERNEL, |state| state.target)
 }
 
-/// Returns the targets within a prefix, according to the tables of `chain`, without hosts.
+/// Returns the targets within a prefix, according to the reserved table and the tables of `chain`,
+/// without hosts.
 pub(super) fn route_ranges<A: AddressBits>(
     family: RouteFamily,
     tables: &RouteTables<A>,
@@ -221,7 +223,8 @@ impl Mirror {
         if ones.is_empty() { ranges } else { set_ones(&ranges, &ones, prefix.last()) }
     }
 
-    /// Returns the key of a host's target, if its longest match is the subnet of its interface.
+    /// Returns the key of a host's target, if the host's longest match is a subnet that is
+    /// connected to the host's interface.
     fn host_key<A: AddressBits>(
         &self,
         address: IpAddr,

@@ -77,7 +77,7 @@ impl SlotCopies {
     }
 
     /// Writes the filled copies of the slots `from..to` to the buffers in the same slots of the
-    /// shared ring `ring`, and sets the lengths of these slots.
+    /// shared ring `ring`, sets the lengths of these slots, and clears their flags.
     pub(super) fn store_filled(&self, ring: &RingMem, from: SlotIdx, to: SlotIdx) {
         for i in cyclic(from, to, ring.num_slots()) {
             self.store(ring, i);

@@ -58,8 +58,8 @@ impl AppRing<Rx> {
         count
     }
 
-    /// Calls `weigh` for our first `max` slots and returns the sum of the results. Visits at most
-    /// as many slots as the last [`Self::avail`] returned.
+    /// Calls `weigh` for our first `max` slots, or all our slots if they are fewer, and returns the
+    /// sum of the results. Does not refresh the tail.
     #[inline(always)]
     pub fn sum(&self, max: u32, weigh: impl Fn(Slot) -> u64) -> u64 {
         let end = self.index(max.min(self.owned_slots()));
@@ -81,7 +81,7 @@ impl AppRing<Rx> {
         count
     }
 
-    /// The flags of our first slot; `None` if the last [`Self::avail`] returned 0.
+    /// The flags of our first slot; `None` if no slot is ours.
     #[must_use]
     pub fn first_flags(&self) -> Option<SlotFlags> {
         self.slot(0).map(|slot| slot.flags)

@@ -14,8 +14,8 @@ use crate::sync_words::HOST_OWNER;
 
 /// The layout of a direction, with which a process resumes it, or syncs it in place of the host.
 /// Ring offsets count from the start of the rings' region. The offset of the words counts from the
-/// start of the region that contains the words. That is the host's private region or, if the
-/// direction is shared, the rings' region.
+/// start of the region that contains the words: the host's private region in a layout from
+/// [`HostedTx::layout`], the rings' region in a layout from [`share`](super::share).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectionLayout {
     /// Offset of the words in bytes.
@@ -53,8 +53,8 @@ impl DirectionLayout {
         }));
         let wrong = |_| RegionError::NotARegion("a pipe's words are no state that it reaches");
         let sender = PipeSender::new(shared.clone()).map_err(wrong)?;
-        // The program may have written any value; `PipeReceiver::resume` limits it to the number of
-        // sent slots.
+        // The program may have written any value; `PipeReceiver::resume` ignores it if it is beyond
+        // the sent slots.
         let rx_tail = shared.0.rx.tail().load(Ordering::Acquire);
         let receiver = PipeReceiver::resume(shared.clone(), rx_tail).map_err(wrong)?;
         let tail = prev(shared.freed().acquire(), self.num_slots);

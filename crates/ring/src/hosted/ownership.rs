@@ -13,8 +13,10 @@ pub struct SyncReport {
     pub slots: u32,
     /// Whether the caller must wake the program that syncs the other half itself.
     pub wake_guest: bool,
-    /// Whether the caller must wake the programs for which the host syncs the other half. Always
-    /// false if the caller is the host, which wakes them in any case.
+    /// Whether the caller must kick the host, which then wakes the programs for which it syncs the
+    /// other half, and after [`HostedTx::sync_or_leave`](super::HostedTx::sync_or_leave) also the
+    /// program that syncs the other half itself. Always false if the caller is the host, which
+    /// wakes its programs in any case.
     pub wake_host: bool,
 }
 
@@ -53,7 +55,8 @@ pub(crate) fn acquire<W: SharedWord>(
     if !(owner.claim(client_id) || client_id == HOST_OWNER && owner.acquire() == HOST_OWNER) {
         return Err(HostedSyncError::Busy);
     }
-    // Checked after the claim, because the host may have set `by_host` in its last sync.
+    // Checked after the claim, which makes visible what the host wrote before the end of its last
+    // sync.
     if client_id != HOST_OWNER && by_host.acquire() != 0 {
         release(owner);
         return Err(HostedSyncError::HostOnly);

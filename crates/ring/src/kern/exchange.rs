@@ -1,4 +1,4 @@
-//! Moving buffers between slots: only by exchange.
+//! Moving buffers between slots by exchange, and restoring slots that a peer has overwritten.
 
 use std::sync::Arc;
 
@@ -68,8 +68,8 @@ impl KernRing {
     /// slot's old buffer. Does nothing on an error.
     ///
     /// # Errors
-    /// Returns `buf` itself if the slot is the application's, or if `buf` belongs to another
-    /// region.
+    /// Returns `buf` itself if the slot is the application's or has no usable buffer, or if `buf`
+    /// belongs to another region.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.

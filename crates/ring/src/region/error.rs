@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
-    /// Buffers cannot have this size, because AF_XDP does not accept it as chunk size.
+    /// Buffers cannot have this size: see [`is_buf_size`](super::is_buf_size).
     #[error("buffer size {0} is no multiple of 64 from 2048 to 4096")]
     BufSize(u32),
     /// A region cannot have these numbers of buffers and ring bytes.
@@ -17,7 +17,7 @@ pub enum RegionError {
         /// Number of requested ring bytes.
         ring_bytes: u64,
     },
-    /// The kernel refused the memory.
+    /// The kernel refused the memory, or another step of creating or attaching to it.
     #[error("cannot {step} {bytes} bytes of shared memory")]
     Memory {
         /// The step that failed.
@@ -38,7 +38,8 @@ pub enum RegionError {
         #[source]
         source: io::Error,
     },
-    /// The file behind the descriptor is not a region, or is a region of another version.
+    /// The memory is not a region or is a region of another version, or what was looked for in it
+    /// cannot be there.
     #[error("not a slipring region: {0}")]
     NotARegion(&'static str),
     /// Fewer buffers are free than were requested.

@@ -16,7 +16,7 @@ use crate::peer_copy;
 /// Maximum length of a device's memory in bytes. It is far beyond any netmap memory, and so small
 /// that sums of sizes do not overflow.
 const MAX_MAPPING_BYTES: u64 = 1 << 44;
-/// Buffer sizes that a slot's 16-bit length can express.
+/// Accepted buffer sizes: at most what a slot's 16-bit length can express.
 const BUF_SIZES: std::ops::RangeInclusive<u32> = 64..=65_535;
 
 /// A device's mapped memory, before its layout is known.
@@ -91,8 +91,8 @@ impl DeviceMapping {
         let space = self.bytes.saturating_sub(data_start);
         let bufs = u32::try_from(space / u64::from(buf_size.max(1))).unwrap_or(u32::MAX);
         let bufs = bufs.min(max_bufs);
-        // The data of buffer 0 begins HEADROOM after the start of the buffer area, as in regions
-        // that this crate lays out.
+        // The data of buffer 0 begins HEADROOM_BYTES after the start of the buffer area, as in
+        // regions that this crate lays out.
         let buf_start = data_start.checked_sub(HEADROOM_BYTES).filter(|_| bufs > RESERVED_BUFS);
         let buf_start = buf_start.filter(|_| BUF_SIZES.contains(&buf_size));
         let buf_start =

@@ -9,7 +9,8 @@ use crate::layout::{RESERVED_BUFS, RegionHeader};
 pub struct FreeBufs {
     /// Index of the first buffer that was never allocated. No buffer after it was allocated either.
     pub fresh: u32,
-    /// A bit for each buffer below `fresh`, 64 bits to a word: set if the buffer was freed again.
+    /// A bit for each buffer below `fresh`, 64 bits to a word: set if the buffer is free again.
+    /// Missing bits count as not set.
     pub released: Vec<u64>,
 }
 
@@ -46,8 +47,7 @@ pub(super) struct FreeMemory {
     /// The buffers that were freed, as a stack: the buffer freed last is allocated next, because it
     /// is most likely to be in a cache.
     released: Vec<u32>,
-    /// For each buffer index, whether the buffer is in `released`. Has a bit at least for each
-    /// buffer below `fresh`.
+    /// For each buffer index, whether the buffer is in `released`. Missing bits count as not set.
     is_released: BitSet,
     /// Index of the first buffer that was never allocated. No buffer after it was allocated either.
     fresh: u32,

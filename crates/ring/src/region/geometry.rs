@@ -29,7 +29,7 @@ pub struct Geometry {
 /// other.
 pub const BUF_SIZE: u32 = 33 * 64;
 
-/// Bytes per buffer that devices can access without a copy: no buffer crosses a page boundary.
+/// Bytes per buffer that devices can access without a copy: no chunk crosses a page boundary.
 pub const BUF_SIZE_FOR_DEVICES: u32 = 2048;
 
 /// Returns whether buffers can have this size: AF_XDP accepts it as chunk size, and it is a whole

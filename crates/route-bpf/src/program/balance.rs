@@ -84,8 +84,8 @@ fn finish(program: &mut Assembler, multiplier: u64) {
     fold(program);
 }
 
-/// `R1` = both addresses, xor `value`; `R2` is overwritten. They are loaded one by one, since a copy
-/// of the headers on the stack has them at an offset that is no multiple of 8.
+/// `R1` = both addresses, xor `value`; `R2` is overwritten. They are loaded one by one, since a
+/// copy of the headers on the stack has them at an offset that is no multiple of 8.
 fn addresses_v4(program: &mut Assembler, value: u64) {
     for (register, offset) in [(BpfReg::R1, ipv4::SOURCE), (BpfReg::R2, ipv4::DESTINATION)] {
         program

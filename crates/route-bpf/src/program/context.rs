@@ -38,7 +38,8 @@ pub(super) mod stack {
     pub(in crate::program) const CHECKS: i16 = -56;
     /// The adjacency's word, while the source is checked.
     pub(in crate::program) const ADJACENCY: i16 = -64;
-    /// The target index of the destination, in a socket filter. It follows the copy of the headers.
+    /// The target index of the destination, in a socket filter. It is below the copy of the
+    /// headers.
     pub(in crate::program) const TARGET: i16 = -136;
     /// The length of a frame that the tcx program forwards, and of the headers that its segments
     /// repeat.
@@ -69,12 +70,12 @@ pub(crate) struct PortConstants {
     pub(crate) limits: BpfLimits,
     /// Whether the frames go to the engine in user space, instead of being forwarded here.
     pub(crate) has_sockets: bool,
-    /// Whether the program itself, instead of the kernel, handles packets with IP options.
+    /// Whether packets with IP options go to the sockets as well, instead of to the kernel.
     pub(crate) takes_options: bool,
     pub(crate) headers: HeaderAccess,
 }
 
-/// The two versions of IP, and the offsets of their fields in a frame.
+/// A version of IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     V4,
@@ -103,7 +104,7 @@ impl Family {
     }
 }
 
-/// The label that passes frames to the kernel for this reason.
+/// The label that passes frames to the kernel, or drops them, for this reason.
 pub(super) const fn pass_label(reason: PassReason) -> &'static str {
     reason.name()
 }

@@ -116,8 +116,8 @@ pub(super) fn decrement_ttl(program: &mut Assembler) {
     program
         .put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R7, ipv4::CHECKSUM))
         .put(add_imm(BpfReg::R1, 0x0100_u16.to_be().into()))
-        // Changes 0xffff to 0. Both are 0 in ones' complement, and the checksum of a header is
-        // never 0xffff.
+        // Adds the carry, and changes 0xffff to 0. Both are 0 in ones' complement, and the checksum
+        // of a header is never 0xffff.
         .put_all([mov(BpfReg::R2, BpfReg::R1), add_imm(BpfReg::R2, 1)])
         .put(alu(AluOp::Rsh, BpfReg::R2, 16))
         .put(alu(AluOp::Add, BpfReg::R1, BpfReg::R2))

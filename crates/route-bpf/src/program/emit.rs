@@ -128,8 +128,8 @@ pub(super) fn copy_bytes(program: &mut Assembler, offset: i32, to: i16, len: i32
         .put_all([mov_imm(BpfReg::R4, len), call(BpfHelper::SkbLoadBytes)]);
 }
 
-/// Jumps to the label of a wrong length if the packet of `R8` bytes ends after the frame. In a frame
-/// that is read directly, `R2` is its end.
+/// Jumps to the label of a wrong length if the packet of `R8` bytes ends after the frame. In a
+/// frame that is read directly, `R2` is its end.
 pub(super) fn within_frame(program: &mut Assembler, constants: &PortConstants) {
     match constants.headers {
         HeaderAccess::Frame => end_of_packet(program),

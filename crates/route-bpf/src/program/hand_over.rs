@@ -1,8 +1,9 @@
 //! The program of a port whose packets are forwarded by the engine in user space. It follows step 2
 //! of the program in [`super`].
 //!
-//! The kernel keeps these packets: those for this machine and for groups; those with options, which
-//! the engine does not process (unless rules must check them); and those from 0.0.0.0/8, which the
+//! The kernel keeps these packets: those whose route leads to it, such as packets for this machine;
+//! those to groups, to link-local IPv6 addresses, and to 240.0.0.0/4; those with options, which the
+//! engine does not process (unless rules must check them); and those from 0.0.0.0/8, which the
 //! kernel forwards. All other IP packets go to the socket of the queue, including those that will
 //! be dropped or answered, because the engine counts each by its cause.
 //!
@@ -68,7 +69,8 @@ pub(super) fn to_socket(program: &mut Assembler, constants: &PortConstants) {
     redirect(program, constants);
 }
 
-/// Passes the packets that the kernel keeps. The header is at `R7`.
+/// Passes to the kernel the packets that it keeps because of their header. The frame's headers are
+/// at `R7`.
 pub(super) fn pass_special_v4(program: &mut Assembler, takes_options: bool) {
     program
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, v4::DESTINATION))

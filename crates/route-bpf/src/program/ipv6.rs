@@ -113,7 +113,8 @@ pub(super) fn target(program: &mut Assembler, constants: &PortConstants, at: i16
         .put(mov(BpfReg::R9, BpfReg::R3));
 }
 
-/// One step from the entry `R3` to the entry below it, or to the label `found` if it is a target index.
+/// One step from the entry `R3` to the entry below it, or to the label `found` if it is a target
+/// index.
 fn descend(program: &mut Assembler, constants: &PortConstants, step: u32, labels: &str) {
     let nodes = constants.limits.v6_nodes as i32;
     let label = |name: &str| format!("{labels}:{name}{step}");

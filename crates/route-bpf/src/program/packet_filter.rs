@@ -7,7 +7,7 @@
 //! ```text
 //!   driver, GRO --> packet sockets -----> tcx ingress --> stack
 //!                   filter: whose?        token "taken": drops the frame
-//!                    | engine's: "taken"  token "direct": rewrites the headers, redirects to the egress
+//!                    | engine's: "taken"  token "direct": rewrites headers, redirects to egress
 //!                    | direct: "direct", next hop
 //!                    |         (no copy for the ring)
 //!                    '--> ring --> engine
@@ -27,16 +27,17 @@
 //!    arbitrary values from a previous layer. The tokens are random 64-bit numbers for each
 //!    attachment, so they do not match them.
 //! 3. The heartbeat and the tables are read only by the filter. Changes before the tcx program runs
-//!    do not matter: the router or the kernel takes over between two frames. Both programs run in one
-//!    read-side section of RCU, so a wait for programs covers both, and the egress port in the
+//!    do not matter: the router or the kernel takes over between two frames. Both programs run in
+//!    one read-side section of RCU, so a wait for programs covers both, and the egress port in the
 //!    control block keeps its meaning.
 //! 4. Of several sockets (fanout) one gets the frame, and only the filter of that one runs.
 //! 5. If the filter has accepted a frame and the ring is full, the socket counts the frame as
 //!    dropped.
 //! 6. The tcx program is the first of its interface. Without a socket it passes everything.
-//! 7. A direct frame is in no ring. If the tcx program cannot send it, or no longer runs, the kernel
-//!    forwards the frame. After the redirect, the frame is in the kernel's transmit path, like the
-//!    frames that the kernel forwards, and the interface or its queueing discipline counts drops.
+//! 7. A direct frame is in no ring. If the tcx program cannot send it, or no longer runs, the
+//!    kernel forwards the frame. After the redirect, the frame is in the kernel's transmit path,
+//!    like the frames that the kernel forwards, and the interface or its queueing discipline counts
+//!    drops.
 //!
 //! If another socket of the same interface was bound earlier and its eBPF filter writes `cb`, it
 //! would overwrite the token, and the frame would be forwarded twice. Classic filters (tcpdump,
@@ -150,8 +151,8 @@ const REASONS: [PassReason; 12] = [
     PassReason::NoTable,
 ];
 
-/// Leaves the frame to the kernel unless it is for the port's MAC address, and no tag was removed
-/// from it.
+/// Leaves the frame to the kernel if it is not for the port's MAC address, if a tag was removed
+/// from it, or if it is too long.
 fn metadata(program: &mut Assembler) {
     program
         .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, SKB_PKT_TYPE))

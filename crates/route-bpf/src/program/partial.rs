@@ -11,7 +11,8 @@
 //! - UDP without a checksum: a tunnel, in which the inner checksum may be half finished.
 //! - all other protocols except ICMP: SCTP, whose checksum has no such pattern, and other tunnels.
 //!
-//! Fragments have finished checksums: a packet is fragmented afterwards.
+//! Fragments have finished checksums: the kernel finishes the checksum of a packet before it
+//! fragments the packet.
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{AccessWidth, AluOp, BpfReg, JumpIf, alu, load, mov, to_big_endian};

@@ -72,8 +72,8 @@ fn code(program: &mut Assembler, constants: &PortConstants) {
         .put(alu(AluOp::And, BpfReg::R9, 3));
 }
 
-/// Goes to `accepted` unless the code in `R9` requires a drop. `strict_flag` is the flag of the
-/// strict check.
+/// Drops the frame if the code in `R9` requires this, leaves it to the kernel if only the kernel
+/// can check it, and otherwise goes to `accepted`. `strict_flag` is the flag of the strict check.
 fn judge(program: &mut Assembler, strict_flag: u16, accepted: &str) {
     let is = |code| code as i32;
     let only_kernel = pass_label(PassReason::ReversePath);

@@ -6,9 +6,9 @@
 //!
 //! ```text
 //!   gateway ------------------------------------------------------------> kernel
-//!   host --> slot of the address: asked for in the last 3 ticks? --yes--> kernel, and the slot's tick is now
+//!   host --> slot of the address: asked for in the last 3 ticks? --yes--> kernel; tick = now
 //!                |no
-//!                '--> hosts of this tick below the limit? --yes--> kernel, and the slot is the host's if it is free
+//!                '--> hosts of this tick below the limit? --yes--> kernel; takes the slot if free
 //!                         |no
 //!                         '--> dropped
 //! ```

@@ -35,8 +35,8 @@ impl ChangedIndices {
         }
     }
 
-    /// Whether `old` and `new`, which are words of four buckets, differ in a bucket that now refers
-    /// to an adjacency of another neighbour.
+    /// Whether `old` and `new`, which are words of four buckets, differ in a bucket whose index in
+    /// `old` is that of another adjacency in the new snapshot.
     pub(super) fn contain_adjacency_of(&self, old: u64, new: u64) -> bool {
         let bucket = |word: u64, at: u32| (word >> (16 * at)) as u16;
         (0..4).any(|at| {

@@ -19,10 +19,11 @@ use crate::view::{RouteView, shares_prefix};
 /// The longest ICMPv6 packet: the minimum MTU (RFC 4861, 8.2).
 const MAX_V6_LEN: usize = 1280;
 const V6_HEADER_LEN: usize = 40;
-/// Message, target and destination of an ICMPv6 redirect, without options.
+/// Type and code of an ICMPv6 redirect, and its reserved field.
 const V6_REDIRECT: IcmpMessage = IcmpMessage { kind: 137, code: 0, rest: 0 };
 
-/// Sends a redirect if the packet leaves by its ingress port, and redirects are switched on.
+/// Sends a redirect if the packet leaves by its ingress port, redirects are switched on, and the
+/// rules for the packet's IP version and the limits allow it.
 pub(crate) fn redirect(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,

@@ -13,7 +13,8 @@ use crate::view::RouteView;
 /// Length of an Ethernet header without tags.
 pub(super) const UNTAGGED_LEN: u16 = 14;
 const TAG_LEN: u16 = 4;
-/// Maximum number of tags, priority tags included; frames with more go to the kernel.
+/// Maximum number of tags in the frame's bytes, priority tags included. A frame with more is not
+/// parsed further, so it is never forwarded.
 const MAX_TAGS: usize = 3;
 
 /// A parsed link header.

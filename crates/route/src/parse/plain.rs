@@ -89,8 +89,8 @@ fn accept_v6(view: &RouteView, bytes: &[u8], packet: RoutedPacket) -> Option<Acc
     is_valid.then_some((RoutedPacket { end, traits, ..packet }, destination))
 }
 
-/// Returns whether an address is not above `fe00::` (multicast, link-local) and does not begin with
-/// 64 zeros (unspecified, loopback, mapped).
+/// Returns whether an address is below `fe00::` (so not link-local or multicast) and does not begin
+/// with 64 zeros (unspecified, loopback, mapped).
 #[inline(always)]
 fn is_plain_v6(address: u128) -> bool {
     let high = (address >> 64) as u64;

@@ -9,8 +9,8 @@ use slipring_fib::FibPort;
 /// Number of bits of the filter.
 const FILTER_BITS: u64 = 4096;
 
-/// A set of addresses that is searched for every packet. A filter with one bit per hash value gives
-/// the result "not in the set" at once for nearly all packets.
+/// A set of addresses that is searched for every packet. For nearly all packets, a filter with one
+/// bit per hash value is enough to see that the address is not in the set.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnAddresses {
     filter: Box<[u64; (FILTER_BITS / 64) as usize]>,
@@ -48,7 +48,7 @@ impl OwnAddresses {
         Self { filter, v4: v4.into(), v6: v6.into() }
     }
 
-    /// Returns false if the address is surely not in the set.
+    /// Returns false only if the address is not in the set.
     #[inline(always)]
     pub(crate) fn may_have_v4(&self, address: u32) -> bool {
         self.bit(v4_bit(address))

@@ -1,5 +1,5 @@
 //! The kernel's own forwarding: the settings that must be on so that the kernel can take over, and
-//! settings that the fast path does not implement.
+//! other settings of interfaces.
 
 use std::fs;
 

@@ -23,7 +23,8 @@ const FAMILIES: [(u8, &str); 2] = [(2, "ip"), (10, "ip6")];
 const HOOKS: [(u32, &str); 3] = [(0, "prerouting"), (2, "forward"), (4, "postrouting")];
 
 /// Polls for BPF programs at the netfilter hooks that forwarded packets pass. The kernel does not
-/// announce changes of these programs. With an open socket, listing costs only two system calls.
+/// announce changes of these programs. With an open socket, listing a hook costs only a few system
+/// calls.
 #[derive(Default)]
 pub(crate) struct HookLister {
     socket: Option<DumpSocket>,
@@ -83,8 +84,7 @@ fn request(family: u8, hook: u32) -> Vec<u8> {
     body
 }
 
-/// Whether an entry is a BPF program. Linux 6.4 and later give the type; older kernels give only
-/// the name of the program's function.
+/// Whether an entry is a BPF program, by its type or by the name of its function.
 fn is_bpf(entry: &[u8]) -> bool {
     let Some(attributes) = entry.get(netfilter::NFGEN_LEN..) else { return false };
     let info = attribute(attributes, CHAIN_INFO);

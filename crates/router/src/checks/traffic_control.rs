@@ -15,13 +15,14 @@ const TCMSG_LEN: usize = 20;
 const IFINDEX_AT: usize = 4;
 const PARENT_AT: usize = 12;
 const TCA_KIND: u16 = 1;
-/// `TC_H_INGRESS` and `TC_H_CLSACT` with the minors of both hooks.
+/// `TC_H_CLSACT` with the minors of its two hooks, ingress and egress.
 const HOOKS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
-/// Queueing disciplines that only queue: the defaults of unconfigured devices.
+/// Queueing disciplines that are no obstacle: the defaults of unconfigured devices, and those that
+/// only hold filters (`clsact`, `ingress`).
 const PLAIN: [&str; 8] =
     ["noqueue", "pfifo_fast", "fq_codel", "fq", "mq", "clsact", "ingress", "pfifo"];
 
-/// Finds queueing disciplines that shape or classify, and filters at ingress and egress.
+/// Finds queueing disciplines that are not in [`PLAIN`], and filters at ingress and egress.
 ///
 /// # Errors
 /// The kernel's error.

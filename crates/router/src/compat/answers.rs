@@ -18,7 +18,8 @@ use crate::pages::{self, PAGE, RoutePlace};
 use crate::router_figures::RouterFigures;
 use crate::routing::{Routing, RoutingHandle};
 
-/// Each counter of `status`, with the kernel's counters whose sum it is. An empty list means 0.
+/// Each counter of `status`, with the kernel's counters whose sum it is. A counter with an empty
+/// list does not exist here, and is shown as `-`.
 const STATUS: [(&str, &[&str]); 20] = [
     ("arp_whohas", &[]),
     ("arp_reply_sent", &[]),
@@ -41,7 +42,7 @@ const STATUS: [(&str, &[&str]); 20] = [
     ("tx_drop", &["Ip.OutDiscards"]),
     ("tx_pkts", &["Ip.OutRequests", "Ip.ForwDatagrams"]),
 ];
-/// Counters to which the packets that XDP forwards are added.
+/// Counters to which the packets that the router has forwarded in place of the kernel are added.
 const FORWARDED: [&str; 3] = ["ip_fwd", "rx_ip", "tx_pkts"];
 
 const HELP: &str = "\
@@ -76,7 +77,7 @@ impl CompatAnswers {
     /// Writes the answer to a command. `clients` is the number of clients.
     ///
     /// # Errors
-    /// If the client does not read the answer.
+    /// If the answer cannot be written.
     pub(crate) fn answer(
         &self,
         command: CompatCommand,
@@ -168,7 +169,8 @@ impl CompatAnswers {
         self.change(&request, "route could not be deleted", &by_hand)
     }
 
-    /// Asks the kernel to change a table; returns the message for the client.
+    /// Asks the kernel to change a table; returns the message for the client, which is empty if the
+    /// table was changed.
     fn change(&self, request: &HelperRequest, failure: &str, by_hand: &str) -> String {
         let Some(helper) = &self.helper else {
             return format!("{failure}: there is no helper; use {by_hand}\n");
@@ -285,8 +287,8 @@ fn exact_route(routing: &Routing, (address, len): (Ipv4Addr, u8)) -> Option<Rout
     routing.mirror.route_for(TABLE_MAIN, (address.into(), len))
 }
 
-/// The interface on whose link a gateway is; `None` if the route to the gateway leads through
-/// another gateway.
+/// The interface on whose link a gateway is; `None` if the gateway has no unicast route, or one
+/// through another gateway.
 fn link_of(routing: &mut Routing, gateway: Ipv4Addr) -> Option<u32> {
     let route = routing.mirror.route_get(VrfIndex(0), gateway.into())?.route?;
     let lead = route.leads.first().filter(|lead| lead.gateway.is_none())?;

@@ -1,4 +1,5 @@
-//! The commands of netmap-fwd's socket. A word may be abbreviated; letter case does not matter.
+//! The commands of netmap-fwd's socket. The names of commands may be abbreviated, and their letter
+//! case does not matter.
 
 use std::net::Ipv4Addr;
 

@@ -1,7 +1,7 @@
 //! The files of netmap-fwd's interface: the command socket, and the file with the process ID.
 //!
-//! Another router may have files of these names until this router has taken over from it. Until then,
-//! this router's files have names with its process ID at the end.
+//! Another router may have files of these names until this router has taken over from it. If so,
+//! this router's files have names with its process ID at the end until then.
 
 use std::fs;
 use std::io;

@@ -23,7 +23,8 @@ impl KernelCounters {
         Ok(Self { file, start })
     }
 
-    /// Returns the sum of counters such as `Icmp.InEchos`; `None` if the kernel lacks one of them.
+    /// Returns the sum of counters such as `Icmp.InEchos`, counted from the start of the router;
+    /// `None` if the kernel lacks one of them, or the file cannot be read.
     pub(crate) fn sum(&self, names: &[&str]) -> Option<u64> {
         let now = read(&self.file).ok()?;
         let start = |name: &str| self.start.get(name).copied().unwrap_or_default();

@@ -74,7 +74,7 @@ pub(crate) struct CompatServer {
 type Connections = Arc<Mutex<Vec<Arc<UnixStream>>>>;
 
 impl CompatServer {
-    /// Serves up to `max_clients` clients at once; further clients are disconnected.
+    /// Serves up to `max_clients` clients at a time; further clients are disconnected.
     ///
     /// # Errors
     /// If the process is out of descriptors.
@@ -135,8 +135,8 @@ fn serve(stream: UnixStream, open: &Connections, answers: &Arc<CompatAnswers>) {
     spawn(move || {
         // An error only means that the client closed the connection.
         let _ = session::serve(&stream, &answers, || lock(&open).len());
-        // The connection is removed from the list first, because a client that sees the end of its
-        // connection may open the next one at once.
+        // The connection is removed from the list before it is closed, because a client that sees
+        // the end of its connection may open the next one immediately.
         lock(&open).retain(|other| !Arc::ptr_eq(other, &stream));
         let _ = stream.shutdown(Shutdown::Both);
     });

@@ -94,7 +94,7 @@ fn optional(name: &str, value: Option<impl Display>) -> String {
     value.map_or_else(String::new, |value| key(name, value))
 }
 
-/// Quotes a TOML basic string: JSON's escapes are a subset of TOML's.
+/// Quotes a TOML basic string: TOML has all escapes that `serde_json` writes.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -116,8 +116,8 @@ struct AheadThread {
 }
 
 impl AheadThread {
-    /// Reads until the socket is empty. Returns `None` if the receiver of the parts was dropped
-    /// before.
+    /// Reads until the socket is empty, or the receiver of the parts was dropped. Returns `None` in
+    /// both cases.
     fn run(&self) -> Option<()> {
         loop {
             let mut buffer = self.free.recv().ok()?;

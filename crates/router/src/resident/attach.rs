@@ -51,10 +51,11 @@ pub(crate) struct AttachedInterface {
     pub(crate) iface: Iface,
     /// How packets that arrive on the interface are forwarded, as printed.
     pub(crate) mode: &'static str,
-    /// Tests whether redirected frames leave by the interface. `None` in generic mode, in which
-    /// redirected frames of other generic programs always leave.
+    /// Tests whether redirected frames leave by the interface. `None` with sockets, which send the
+    /// frames, and in generic mode, in which redirected frames of other generic programs always
+    /// leave.
     pub(crate) probe: Option<Arc<EgressProbe>>,
-    /// Whether redirected frames leave by the interface. False until this is known.
+    /// Whether redirected frames leave by the interface. With a probe, false until this is known.
     pub(crate) sends: bool,
     /// The number of frames that the driver had refused at the last check.
     pub(super) refused: u64,
@@ -137,9 +138,8 @@ impl NotAttached {
     }
 }
 
-/// Attaches programs to all interfaces: XDP programs to all of them, or packet sockets to all of
-/// them. With packet sockets, all packets pass through the workers. With rules, workers with AF_XDP
-/// sockets also get packets with IP options.
+/// Attaches XDP programs to all interfaces, or prepares all of them for packet sockets. With rules,
+/// workers with AF_XDP sockets also get packets with IP options.
 ///
 /// # Errors
 /// If a privilege is missing, another program is attached, or neither XDP nor packet sockets work.
@@ -178,8 +178,7 @@ fn ports(ifaces: &[Iface]) -> impl Iterator<Item = (&Iface, FibPortIndex)> {
     ifaces.iter().zip((0..).map(FibPortIndex))
 }
 
-/// Attaches the program to an interface: in native mode if that is requested and possible,
-/// otherwise in generic mode.
+/// Attaches the program to an interface, in the first of the choice's modes that works.
 fn attach(
     router: &BpfRouter,
     port: FibPortIndex,
@@ -209,7 +208,7 @@ fn attach(
         };
         match router.attach(iface.index, port, options) {
             Ok(link) => return xdp_interface(router, (iface, port), mode, link, settings),
-            // The driver does not support this mode. The next mode may work.
+            // The driver may not support this mode. The next mode may work.
             Err(cause) => error = error.or(Some(cause)),
         }
     }

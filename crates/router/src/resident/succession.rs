@@ -31,7 +31,7 @@ pub(crate) struct EngineOffer {
 pub(crate) struct InterfaceOffer {
     link: OwnedFd,
     programs: OfferedPrograms,
-    /// Whether the driver must remove VLAN tags from frames again after the end of the run.
+    /// Whether the driver must remove VLAN tags from frames again after the successor's end.
     restores_rx_vlan: bool,
 }
 
@@ -159,7 +159,8 @@ impl EngineOffer {
         self.interfaces.iter().any(is_packet).into()
     }
 
-    /// Whether the offer is for these interfaces, and contains all or none of the sockets of each.
+    /// Whether the offer has as many interfaces as `ifaces` and, with packet sockets, a socket for
+    /// each receive queue of an interface.
     pub(crate) fn fits(&self, ifaces: &[Iface]) -> bool {
         let fits = |(of, iface): (&InterfaceOffer, &Iface)| match &of.programs {
             OfferedPrograms::Xdp(_) => true,

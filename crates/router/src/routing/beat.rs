@@ -1,7 +1,9 @@
 //! When the routing thread writes a heartbeat, and what it waits for.
 //!
 //! The kernel gets all packets of a queue whose heartbeat is older than 100 ms. A heartbeat is the
-//! time up to which all messages of the kernel are in the tables.
+//! time up to which all messages of the kernel have been read. The changes in them are in the
+//! tables within [`LiveSettings::coalesce_ns`](crate::live::LiveSettings::coalesce_ns), plus the
+//! time to write them.
 
 use std::os::fd::AsFd;
 

@@ -1,7 +1,8 @@
 //! Selects the tables for the packets of each interface, according to the kernel's routing rules.
 //!
-//! From a change of the rules until the new tables are in use, the packets of the interfaces
-//! concerned are left to the kernel, in which the change takes effect at once.
+//! From the time at which this thread processes a change of the rules until the new tables are in
+//! use, the packets of the interfaces concerned are left to the kernel, in which the change is
+//! already in force.
 
 use slipring_fib::{FibPortIndex, VrfIndex};
 

@@ -26,8 +26,8 @@ impl DueProbe {
 }
 
 impl Routing {
-    /// Probes interfaces while the first tables are still being read. Reading takes longer than the
-    /// probes, so they delay nothing.
+    /// Has the main thread probe interfaces while the first tables are still being read, so that
+    /// the start does not take the time of both.
     pub(super) fn probe_early(&mut self) {
         if self.counters.published > 0 {
             return;
@@ -41,8 +41,8 @@ impl Routing {
         }
     }
 
-    /// Records which interfaces have come up. They are probed again, because the link may lead to
-    /// another device now. Until then, they get no redirected frames.
+    /// Records which interfaces have come up. Those with a probe are probed again, because the link
+    /// may lead to another device now. Until then, they get no redirected frames.
     pub(super) fn note_up(&mut self, ports: &[FibPort]) {
         let up: Vec<bool> = ports.iter().map(|port| port.is_up).collect();
         for (at, _) in up.iter().enumerate().filter(|(at, up)| **up && !self.up[*at]) {

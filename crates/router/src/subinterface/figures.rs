@@ -29,11 +29,15 @@ pub(crate) struct SubinterfaceCounters {
     /// Requests of the kernel that were not sent on the wire.
     pub(crate) resolution_from_kernel: u64,
     /// Frames that were given to the kernel because the subinterface is left to it. Only workers
-    /// use this counter. With a thread of subinterfaces, the engine counts such frames.
+    /// use this counter. With a thread of subinterfaces, [`crate::figures`] finds the number of
+    /// such frames from other counters.
     pub(crate) left: u64,
-    /// Frames from the wire that found no space in a ring.
+    /// Frames that were dropped because a ring was full: that of the device or, with a thread of
+    /// subinterfaces, that of an egress interface. The latter count at the first subinterface. With
+    /// workers, only answers to the kernel's address resolution count here.
     pub(crate) full: u64,
     /// Frames of the kernel, and messages of address resolution, that were dropped because the
-    /// transmit ring of the parent interface was full.
+    /// transmit ring of the parent interface was full; and frames of the kernel that a worker had
+    /// not taken when it ended.
     pub(crate) unsent: u64,
 }

@@ -1,17 +1,17 @@
 //! One subinterface: its neighbours, and which frames go between the wire and the kernel.
 //!
 //! ```text
-//!   wire --> receive ------------> kernel (the TAP)        wire <------- accept_from_kernel <-- kernel
+//!   wire --> receive ------------> kernel (the TAP)        wire <--- accept_from_kernel <-- kernel
 //!              | requests for own addresses: answered        | requests of the kernel: answered,
 //!              | answers: learned, and go on to the kernel   | or asked on the wire once for both
 //!   packets without a MAC address --> hold --> pop: solicitations, released and lost packets
 //! ```
 //!
 //! The router owns address resolution on the wire: it answers for the addresses of the device, and
-//! it alone broadcasts requests. The kernel keeps a table of neighbours for its own packets. Its
-//! requests end here; it receives the answers to the router's own requests. So for each address
-//! only the router asks and answers, `ip neigh` shows what the kernel uses, and an address scan
-//! only fills bounded tables.
+//! it alone broadcasts requests for addresses on the link. The kernel keeps a table of neighbours
+//! for its own packets. The kernel's requests for addresses on the link end here; it receives the
+//! answers to the router's own requests. So for each such address only the router asks and answers,
+//! `ip neigh` shows what the kernel uses, and an address scan only fills bounded tables.
 //!
 //! # Invariants
 //! 1. No request for an address reaches the kernel, and no answer for an own address comes from it.
@@ -35,8 +35,8 @@ use slipring_wire::assigned::EtherType;
 const HEADER_LEN: usize = 14;
 /// Maximum number of waiting answers to the kernel. Further requests are not answered.
 const MAX_ANSWERS: usize = 64;
-/// Limits of the neighbours of a subinterface. For a neighbour, as many packets may wait as in the
-/// kernel.
+/// Limits of the neighbours of a subinterface. For a neighbour, packets of as many bytes may wait
+/// as in the kernel.
 pub(crate) const LIMITS: NeighbourLimits = NeighbourLimits {
     entries: 65_536,
     incomplete: 4_096,
@@ -108,7 +108,7 @@ impl SubinterfaceLink {
         &self.neighbours
     }
 
-    /// Processes a frame from the wire that is for this machine.
+    /// Processes a frame from the wire that the kernel is to get.
     pub(crate) fn receive(&mut self, frame: &[u8], now_ns: u64) -> LinkVerdict {
         match self.neighbours.receive(frame, now_ns) {
             NeighbourInput::Other => LinkVerdict::Pass,

@@ -85,7 +85,7 @@ pub(super) struct SubinterfaceProcessor {
     /// Ports from and for which packets are left to the kernel.
     pub(super) left: Vec<bool>,
     batch: RouteBatch,
-    /// Copies of the frames of a batch, with their ports. Only the first `num_frames` are in use.
+    /// Copies of the frames of a batch, with their ports. Only the first `used` are in use.
     frames: Vec<(Vec<u8>, FibPortIndex)>,
     used: usize,
     scratch: Vec<u8>,
@@ -248,7 +248,8 @@ impl SubinterfaceProcessor {
         }
     }
 
-    /// Sends the packets that the engine has created: ICMP errors and fragments.
+    /// Sends the packets that the engine has created: ICMP errors and fragments. Those whose next
+    /// hop is not resolved wait.
     fn send_own(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
         while let Some(output) = self.engine.as_mut().and_then(RouteEngine::pop) {
             match output {
@@ -279,8 +280,8 @@ impl SubinterfaceProcessor {
         }
     }
 
-    /// Gives a received frame to the kernel, without its tags, unless it is a request for an
-    /// address.
+    /// Gives a received frame to the kernel, without its tags, unless the link consumes it:
+    /// requests for addresses, and invalid messages of address resolution.
     fn give_to_kernel(&mut self, queues: &mut WorkerQueues, at: usize, now_ns: Nanos) {
         let (frame, port) = &mut self.frames[at];
         let number = self.subinterfaces.iter().position(|it| it.port == *port);

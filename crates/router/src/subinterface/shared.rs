@@ -6,9 +6,10 @@
 //!   worker 1: ARP, ND, packets that must wait --'    (one, locked)     '--> mailbox 1 --> worker 1
 //! ```
 //!
-//! A worker locks a link for messages of address resolution, for packets whose next hop the tables
-//! do not know, and when the link's timer is due. A packet that has waited goes back to the worker
-//! whose engine has counted it, in the order in which the link has released packets.
+//! A worker locks a link for each frame between the wire and the kernel, which may be a message of
+//! address resolution; for packets whose next hop the tables do not know; when the link's timer is
+//! due; and for a new snapshot. A packet that has waited goes back to the worker whose engine has
+//! counted it, in the order in which the link has released packets.
 //!
 //! # Invariants
 //! 1. The worker that has changed a link collects its outputs in the same loop iteration.
@@ -117,8 +118,8 @@ impl SharedSubinterfaces {
         &self.all
     }
 
-    /// Returns the number of the subinterface at which a frame of interface `parent` arrived; `None`
-    /// if it has tags of none. The filters of sockets check the outer tag alone.
+    /// Returns the number of the subinterface at which a frame of interface `parent` arrived;
+    /// `None` if it has tags of none. The filters of sockets check the outer tag alone.
     pub(crate) fn number_of(&self, parent: u32, frame: &[u8]) -> Option<usize> {
         let (tags, _) = tags::parse(frame)?;
         self.all.iter().position(|it| (it.parent, it.tags) == (parent, tags))

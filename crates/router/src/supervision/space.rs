@@ -6,8 +6,8 @@ use super::{SupervisedState, Supervision};
 use crate::routing::Routing;
 
 impl Supervision<'_> {
-    /// Warns that there was no space for routes or neighbours, and again when their number has
-    /// doubled.
+    /// Warns that there was no space for routes or neighbours, and again when the count has more
+    /// than doubled.
     pub(super) fn tell_of_space(
         &self,
         session: &mut Session<'_>,

@@ -11,15 +11,16 @@ use slipring_native_proto::{receive, send};
 
 /// Maximum length of a message in bytes. The longest messages contain the states of rules.
 const MAX_BYTES: u32 = 1 << 28;
-/// Maximum number of descriptors of a message. A message has one for each queue of each interface.
+/// Maximum number of descriptors of a message. A message has at most one for each interface, and
+/// one for each queue of each interface.
 const MAX_DESCRIPTORS: u32 = 1 << 16;
 
 /// The connection to the other router. A message consists of its length, the number of its
 /// descriptors, a document, and a byte for each descriptor.
 ///
-/// If the other router is silent for too long, its direction of the connection is shut down. It can
-/// then send nothing more, but what it has already sent is still read. So a message that was sent
-/// as a whole is always received as a whole.
+/// If the other router is silent for too long, the connection is shut down. Neither router can then
+/// send anything more, but what the other router has already sent is still read. So a message that
+/// was sent as a whole is always received as a whole.
 pub(super) struct Channel {
     stream: UnixStream,
     is_cut_off: bool,
@@ -43,12 +44,13 @@ impl Channel {
         fds.iter().try_for_each(|fd| send(&self.stream, &[0], &[*fd]))
     }
 
-    /// Waits for a message. If the other router sends nothing for `limit`, its direction of the
-    /// connection is shut down.
+    /// Waits for a message. If the other router sends nothing for `limit`, the connection is shut
+    /// down.
     ///
     /// # Errors
-    /// `UnexpectedEof` if the other router has ended; `TimedOut` if it was shut out before it had
-    /// sent the whole message; `InvalidData` if the message is not valid.
+    /// `UnexpectedEof` if the other router has ended; `TimedOut` if the connection was shut down
+    /// before the other router had sent the whole message; `InvalidData` if the message is not
+    /// valid.
     pub(super) fn receive(&mut self, limit: Duration) -> io::Result<(Value, Vec<OwnedFd>)> {
         self.stream.set_read_timeout(Some(limit))?;
         self.stream.set_write_timeout(Some(limit))?;
@@ -92,8 +94,8 @@ impl Channel {
         got.fds.into_iter().next().ok_or_else(|| end.into())
     }
 
-    /// Reads once. After a timeout, shuts down the other router's direction, and reads what has
-    /// arrived in the meantime.
+    /// Reads once. After a timeout, shuts down the connection, and reads what has arrived in the
+    /// meantime.
     fn or_cut_off<T>(
         &mut self,
         mut read: impl FnMut(&UnixStream) -> io::Result<T>,

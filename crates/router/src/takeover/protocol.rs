@@ -13,14 +13,17 @@
 //!   ends                                     takes frames
 //! ```
 //!
+//! Only threads take frames. In XDP, the programs that the links run decide which router forwards.
+//!
 //! # Invariants
 //! 1. The predecessor takes no frames from its first step after `ready` on, until it has resumed.
 //!    It resumes unless it has read `taken`.
 //! 2. The successor takes no frames before it has sent `taken` as a whole. If the successor ends,
 //!    the predecessor first reads everything that the successor has sent, and only then sees the
 //!    end.
-//! 3. So at most one of them takes frames, and one does if either is alive. A successor that ends
-//!    after `taken` ends as any router: the kernel forwards.
+//! 3. So at most one of them takes frames. If the takeover fails, the predecessor takes them again,
+//!    or the kernel forwards if the predecessor has ended. A successor that ends after `taken` ends
+//!    as any router: the kernel forwards.
 //! 4. Only the predecessor exchanges programs, so none is exchanged after it has resumed.
 //! 5. Each router waits for a limited time, and then cuts the other one off: the other one can send
 //!    nothing any more, but what it has sent before still counts. So a router that hangs delays the
@@ -45,7 +48,7 @@ const YOURS_LIMIT: Duration = Duration::from_secs(10);
 /// Maximum time that the successor may take to restore the states. Meanwhile, frames wait.
 const TAKEN_LIMIT: Duration = Duration::from_secs(5);
 
-/// An offer: a document, and the descriptors to which it refers by number.
+/// An offer: a document, and the descriptors that belong to its parts, in the order of the parts.
 pub(super) struct OfferMessage {
     pub(super) document: Value,
     pub(super) fds: Vec<OwnedFd>,
@@ -59,9 +62,9 @@ pub(super) trait Predecessor {
     /// Why this router cannot be taken over, as text.
     fn offer(&mut self) -> Result<OfferMessage, String>;
 
-    /// Stops taking frames, and waits until all taken frames are sent. Then makes the links run
-    /// `programs`, which forward by the successor's tables. Returns the state with which the
-    /// successor continues.
+    /// Stops taking frames, waits until all taken frames are processed, and then for a short time
+    /// until they are sent. Then makes the links run `programs`, which forward by the successor's
+    /// tables. Returns the state with which the successor continues.
     ///
     /// # Errors
     /// Why this router cannot be released, as text.
@@ -138,10 +141,11 @@ pub(super) fn receive_offer(channel: &mut Channel) -> io::Result<OfferMessage> {
 }
 
 /// The successor's last steps, when it is ready to forward. After a successful return, it must
-/// forward. Returns the state that the predecessor has handed over.
+/// forward. `prepare` gets the state that the predecessor has handed over.
 ///
 /// # Errors
-/// As [`receive_offer`]. The predecessor then still forwards, or has ended.
+/// As [`receive_offer`], or the error of `prepare`. The predecessor then still forwards, or has
+/// ended.
 pub(super) fn take_over(
     channel: &mut Channel,
     programs: &[BorrowedFd<'_>],

@@ -179,7 +179,8 @@ impl TakeoverService {
         let mut router = HandingOverRouter { service: self, workers, gates };
         match hand_over(&mut channel, &mut router) {
             HandedOver::Yes => {
-                // A successor that opens its interfaces after this end changes the settings itself.
+                // A successor that opens its interfaces after this router's end changes the
+                // settings itself.
                 if !router.ends_first() {
                     self.routing.ask(|routing| routing.engine.keep_settings());
                 }
@@ -318,7 +319,7 @@ impl Predecessor for HandingOverRouter<'_> {
             self.run_programs(Some(programs))?;
         }
         let states = self.service.rules.as_ref().map(|rules| rules.states(now())).transpose()?;
-        // If the kernel does not answer, the counters may lack a few packets.
+        // If the wait fails, the counters may lack a few packets.
         self.service.routing.ask(|routing| drop(routing.engine.wait_for_programs()));
         let counters = RouterFigures::ask(&self.service.routing);
         Ok(json!({ "positions": positions, "states": states, "counters": counters }))
@@ -329,8 +330,8 @@ impl Predecessor for HandingOverRouter<'_> {
             self.service.routing.ask(|routing| routing.engine.go_on());
             return;
         }
-        // If the kernel refuses a program now, it would also refuse the same request of a
-        // successor.
+        // An error is ignored: if the kernel refuses to run a program of this router now, another
+        // attempt would fail as well.
         let _ = self.run_programs(None);
         self.gates.iter().for_each(|gate| gate.reopen());
         self.workers.iter().for_each(WorkerLink::wake);

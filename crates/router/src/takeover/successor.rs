@@ -40,7 +40,8 @@ pub(crate) struct Successor {
 
 /// The conditions under which a run begins.
 pub(crate) struct TakeoverStart {
-    /// The stages of the kernel that packets would bypass.
+    /// The obstacles that the checks have found, such as stages of the kernel that packets would
+    /// bypass.
     pub(crate) found: Vec<Obstacle>,
     /// The state of a previous router that has already ended. The kernel forwards until this router
     /// does. Empty without such a router.

@@ -14,7 +14,7 @@ use crate::names::{InterfaceNames, port_name};
 use crate::routing::Routing;
 
 impl ExplainedPacket {
-    /// All stages that the packet has passed, in their order.
+    /// All stages that the packet has reached, in their order.
     pub(super) fn stages(&self, routing: &Routing) -> Vec<Value> {
         let of_pass = |pass| self.checks.iter().filter(move |check| check.pass == pass).map(rules);
         let (mut on_input, mut on_output) = (of_pass(CheckPass::In), of_pass(CheckPass::Out));

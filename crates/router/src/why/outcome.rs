@@ -15,7 +15,8 @@ use crate::routing::Routing;
 pub(super) struct PacketOutcome {
     pub(super) action: &'static str,
     pub(super) reason: Option<String>,
-    /// The port by which the packet leaves; `None` if it does not leave.
+    /// The port by which the packet leaves, or will leave when its next hop is resolved; `None` for
+    /// all other outcomes, also if the packet leaves in fragments.
     pub(super) egress: Option<FibPortIndex>,
 }
 
@@ -67,7 +68,8 @@ impl ExplainedPacket {
     }
 
     /// The outcome if a program forwards. It forwards the packets that the engine would forward,
-    /// with exceptions. The kernel gets all others.
+    /// with exceptions, and drops those that fail the check of their source. The kernel gets all
+    /// others.
     fn of_program(
         &self,
         routing: &Routing,
@@ -123,7 +125,7 @@ impl ExplainedPacket {
         }
     }
 
-    /// Returns why the engine leaves the packet to the kernel.
+    /// The outcome if the engine leaves the packet to the kernel, with the reason.
     fn punted(&self, routing: &Routing, punt: Option<PuntReason>) -> PacketOutcome {
         PacketOutcome::kernel(match (punt, self.address()) {
             (Some(PuntReason::Route), Some(address)) => {
@@ -163,8 +165,8 @@ impl ExplainedPacket {
     }
 }
 
-/// Converts a verdict of the engine: the action, its reason, and the port by which the packet
-/// leaves.
+/// Converts a verdict of the engine to the action, its reason, and the port of
+/// [`PacketOutcome::egress`].
 pub(crate) fn decided(
     verdict: &RouteVerdict,
     punt: Option<PuntReason>,

@@ -1,5 +1,5 @@
-//! Finds the engine that gets a packet, and collects the state that it needs from the routing
-//! thread.
+//! Finds the engine that gets a packet, and collects from the routing thread the state that an
+//! explanation needs.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use crate::names::{port_name, port_of};
 use crate::reasons;
 use crate::routing::Routing;
 
-/// Source MAC address of the explained frames. No stage checks it, so it need not belong to a host.
+/// Source MAC address of the explained frames. It belongs to no host: the engine does not check it,
+/// and rules do so only with options such as `mac`.
 const SENDER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
 /// The engine that decides about packets that arrive on an interface.
@@ -39,7 +40,8 @@ pub(super) struct PacketPath {
     l3: usize,
     /// Why the packet is left to the kernel before any stage.
     pub(super) passed: Option<String>,
-    /// A copy of the engine; `None` if the packet is left to the kernel before any stage.
+    /// A copy or a model of the engine; `None` if the packet is left to the kernel before any
+    /// stage, or if no copy of the worker's engine is available.
     pub(super) engine: Option<RouteEngine>,
     /// By port, whether packets that would leave by it are left to the kernel, regardless of the
     /// engine's decision.
@@ -47,8 +49,8 @@ pub(super) struct PacketPath {
 }
 
 impl PacketPath {
-    /// Returns the path of a packet that arrives on an interface. With workers, it contains a copy
-    /// of one worker's engine.
+    /// Returns the path of a packet that arrives on an interface. With workers, it contains
+    /// `of_worker`, the copy of one worker's engine.
     ///
     /// # Errors
     /// If the router has no such interface.
@@ -170,7 +172,7 @@ pub(super) fn destination(packet: &[u8]) -> Option<IpAddr> {
 /// Whether threads leave packets for a port to the kernel.
 fn is_left(routing: &Routing, kind: DecidingEngine, at: usize) -> bool {
     match kind {
-        // For these packets, the program checks its own settings.
+        // `ExplainedPacket::exception` finds the packets that the program leaves to the kernel.
         DecidingEngine::Program => false,
         // Rules of the kernel matter only for arriving packets, except on subinterfaces.
         DecidingEngine::Workers => match routing.engine.interfaces().get(at) {

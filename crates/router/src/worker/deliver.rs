@@ -52,14 +52,15 @@ impl RouteWorker {
         if let RouteVerdict::Forward(frame) = verdict {
             return self.send(queues, source, &frame);
         }
-        // Normally, the program leaves packets with such a route to the kernel. Packets that come
-        // here were in flight when the route changed. The kernel forwards them.
+        // Packets whose route leads to the kernel have no rate limit. The program of an interface
+        // leaves them to the kernel, so those that come here were in flight when the route changed.
+        // A subinterface has no program, so all of them come here.
         let is_changing = self.batch.punt_reason(of) == Some(PuntReason::Route);
         self.deliver_other(queues, source, verdict, is_left || is_changing, now_ns);
     }
 
-    /// Sends a rewritten frame by the worker's queue of the egress interface, or drops it if the
-    /// queue is full.
+    /// Sends a rewritten frame by the worker's queue of the egress interface, or drops it if there
+    /// is no such queue or the queue is full.
     fn send(&mut self, queues: &mut WorkerQueues, source: BatchFrame<'_>, frame: &ForwardedFrame) {
         let ingress = source.ingress();
         if self.transmit(queues, source, frame) {
@@ -165,8 +166,8 @@ impl RouteWorker {
         }
     }
 
-    /// Sends held frames whose neighbour is known, and answers frames whose neighbour does not
-    /// answer.
+    /// Sends held frames whose neighbour is known, and sends ICMP errors for frames whose neighbour
+    /// does not answer.
     pub(super) fn send_held(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
         self.held.tick(now_ns);
         while let Some(event) = self.held.poll() {
@@ -208,7 +209,7 @@ impl RouteWorker {
     }
 
     /// Sends the packets that the engine has created, until there is no space for one. The next
-    /// loop iteration starts with that packet.
+    /// call starts with that packet.
     pub(super) fn send_outputs(&mut self, queues: &mut WorkerQueues) {
         while let Some(output) = self.unsent.take().or_else(|| self.engine.pop()) {
             match output {

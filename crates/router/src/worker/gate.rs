@@ -6,7 +6,7 @@
 //!                   open_at() --> the worker's next check: reads from that position on
 //! ```
 //!
-//! Only one router has an open gate for a socket at any time. A worker does not access the
+//! Only one router has an open gate for a socket at any time. A worker takes no frames from the
 //! socket while its gate is closed.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

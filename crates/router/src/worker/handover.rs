@@ -1,15 +1,15 @@
-//! Gives frames to the worker that must check them: stateful rules (with states, limits or pipes)
-//! require that all packets of the same state are checked by one worker.
+//! Gives frames to the worker that must check them: if rules have states, limits, translations or
+//! pipes, all packets that share one of these must be checked by the same worker.
 //!
 //! ```text
 //!   rx queue --> steer.rs: RuleStage::steering --own--> forward
-//!                                   '--another's--> pipe, a bell if it sleeps --> its queue like an rx queue
+//!                                   '--another's--> pipe, doorbell if it sleeps --> its inputs
 //! ```
 //!
-//! Each pair of workers has a pipe in the region of all ports, so that buffers are exchanged and
-//! nothing is copied. If the pipe is full, the frame is dropped. Frames of a flow stay in order,
-//! since they take the same path. Frames from a pipe are steered again, because the rules may have
-//! changed.
+//! Each pair of workers has a pipe in the region of the interfaces' buffers, so that most frames
+//! are handed over by an exchange of buffers, not by a copy. If the pipe is full, the frame is
+//! dropped. Frames of a flow stay in order, since they take the same path. Frames from a pipe are
+//! steered again, because the rules may have changed.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Handover {
     }
 
     /// Returns the time up to which all other workers that get frames from this one have run, by
-    /// the clock of heartbeats.
+    /// the clock of heartbeats; `None` if no other worker gets any.
     pub(super) fn oldest_beat(&self, steering: Steering, now: u64) -> Option<u64> {
         let targets = match steering {
             Steering::Anywhere => 0..0,

@@ -1,4 +1,4 @@
-//! The state that the routing thread and a worker share.
+//! The state that a worker shares with the routing thread and other threads.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,8 +14,8 @@ use super::gate::QueueGate;
 use super::parking::WorkerParking;
 use super::{RouteWorker, WorkerFigures};
 
-/// Maximum time for which workers forward the frames that they have received, at the end of a run or
-/// in a takeover. There are at most some thousand such frames.
+/// Maximum time for which workers forward the frames that they have received, at the end of a run
+/// or in a takeover. There are at most some thousand such frames.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 /// Maximum time for which a takeover waits until the kernel has taken the frames of the tx rings,
 /// so that no frame of the successor overtakes them. Meanwhile, the successor's frames wait in
@@ -26,7 +26,7 @@ const SEND_LIMIT: Duration = Duration::from_millis(50);
 /// A task that another thread gives to a worker. It runs between two loop iterations.
 pub(crate) type RouteWorkerTask = Box<dyn FnOnce(&mut RouteWorker) + Send>;
 
-/// The state that both threads read and write.
+/// The state that the worker and other threads read and write.
 pub(super) struct WorkerShared {
     pub(super) tasks: ControlQueue<RouteWorkerTask>,
     /// Time up to which the routing thread has read the kernel's messages, by the clock of
@@ -36,9 +36,9 @@ pub(super) struct WorkerShared {
     /// Generation of the snapshot in use.
     generation: AtomicU64,
     pub(super) parking: Arc<WorkerParking>,
-    /// The numbers of the queues that the worker owns on each interface.
+    /// The numbers of the queues that the worker owns, of all interfaces together.
     pub(super) queues: Vec<u16>,
-    /// The gates of these queues.
+    /// The gates of the worker's queues on all interfaces.
     pub(super) gates: Vec<Arc<QueueGate>>,
     /// Whether no other router takes the worker's frames any more. Stored with Release after the
     /// gates were opened; loaded with Acquire.
@@ -81,7 +81,7 @@ impl WorkerShared {
     }
 }
 
-/// The routing thread's access to a worker.
+/// The access of the routing thread and other threads to a worker.
 #[derive(Clone)]
 pub(crate) struct WorkerLink(pub(super) Arc<WorkerShared>);
 
@@ -140,7 +140,8 @@ impl WorkerLink {
         Self::reach_all(links, DrainGoal::Sent, SEND_LIMIT);
     }
 
-    /// All workers are asked at once, so each has the whole time, whatever another one does with it.
+    /// Waits until all workers have reached the goal, and returns whether they have. All are asked
+    /// before the wait for the first answer, so each has the whole time.
     fn reach_all(links: &[Self], goal: DrainGoal, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         // Dropped when this thread no longer waits, also without an answer.
@@ -172,7 +173,7 @@ impl WorkerLink {
         self.0.parking.is_parked(ResidentHeartbeat::now())
     }
 
-    /// The numbers of the queues that the worker owns on each interface.
+    /// The numbers of the queues that the worker owns, of all interfaces together.
     pub(crate) fn queues(&self) -> &[u16] {
         &self.0.queues
     }

@@ -10,11 +10,12 @@ use crate::subinterface::tags;
 pub(super) fn is_of_kernel(tables: &ForwardingTables, vrf: VrfIndex, frame: &[u8]) -> bool {
     let Some(target) = target_of(tables, vrf, frame) else { return false };
     let target = tables.targets.get(usize::from(target.0));
-    // A packet whose target index is beyond the table also leads to the kernel.
+    // A target index beyond the table also leads to the kernel.
     target.is_none_or(|target: &Target| target.action == TargetAction::Kernel)
 }
 
-/// Returns the target of the packet's destination; `None` if the packet is not IP.
+/// Returns the target of the packet's destination; `None` if the frame has no complete IP address,
+/// or if there is no such VRF.
 fn target_of(tables: &ForwardingTables, vrf: VrfIndex, frame: &[u8]) -> Option<TargetIndex> {
     const V4_DESTINATION: usize = 16;
     const V6_DESTINATION: usize = 24;

@@ -1,4 +1,4 @@
-//! Opens the queues of all interfaces in one region, and distributes them over workers.
+//! Opens the queues of the router's interfaces in one region, and distributes them over workers.
 
 use std::sync::Arc;
 
@@ -47,10 +47,10 @@ pub(crate) struct UserSpacePorts {
 }
 
 impl UserSpacePorts {
-    /// Opens a port for each interface, to which its program redirects frames. `threads` is the
-    /// maximum number of workers; `None` means the number of CPUs. With rules, workers give frames
-    /// to each other. `own` contains the subinterfaces that the workers will serve. `retries`
-    /// decides whether to wait for a queue that is in use.
+    /// Opens a port for each interface, which gets the frames that the interface's programs leave
+    /// to workers. `threads` is the maximum number of workers; `None` means the number of CPUs.
+    /// With rules, workers give frames to each other. `own` contains the subinterfaces that the
+    /// workers will serve. `retries` decides whether to wait for a queue that is in use.
     ///
     /// # Errors
     /// If an interface has no AF_XDP in the mode, or there is no memory; or the error of `retries`.

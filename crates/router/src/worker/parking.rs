@@ -1,11 +1,11 @@
 //! While a worker has no frames, the routing thread writes the worker's heartbeat, so that the idle
 //! worker can sleep.
 //!
-//! Before a worker takes a frame, it takes over all tables that it was given. So a sleeping worker
+//! Before a worker takes a frame, it applies all tables that it was given. So a sleeping worker
 //! will forward by tables that are as new as the routing thread's last read, and the routing thread
-//! may write its heartbeat. A worker proves at least every half second, in each loop iteration,
-//! that it can run. If it does not, the routing thread stops writing its heartbeat, and the kernel
-//! gets the packets of its queues.
+//! may write the worker's heartbeat. In each loop iteration, at least every half second, a worker
+//! proves that it can run. If it does not, the routing thread stops writing the worker's heartbeat,
+//! and the kernel gets the packets of the worker's queues.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,8 +18,8 @@ pub(super) struct WorkerParking {
     /// End of the last loop iteration, by the heartbeats' clock; 0 while the worker itself writes
     /// the heartbeat.
     parked_at: AtomicU64,
-    /// The last heartbeat that the worker wrote itself. Workers that give frames to this worker
-    /// read it.
+    /// When the worker last ran, by the heartbeats' clock, or the time of its tables if that is
+    /// earlier. Workers that give frames to this worker read it.
     ran_at: AtomicU64,
 }
 
@@ -37,7 +37,7 @@ impl WorkerParking {
         self.parked_at.store(0, Ordering::Release);
     }
 
-    /// Records a heartbeat that the worker itself has written.
+    /// Records when the worker last ran, or the time of its tables if that is earlier.
     pub(super) fn note_run(&self, beat: u64) {
         // Relaxed suffices, because the time guards no other data. `unpark` orders this store
         // before the end of the sleep.

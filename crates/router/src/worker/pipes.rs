@@ -7,7 +7,8 @@ use slipring_port::pipe::{self, PipeQueue};
 use slipring_port::{OpenError, Queue, RegionNeeds};
 use slipring_ring::{PipePair, Region};
 
-/// Total number of slots of all pipes of a worker, per direction.
+/// Number of slots, per direction, that are divided among the pipes of a worker, before each share
+/// is limited to [`SLOTS`] and rounded up to a power of two.
 const SLOTS_OF_WORKER: u32 = 2048;
 /// Number of slots of a pipe: enough for a few loop iterations of the receiving worker.
 const SLOTS: std::ops::RangeInclusive<u32> = 64..=1024;

@@ -21,12 +21,13 @@ pub(super) struct KernelPunts {
     figures: PuntFigures,
 }
 
-/// Packets of each class, in the order of [`PuntClass::ALL`].
+/// Packets that the kernel did not get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PuntFigures {
-    /// Packets that were not given to the kernel, because of the limit of their class.
+    /// Packets that were not given to the kernel because of the limit of their class, by class, in
+    /// the order of [`PuntClass::ALL`].
     pub(crate) limited: [u64; PuntClass::COUNT],
-    /// Packets of any class that the kernel refused.
+    /// Packets that the kernel or a device did not accept.
     pub(crate) failed: u64,
 }
 

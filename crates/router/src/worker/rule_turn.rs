@@ -1,5 +1,5 @@
-//! The work of rules and pipes apart from deciding about the frames of a batch. Frames that have
-//! left a pipe are among the engine's outputs.
+//! The work of rules apart from deciding about the frames of a batch. Frames that have left the
+//! rules' pipes (dummynet) are among the engine's outputs.
 
 use slipring_datapath::queues::WorkerQueues;
 use slipring_port::Nanos;
@@ -9,7 +9,7 @@ use super::RouteWorker;
 use super::deliver::BatchFrame;
 
 impl RouteWorker {
-    /// Releases frames from pipes and removes expired states, if either is due.
+    /// Releases frames from the rules' pipes and removes expired states, if either is due.
     pub(super) fn run_rules(&mut self, now_ns: Nanos) {
         let Some(rules) = &mut self.rules else { return };
         if rules.next_ns().is_some_and(|due| due <= now_ns) {

@@ -39,8 +39,8 @@ impl RouteWorker {
         self.hand_over(queues, input, 0, slots, steering)
     }
 
-    /// Gives a copy of a frame that has arrived at a port to the worker that must check it. Returns
-    /// whether that is another worker.
+    /// Gives a copy of a frame that has arrived at a port to the worker that must check it, or
+    /// drops the frame if that worker's pipe is full. Returns whether that is another worker.
     pub(super) fn hand_over_copy(
         &mut self,
         queues: &mut WorkerQueues,

@@ -1,8 +1,8 @@
 //! A queue that outlives its interface, with a gate that a takeover closes.
 //!
 //! Deleting one interface must not end the forwarding between the others. The routes of a deleted
-//! interface go with it, so its queue is idle from then on. What has not left its tx ring is counted
-//! at once, and no thread waits for it.
+//! interface go with it, so its queue is idle from then on. What has not left its tx ring is
+//! counted immediately, and no thread waits for it.
 
 use std::sync::Arc;
 

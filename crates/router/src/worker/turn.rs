@@ -1,8 +1,8 @@
 //! What a worker's loop does at one queue: sends up to 64 frames through the engine's stages.
 //!
 //! ```text
-//!   rx slots --own, lent--> parse -> [rules] -> police -> look up -> [rules] -> [left to the kernel]
-//!                                                  -> rewrite -> answer -> [rules: the rest]
+//!   rx slots --own frames--> parse -> [rules] -> police -> look up -> check sources -> [rules]
+//!                            -> [left to the kernel] -> rewrite -> answer -> [rules: the rest]
 //!                                                     verdict of each frame --> deliver.rs
 //! ```
 
@@ -57,7 +57,8 @@ impl RouteWorker {
     }
 
     /// Runs the stages in order. Returns the frames that are given to the kernel without a rate
-    /// limit, because an interface is left to it: bit `i` is frame `i`.
+    /// limit, because their egress interface is left to it or has no queue here: bit `i` is frame
+    /// `i`.
     pub(super) fn decide(&mut self, frames: &mut [RouteFrame<'_>], now_ns: Nanos) -> u64 {
         let noted = match self.traces.is_empty() {
             true => Vec::new(),

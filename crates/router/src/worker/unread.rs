@@ -1,14 +1,18 @@
 //! Counts the frames that a worker had received, and that it has not taken when it ends.
 //!
 //! Before the end, programs leave everything to the kernel, and workers have a second for what they
-//! had received. So this is for workers that were too slow, or that have lost a port.
+//! had received. So this is for workers that were too slow, or that have lost a port, and for the
+//! sockets and devices of subinterfaces, at which frames still arrive.
 //!
 //! | queue | its frames count as |
 //! |---|---|
 //! | socket of an interface | unread, at the interface |
-//! | socket of the interface that carries subinterfaces | unread, at the subinterface of their tags |
+//! | socket of a parent of subinterfaces | unread, at the subinterface of their tags |
 //! | device of a subinterface | frames of the kernel that were not sent |
-//! | pipe from another worker | the sum of [`in_pipes`](super::WorkerTotals::in_pipes) over all workers when all have ended: another worker may still put frames into a pipe after this one has ended |
+//! | pipe from another worker | [`in_pipes`](super::WorkerTotals::in_pipes) |
+//!
+//! What pipes contain is counted when all workers have ended, as the sum of `in_pipes` over all
+//! workers: after the end of one worker, another one may still put frames into a pipe.
 
 use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
 use slipring_datapath::slots;
@@ -18,9 +22,9 @@ use slipring_ring::RxRing;
 use super::{RouteWorker, WorkerTotals};
 use crate::subinterface::QueueRole;
 
-/// No more syncs follow when this many slots of a queue were read: a socket and its ring do not hold
-/// as many. After the loss of another port, frames may still arrive, and the worker must end all the
-/// same.
+/// No more syncs follow when this many slots of a queue were read: a socket and its ring do not
+/// hold as many. After the loss of another port, frames may still arrive, and the worker must end
+/// all the same.
 const MAX_UNREAD: u32 = 1 << 16;
 
 impl RouteWorker {

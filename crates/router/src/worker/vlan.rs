@@ -1,7 +1,7 @@
 //! Subinterfaces in a worker: tagged frames of the wire, and the devices that the kernel sees.
 //!
 //! ```text
-//!   parent --packet socket--> take_wire --> decide (turn.rs) --> deliver.rs --> tx queue of the egress
+//!   parent --packet socket--> take_wire --> decide (turn.rs) --> deliver.rs --> tx queue of egress
 //!                                              |  for this machine, or left to the kernel
 //!                                              v
 //!                         SharedSubinterfaces: ARP, ND <--> TAP device eth1.100 <--> kernel
@@ -10,7 +10,7 @@
 //! Packets pass through the usual stages: the engine finds the port by the tags, rules see the
 //! subinterface as `recv` and `xmit`, and the engine writes the tags of the egress port. Frames
 //! leave by the worker's queue of the parent. Only two things differ: the kernel gets packets from
-//! the device of the subinterface, and this program, not the kernel, finds the neighbours.
+//! the device of the subinterface, and this process, not the kernel, resolves the neighbours.
 
 use slipring_datapath::queues::WorkerQueues;
 use slipring_datapath::slots;
@@ -106,8 +106,9 @@ impl RouteWorker {
         }
     }
 
-    /// Gives the kernel a tagged frame: without tags, through the device of its subinterface.
-    /// Discards it if it is a request for an address, or if its class has exceeded its rate.
+    /// Gives the kernel a tagged frame: without tags, through the device of its subinterface. The
+    /// kernel does not get requests for addresses, invalid messages of address resolution, and
+    /// frames whose class has exceeded its rate.
     pub(super) fn give_to_device(
         &mut self,
         queues: &mut WorkerQueues,
@@ -130,8 +131,8 @@ impl RouteWorker {
         }
     }
 
-    /// Takes frames that the kernel sends through the device of a subinterface. Returns the number
-    /// of slots.
+    /// Takes frames that the kernel sends through the device of a subinterface, and sends them with
+    /// tags, without requests for addresses. Returns the number of slots.
     pub(super) fn send_of_kernel(
         &mut self,
         queues: &mut WorkerQueues,
@@ -170,8 +171,8 @@ impl RouteWorker {
         taken
     }
 
-    /// Sends a frame of the kernel, or of address resolution, with the tags of a subinterface by its
-    /// parent, or counts it if there is no space.
+    /// Sends a frame of the kernel, or of address resolution, by the parent of a subinterface, or
+    /// counts it if there is no space. The frame already has the tags.
     fn send_tagged(&mut self, queues: &mut WorkerQueues, number: usize, frame: &mut Vec<u8>) {
         let Some(of) = &mut self.subinterfaces else { return };
         let parent = of.shared.all()[number].parent;
@@ -238,7 +239,8 @@ impl RouteWorker {
         }
     }
 
-    /// Sends a packet that has waited, or sends its sender an ICMP error.
+    /// Sends a packet that has waited, or drops it. If its next hop does not answer, its sender
+    /// gets an ICMP error.
     fn finish_waiting(&mut self, queues: &mut WorkerQueues, end: WaitEnd, now_ns: Nanos) {
         let (WaitingPacket { held, mut frame, .. }, verdict) = match end {
             WaitEnd::Released(mut packet, mac) => {

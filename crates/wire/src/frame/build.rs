@@ -1,5 +1,5 @@
 //! Builds a frame from its specification. Headers are appended in the order in which they are on
-//! the wire. Checksums are computed last.
+//! the wire. The transport checksum is computed last.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,8 +1,8 @@
 //! The offsets of the fields of a built frame, and functions that set the fields.
 //!
-//! Every setter is for a *copy* of the template's bytes. It keeps both checksums valid and costs a
-//! few nanoseconds. If the frame does not have the field, or the slice is too short to be a copy, a
-//! setter changes nothing and returns `None`.
+//! Every setter is for a *copy* of the template's bytes. It keeps the checksums valid and costs a
+//! few nanoseconds. If the frame does not have the field, or the slice ends before the field or a
+//! checksum that covers it, a setter changes nothing and returns `None`.
 
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -33,7 +33,7 @@ pub struct FrameLayout {
     pub l3: usize,
     /// Offset of the first byte of the transport header.
     pub l4: usize,
-    /// Offset of the checksum in the transport header.
+    /// Offset of the transport header's checksum.
     pub l4_check: usize,
     /// Offset of the first byte of the payload.
     pub payload: usize,
@@ -45,7 +45,7 @@ impl FrameLayout {
     /// Offset of the source MAC address.
     pub const SRC_MAC: usize = 6;
 
-    /// Offset of the source address in the IP header.
+    /// Offset of the IP source address.
     #[must_use]
     pub const fn ip_src(&self) -> usize {
         match self.version {
@@ -54,7 +54,7 @@ impl FrameLayout {
         }
     }
 
-    /// Offset of the destination address in the IP header.
+    /// Offset of the IP destination address.
     #[must_use]
     pub const fn ip_dst(&self) -> usize {
         match self.version {

@@ -3,7 +3,7 @@
 //! In such a frame, the checksum field of TCP or UDP contains the folded sum of the pseudo header,
 //! not complemented. So a frame whose field has this value counts as incomplete. A complete frame
 //! has this value with a probability of 1 in 65,535. Completing it again does no harm, because the
-//! result does not depend on the value of the field.
+//! field gets the value that it already has.
 
 use crate::assigned::IpProto;
 use crate::checksum::{Sum, nonzero};
@@ -13,9 +13,10 @@ use crate::view::{FragmentPosition, Headers, Ip, IpVersion};
 /// Completes the TCP or UDP checksum of `frame` if its field contains only the sum of the pseudo
 /// header. Returns whether the checksum was completed.
 ///
-/// All other frames stay unchanged: fragments, frames that end before their IP packet does, IPv6
-/// packets with routing segments left, and invalid frames. For them, this costs the parsing of the
-/// headers. Up to two VLAN tags and IPv6 extension headers are skipped.
+/// All other frames stay unchanged, as do fragments, frames that end before their IP packet does,
+/// IPv6 packets with routing segments left, and invalid frames. For them, this costs at most the
+/// parsing of the headers and the sum of the pseudo header. IPv6 extension headers and up to two
+/// VLAN tags are skipped.
 #[inline]
 pub fn complete_partial(frame: &mut [u8]) -> bool {
     match partial_checksum(frame) {
@@ -42,7 +43,8 @@ fn partial_checksum(frame: &[u8]) -> Option<PartialChecksum> {
 }
 
 /// Returns whether [`complete_partial`] would complete a frame of `len` bytes that starts with the
-/// bytes `head`. Also returns true if `head` is too short to decide.
+/// bytes `head`. If `head` is shorter than `len`, also returns true if `head` ends before the
+/// checksum or the headers in it are truncated or invalid.
 ///
 /// This is for a frame in memory that another process can write. Only its first bytes have to be
 /// copied and checked; the whole frame has to be copied only if its checksum must be completed.
@@ -56,8 +58,8 @@ pub fn may_be_partial(head: &[u8], len: usize) -> bool {
     parsed.unwrap_or(head.len() < len)
 }
 
-/// Returns the result of [`may_be_partial`], according to the headers; `None` if the checksum, or a
-/// header that determines its position, is not in `head`.
+/// Returns the result of [`may_be_partial`], according to the headers; `None` if `head` ends before
+/// the checksum does.
 #[inline(always)]
 fn told_by(head: &[u8], len: usize, headers: &Headers) -> Option<bool> {
     let Some(at) = headers.ip.and_then(|ip| Some(usize::from(ip.l4) + checksum_offset(ip.proto)?))
@@ -101,8 +103,8 @@ fn pseudo_sum(frame: &[u8], l3: usize, ip: Ip) -> Option<Sum> {
     })
 }
 
-/// Stores the complete checksum, and returns true. The field still contains the sum of the pseudo
-/// header, so adding up header and payload also includes this sum.
+/// Stores the complete checksum. Returns false only if `what` is outside `frame`. The field still
+/// contains the sum of the pseudo header, so adding up header and payload also includes this sum.
 fn complete(frame: &mut [u8], what: PartialChecksum) -> bool {
     let Some(covered) = frame.get(what.l4..what.end) else {
         return false;

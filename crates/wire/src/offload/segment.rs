@@ -145,8 +145,8 @@ impl<'f> Segmenter<'f> {
     /// Checks that `frame` matches `gso`, and prepares to split it.
     ///
     /// # Errors
-    /// [`SegmentError`] if the headers are invalid or truncated, or have another protocol than
-    /// `gso`.
+    /// [`SegmentError`] if the frame is invalid, truncated, a fragment or rerouted, if its headers
+    /// are too long or have another protocol than `gso`, or if the segment size is 0.
     pub fn new(frame: &'f [u8], gso: Gso) -> Result<Self, SegmentError> {
         if gso.size == 0 {
             return Err(SegmentError::ZeroSize);
@@ -211,8 +211,8 @@ impl<'f> Segmenter<'f> {
         Some(())
     }
 
-    /// Updates the TCP sequence number and flags. Must be called for each segment before the
-    /// payload advances.
+    /// Updates the TCP sequence number and flags. Must be called once for each segment, after
+    /// `finished` was updated and before `started` is.
     fn advance_tcp(&mut self, l4: usize) -> Option<()> {
         let flags = &mut self.header[l4 + TCP_FLAGS_OFFSET];
         *flags &= !(TCP_FIN | TCP_PSH);
@@ -247,7 +247,8 @@ pub fn segment(
     Ok(count)
 }
 
-/// Separates headers and payload, and checks everything that [`Segmenter::rewrite`] relies on.
+/// Separates headers and payload, and checks everything that [`Segmenter::rewrite`] relies on,
+/// except that the headers fit in [`MAX_HEADER_LEN`].
 fn split(frame: &[u8], kind: GsoKind) -> Result<(SegmentLayout, &[u8]), SegmentError> {
     let headers = Headers::parse(frame)?;
     let ip = headers.ip.ok_or(SegmentError::Kind { expected: kind })?;
@@ -287,7 +288,8 @@ fn transport_len(packet: &[u8], l4: usize, proto: IpProto) -> Result<usize, Segm
     Ok(len)
 }
 
-/// Writes lengths, id and checksum of the IP header. Returns the sum of the pseudo header.
+/// Writes the length in the IP header and, for IPv4, the id and the checksum. Returns the sum of
+/// the pseudo header.
 fn rewrite_ip(
     header: &mut [u8],
     layout: SegmentLayout,

@@ -65,7 +65,8 @@ pub(super) fn line(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> 
     Ok(())
 }
 
-/// Writes a request or reply. Returns `false` if the operation is unknown.
+/// Writes a request or reply. Returns `false` for a NACK and for an unknown operation, whose bytes
+/// the caller prints.
 fn write_operation(line: &mut SummaryLine<'_>, operation: u16, of: &ArpAddresses<'_>) -> bool {
     match operation {
         1 => {

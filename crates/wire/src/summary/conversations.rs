@@ -19,7 +19,8 @@ pub struct Conversations {
     order: VecDeque<ConversationKey>,
 }
 
-/// The initial sequence numbers of both sides. The side with the smaller port is first.
+/// The initial sequence numbers of both sides. `seq` is that of the side with the smaller port or,
+/// if the ports are equal, the smaller address.
 #[derive(Clone, Copy, Debug)]
 struct InitialNumbers {
     seq: u32,

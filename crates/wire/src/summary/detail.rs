@@ -5,17 +5,18 @@
 pub struct Detail {
     /// Whether less information about protocols is printed, as with tcpdump's `-q`.
     pub is_quick: bool,
-    /// The number of tcpdump's `-v` options. From 1 on, header fields and options are also printed,
-    /// on separate lines.
+    /// The number of tcpdump's `-v` options. From 1 on, more header fields and options are printed,
+    /// partly on separate lines.
     pub verbose: u8,
     /// Whether checksums of IPv4, TCP and UDP are verified. The results are printed only if
-    /// `verbose` is at least 1.
+    /// `verbose` is at least 1 (for UDP over IPv4, at least 2).
     pub checksums: bool,
     /// Whether TCP sequence numbers are printed as they are in the header, as with tcpdump's `-S`.
-    /// Otherwise they are relative to the start of the conversation.
+    /// Otherwise they are relative to the start of the conversation if it is known.
     pub is_absolute: bool,
-    /// Whether the caller prints all bytes of the frame anyway. Bytes that are not decoded are not
-    /// printed in the summary then.
+    /// Whether the caller prints all bytes of the frame anyway. Bytes that are not decoded are then
+    /// not printed in the summary, except those of ARP packets with an unknown operation and of
+    /// truncated LLC headers.
     pub bytes_follow: bool,
 }
 

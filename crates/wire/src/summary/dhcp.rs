@@ -207,7 +207,7 @@ fn overload(line: &mut SummaryLine<'_>, data: &[u8]) {
     }
 }
 
-/// Writes the parts of `size` bytes, separated by commas, and then the remaining bytes.
+/// Writes the parts of `size` bytes, separated by commas, and then the number of remaining bytes.
 fn each(
     line: &mut SummaryLine<'_>,
     data: &[u8],

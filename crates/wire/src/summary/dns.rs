@@ -121,7 +121,7 @@ struct DnsMessage<'m> {
     is_multicast: bool,
 }
 
-/// Writes a message that arrived over UDP.
+/// Writes a message. Over UDP, the message is the whole payload.
 pub(super) fn line(
     line: &mut SummaryLine<'_>,
     bytes: &[u8],
@@ -427,8 +427,9 @@ pub(super) fn name(
             0xc0.. => {
                 let target = usize::from(u16_at(bytes, at)? & 0x3fff);
                 pointers += 1;
-                // A compression pointer must lead to an offset before this name. Any other pointer
-                // could cause an endless loop.
+                // A compression pointer must lead to an offset before this name, and before the
+                // targets of the pointers that were already followed. Any other pointer could cause
+                // an endless loop.
                 if target >= limit || pointers > MAX_POINTERS {
                     put!(line, "<BAD PTR>");
                     return Err(TruncatedHeader);

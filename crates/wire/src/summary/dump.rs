@@ -38,8 +38,9 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// Prints bytes of text protocols as text. Line ends are kept. Characters that a terminal could
-/// interpret are replaced by dots.
+/// Prints bytes of text protocols as text. Line ends are kept, but CR LF becomes LF. Tabs and
+/// spaces are kept. All other bytes that are not printable ASCII are replaced by dots. A newline
+/// follows the last byte.
 #[derive(Clone, Copy, Debug)]
 pub struct TextDump<'b>(pub &'b [u8]);
 
@@ -72,8 +73,8 @@ fn write_hex(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
     f.write_str("  ")
 }
 
-/// Writes bytes as text, with dots for bytes that cannot be printed. Bytes from the network must
-/// never reach the terminal as control characters.
+/// Writes bytes as text, with dots for spaces and for bytes that cannot be printed. Bytes from the
+/// network must never reach the terminal as control characters.
 fn write_text(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
     for byte in line {
         let shown = if byte.is_ascii_graphic() { char::from(*byte) } else { '.' };

@@ -63,7 +63,7 @@ fn write_protocol(line: &mut SummaryLine<'_>) {
     }
 }
 
-/// Writes a packet of `total` bytes, of which at least the header without options was captured.
+/// Writes a packet of `total` bytes, of which at least the header was captured.
 fn whole(
     line: &mut SummaryLine<'_>,
     packet: &[u8],

@@ -14,7 +14,8 @@ pub(super) struct IpCarrier {
     /// The next-header field of the IP header itself. Extension headers may be between it and the
     /// protocol.
     pub(super) next: u8,
-    /// Whether more fragments of the packet follow.
+    /// For IPv4, whether more fragments of the packet follow. For IPv6, whether the packet has a
+    /// fragment header.
     pub(super) is_fragment: bool,
     /// Time to live, or hop limit.
     pub(super) ttl: u8,
@@ -24,14 +25,14 @@ pub(super) struct IpCarrier {
 #[derive(Clone, Copy)]
 pub(super) enum IpEndpoints {
     V4(Ipv4Addr, Ipv4Addr),
-    /// The source, the destination, and the destination that checksums cover. If there is a
-    /// routing header, that is the last address in the routing header.
+    /// The source, the destination, and the destination that checksums cover. If there is a routing
+    /// header with segments left, that is the final destination in the routing header.
     V6(Ipv6Text, Ipv6Text, Ipv6Text),
 }
 
 impl IpCarrier {
-    /// Writes `10.0.0.1.53 > 10.0.0.2.53: `. If other headers are between the IP header and this
-    /// protocol, writes only the ports.
+    /// Writes `10.0.0.1.53 > 10.0.0.2.53: `, without the ports if `ports` is `None`. If other
+    /// headers are between the IP header and the protocol `proto`, writes only the ports.
     pub(super) fn write_endpoints(
         &self,
         line: &mut SummaryLine<'_>,
@@ -69,7 +70,7 @@ impl IpCarrier {
 }
 
 /// Returns the checksum at offset `at`, and the correct checksum; `None` if not all `len` bytes
-/// were captured.
+/// were captured, or if the checksum is not within them.
 pub(super) fn checked(sum: Sum, bytes: &[u8], len: usize, at: usize) -> Option<(u16, u16)> {
     let bytes = bytes.get(..len)?;
     let (before, found_and_after) = bytes.split_at_checked(at)?;

@@ -63,8 +63,8 @@ fn one(line: &mut SummaryLine<'_>, kind: u8, option: &[u8]) -> DecodeResult {
     }
 }
 
-/// Writes the addresses of a route option. These are routers on the path, some already visited and
-/// others still to be visited.
+/// Writes the addresses of a route option. These are routers on the path: already visited ones and,
+/// in a source route, also those still to be visited.
 fn route(line: &mut SummaryLine<'_>, option: &[u8]) -> DecodeResult {
     if option.len() < 3 {
         put!(line, " [bad length {}]", option.len());

@@ -87,7 +87,7 @@ fn tag(
 }
 
 /// Writes `ethertype IPv4 (0x0800), length 60: `. The length is written only after the first type
-/// in a line.
+/// of a frame.
 fn type_of(line: &mut SummaryLine<'_>, ethertype: EtherType, length: usize, tags: u32) {
     type_text(line, ethertype);
     if tags == 0 {

@@ -94,7 +94,9 @@ pub(super) fn line(
     if left > 0 { payload(line, &header, bytes_from(bytes, len), left) } else { Ok(()) }
 }
 
-/// Returns sequence numbers relative to the start of the conversation, if its start is known.
+/// Returns the numbers to print, relative to the start of the conversation if it is known. Returns
+/// `None` if the numbers in the header must be printed: the segment has no ACK, `-S` was given, or
+/// no conversations are remembered.
 fn relative(
     line: &mut SummaryLine<'_>,
     header: &TcpHeader,
@@ -124,7 +126,7 @@ fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &I
 }
 
 /// Writes `, seq 1:101, ack 7, win 502`. The sequence number is written only if the segment has a
-/// payload, SYN, FIN or RST, or if `-v` was given twice.
+/// payload, SYN, FIN or RST, or if `-v` was given at least twice.
 fn write_numbers(
     line: &mut SummaryLine<'_>,
     header: &TcpHeader,
@@ -290,7 +292,8 @@ fn fast_open(line: &mut SummaryLine<'_>, cookie: &[u8]) {
     }
 }
 
-/// Writes the payload if the port says which protocol it has.
+/// Writes the payload if a port says which protocol it has. With `-v`, writes the payload of a RST
+/// as text.
 fn payload(
     line: &mut SummaryLine<'_>,
     header: &TcpHeader,

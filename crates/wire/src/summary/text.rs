@@ -39,7 +39,7 @@ pub(super) struct SummaryLine<'s> {
     pub(super) link: bool,
     /// Name of the protocol that is being decoded. It is printed if the captured bytes end.
     pub(super) protocol: &'static str,
-    /// How many headers are nested at this point.
+    /// How many nested headers [`Self::enter`] has counted.
     pub(super) depth: u8,
     pub(super) conversations: Option<&'s mut Conversations>,
     /// The function that knows all decoders. The decoders of outer headers call it for inner

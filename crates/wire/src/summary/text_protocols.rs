@@ -106,7 +106,8 @@ pub(super) fn of_ports(from: u16, to: u16) -> Option<&'static TextProtocol> {
     PROTOCOLS.iter().find(|one| one.ports.contains(&from) || one.ports.contains(&to))
 }
 
-/// Writes the first line of a request or reply. With `-v`, writes all lines that are text.
+/// Writes the first line of a request or reply. With `-v`, writes all lines up to the first that is
+/// not text.
 pub(super) fn line(
     line: &mut SummaryLine<'_>,
     protocol: &TextProtocol,

@@ -39,8 +39,8 @@ pub(super) fn line(
     if !line.detail.is_quick && upper_layer(line, ports, payload, left)? {
         return Ok(());
     }
-    // Only in a first fragment, the payload may be longer than the frame: the rest of the payload
-    // is in later fragments.
+    // Only in a first fragment may the UDP length be larger than the bytes that follow: the rest of
+    // the payload is in later fragments.
     match payload_len > left && !carrier.is_fragment {
         true => put!(line, "UDP, bad length {payload_len} > {left}"),
         false => put!(line, "UDP, length {payload_len}"),
@@ -48,8 +48,8 @@ pub(super) fn line(
     Ok(())
 }
 
-/// Writes the result of verifying the checksum. Over IPv4, it is written only if `-v` was given
-/// twice. A missing checksum counts as valid there.
+/// Writes the result of verifying the checksum. Over IPv4, it is written only if `-v` was given at
+/// least twice, and a checksum of 0 means that there is none.
 fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &IpCarrier) {
     if !carrier.is_v6() && line.detail.verbose < 2 {
         return;

@@ -1,6 +1,7 @@
 //! Loom models of the coordination of two threads. Loom explores every interleaving with a few
-//! preemptions, and every value that the memory model allows. Each model also runs with one
-//! ordering or one check removed, and must then fail: a model that cannot fail proves nothing.
+//! preemptions, and every value that the memory model allows. The models of sleep and of the end
+//! also run with one ordering or one check removed, and must then fail: a model that cannot fail
+//! proves nothing.
 
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -202,7 +203,8 @@ enum Mutation {
     LookForEnd,
     /// The sleeper does not check whether the other thread has taken all frames.
     LookForTaken,
-    /// A thread that becomes idle after a port has ended does not wake the other thread.
+    /// A thread that becomes idle after a port has ended wakes the other thread only if the
+    /// emulation is over.
     WakeWhenCalm,
     /// A thread counts as idle although its frames are still on the way to the other thread.
     UnderWay,
@@ -310,8 +312,8 @@ impl<const FLAW: u8> Half<FLAW> {
 }
 
 /// Builds a model that runs both threads to their ends. A port brings its frames only after a loop
-/// iteration without frames. It brings them at once if the other port ends, because the shutdown
-/// could otherwise happen in the iteration without frames.
+/// iteration without frames. If the other port ends, it brings them in its first iterations,
+/// because the shutdown could otherwise happen in the iteration without frames.
 fn to_the_end<const FLAW: u8>(
     frames: [u32; 2],
     ends: [bool; 2],

@@ -3,7 +3,7 @@
 //!
 //! A thread is *idle* when it has no frames to handle, and none on their way to the other thread.
 //! The emulation is over once a port has brought its last frame and both threads are idle. Then
-//! each thread ends when it is empty. Frames that a port brings after that moment are not taken.
+//! each thread ends when it is empty. Frames that a port brings after that moment may not be sent.
 
 use std::sync::atomic::AtomicBool;
 

@@ -22,7 +22,7 @@ pub(super) struct WakeFlag<F = AtomicBool> {
 /// Why a sleeping thread is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WakeReason {
-    /// The other thread has sent frames, or found that the emulation is over.
+    /// The other thread has sent frames, or is idle and a port has ended.
     Frames,
     /// The other thread has returned a chunk.
     Chunks,
@@ -55,7 +55,7 @@ impl<F: SharedFlag> WakeFlag<F> {
     }
 
     /// Returns whether the thread must be woken for `news`, which the caller has already published.
-    /// Returns true at most once per sleep.
+    /// Returns true at most once per sleep and reason.
     #[inline]
     pub(super) fn take_wake(&self, news: WakeReason) -> bool {
         // Pairs with the fence in `may_sleep`, see there.
