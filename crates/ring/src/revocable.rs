@@ -222,7 +222,7 @@ static PREVIOUS_SIGBUS_ACTION: OnceLock<libc::sigaction> = OnceLock::new();
 /// Installs the handler, once per process.
 fn install_sigbus_handler() {
     PREVIOUS_SIGBUS_ACTION.get_or_init(|| {
-        let handler: extern "C" fn(_, _, _) = on_bus_error;
+        let handler: SignalHandler = on_bus_error;
         // SAFETY: all zeros are a `sigaction` without flags, mask and handler.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handler as libc::sighandler_t;
@@ -237,28 +237,61 @@ fn install_sigbus_handler() {
     });
 }
 
-extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+/// A handler with `SA_SIGINFO`.
+type SignalHandler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+extern "C" fn on_bus_error(
+    signal: libc::c_int,
+    source: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     // SAFETY: with SA_SIGINFO the kernel passes a complete `siginfo_t`, alive during the call.
-    let info = unsafe { &*info };
+    let info = unsafe { &*source };
     // A SIGBUS sent by `kill` has no address.
     let is_fault = info.si_code > 0;
     // SAFETY: for a fault the kernel sets the address.
     let addr = is_fault.then(|| unsafe { info.si_addr() } as usize);
     if !addr.is_some_and(replace_mapping) {
-        call_previous_handler(is_fault);
+        let before = PREVIOUS_SIGBUS_ACTION.get();
+        before.into_iter().for_each(|before| pass_on(before, signal, source, context));
     }
 }
 
-/// Restores the SIGBUS action that was set before the handler was installed. A fault then occurs
-/// again when the handler returns. A signal that a process sent is raised again.
-fn call_previous_handler(is_fault: bool) {
-    let Some(before) = PREVIOUS_SIGBUS_ACTION.get() else { return };
-    // SAFETY:
-    // - `before` is a complete `sigaction` that the kernel returned. Both calls are allowed in a
-    //   signal handler.
-    unsafe { libc::sigaction(libc::SIGBUS, std::ptr::from_ref(before), std::ptr::null_mut()) };
-    if !is_fault {
-        // SAFETY: `raise` has no preconditions; the signal is blocked until the handler returns.
-        unsafe { libc::raise(libc::SIGBUS) };
+/// Does with a signal what the action did that was set before. A handler is called, and this one
+/// stays. Otherwise the former action is restored: a fault then occurs again when the handler
+/// returns, and a signal that a process sent is raised again.
+fn pass_on(
+    before: &libc::sigaction,
+    signal: libc::c_int,
+    source: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: as in `on_bus_error`.
+    let is_fault = unsafe { (*source).si_code } > 0;
+    match before.sa_sigaction {
+        libc::SIG_IGN if !is_fault => {}
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // SAFETY:
+            // - `before` is a complete `sigaction` that the kernel returned. Both calls are allowed
+            //   in a signal handler.
+            unsafe { libc::sigaction(signal, before, std::ptr::null_mut()) };
+            if !is_fault {
+                // SAFETY: `raise` has no preconditions; the signal is blocked until the handler
+                // returns.
+                unsafe { libc::raise(signal) };
+            }
+        }
+        handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY:
+            // - With SA_SIGINFO, the address is that of a handler with these three parameters. It
+            //   gets those of this call.
+            let handler: SignalHandler = unsafe { std::mem::transmute(handler) };
+            handler(signal, source, context);
+        }
+        handler => {
+            // SAFETY: without SA_SIGINFO, a handler has one parameter.
+            let handler: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(handler) };
+            handler(signal);
+        }
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
@@ -81,6 +81,41 @@ fn a_fault_that_is_not_ours_ends_the_process_as_ever() {
     let status = child.args(["--exact", name]).env("SLIPRING_TEST_FAULT", "1").output().unwrap();
     use std::os::unix::process::ExitStatusExt;
     assert_eq!(status.status.signal(), Some(rustix::process::Signal::BUS.as_raw()));
+}
+
+static OTHER_SIGNALS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn count_signal(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    OTHER_SIGNALS.fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+fn a_handler_of_the_program_gets_its_signals_and_files_may_be_cut_off_afterwards() {
+    if std::env::var_os("SLIPRING_TEST_HANDLER").is_some() {
+        let handler: extern "C" fn(_, _, _) = count_signal;
+        // SAFETY: all zeros are a `sigaction` without flags, mask and handler.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handler as libc::sighandler_t;
+        action.sa_flags = libc::SA_SIGINFO;
+        // SAFETY: the handler only adds to an atomic.
+        unsafe { libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut()) };
+        let file = file(1);
+        let lent = RevocableMapping::map(file.as_fd(), 0, PAGE).unwrap();
+        for expected in 1..=2 {
+            // SAFETY: `raise` has no preconditions.
+            unsafe { libc::raise(libc::SIGBUS) };
+            assert_eq!(OTHER_SIGNALS.load(Ordering::Relaxed), expected);
+        }
+        ftruncate(&file, 0).unwrap();
+        assert_eq!(lent.word(0).load(Ordering::Relaxed), 0);
+        assert!(lent.is_revoked());
+        assert_eq!(OTHER_SIGNALS.load(Ordering::Relaxed), 2);
+        return;
+    }
+    let name = "a_handler_of_the_program_gets_its_signals_and_files_may_be_cut_off_afterwards";
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    let ended = child.args(["--exact", name]).env("SLIPRING_TEST_HANDLER", "1").output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
 }
 
 #[test]

@@ -70,7 +70,8 @@ impl Region {
 fn word_at<'a>(data: NonNull<u8>, i: usize) -> &'a AtomicU64 {
     // SAFETY:
     // - In bounds: both callers stay below the `buf_size` bytes that `Region::data` guarantees.
-    // - Aligned: data starts at a multiple of 64 bytes from a page.
+    // - Aligned: data starts at a multiple of 64 bytes from a page, or of 8 bytes in a mapping of a
+    //   device (`DeviceMapping::into_region_of` checks it).
     // - Alive: both callers borrow the region meanwhile. Shared: the word is an atomic.
     unsafe { AtomicU64::from_ptr(data.as_ptr().wrapping_add(8 * i).cast()) }
 }

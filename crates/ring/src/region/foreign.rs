@@ -73,7 +73,8 @@ impl DeviceMapping {
     /// end of the mapping.
     ///
     /// # Errors
-    /// [`RegionError::NotARegion`] if the buffers cannot be at `data_start`.
+    /// [`RegionError::NotARegion`] if the buffers cannot be at `data_start`, or if `data_start` or
+    /// `buf_size` is no multiple of 8.
     pub fn into_region(self, data_start: u64, buf_size: u32) -> Result<Arc<Region>, RegionError> {
         self.into_region_of(data_start, buf_size, u32::MAX)
     }
@@ -97,6 +98,10 @@ impl DeviceMapping {
         let buf_start = buf_start.filter(|_| BUF_SIZES.contains(&buf_size));
         let buf_start =
             buf_start.ok_or(RegionError::NotARegion("its buffers lie outside of it"))?;
+        // Buffers are also copied by words.
+        if data_start % 8 != 0 || buf_size % 8 != 0 {
+            return Err(RegionError::NotARegion("its buffers are not aligned to 8 bytes"));
+        }
         let header = RegionHeader::foreign(buf_start, self.bytes, bufs, buf_size);
         let this = ManuallyDrop::new(self);
         // SAFETY:
@@ -191,7 +196,10 @@ mod tests {
         assert!(
             DeviceMapping::new(file(), 0).is_err() && DeviceMapping::new(file(), u64::MAX).is_err()
         );
-        for (start, buf_size) in [(0, 2048), (255, 2048), (size, 2048), (u64::MAX, 2048)] {
+        let data_start = region.data_start();
+        let unaligned = [(data_start + 4, 2048), (data_start, 2049), (data_start, 100)];
+        let outside = [(0, 2048), (255, 2048), (size, 2048), (u64::MAX, 2048)];
+        for (start, buf_size) in unaligned.into_iter().chain(outside) {
             assert!(mapping(&region).into_region(start, buf_size).is_err(), "{start}");
         }
         for buf_size in [0, 63, 65_536, u32::MAX] {
