@@ -171,7 +171,10 @@ fn statements(text: &str) -> Vec<(usize, String)> {
     while let Some(c) = rest.next() {
         match c {
             '"' => quoted = !quoted,
-            '#' if !quoted => while rest.next_if(|c| *c != '\n').is_some() {},
+            '#' if !quoted => {
+                while rest.next_if(|c| *c != '\n').is_some() {}
+                continue;
+            }
             '/' if !quoted && statement.trim().is_empty() && rest.peek() == Some(&'*') => {
                 line += skip_comment(&mut rest);
                 continue;
@@ -179,12 +182,12 @@ fn statements(text: &str) -> Vec<(usize, String)> {
             _ => {}
         }
         let ends = c == '\n' || (!quoted && (c == ';' || c == ','));
-        if !ends && c != '#' {
+        if !ends {
             if statement.trim().is_empty() {
                 begun = line;
             }
             statement.push(c);
-        } else if ends {
+        } else {
             statements.push((begun, std::mem::take(&mut statement)));
         }
         line += usize::from(c == '\n');
@@ -197,7 +200,8 @@ fn statements(text: &str) -> Vec<(usize, String)> {
 /// Skips the rest of a comment that has begun; returns the number of line ends in it.
 fn skip_comment(rest: &mut impl Iterator<Item = char>) -> usize {
     let (mut before, mut lines) = (' ', 0);
-    for c in rest {
+    // The first character is the `*` of `/*`.
+    for c in rest.skip(1) {
         lines += usize::from(c == '\n');
         if before == '*' && c == '/' {
             break;
@@ -224,11 +228,11 @@ mod tests {
 
     #[test]
     fn all_keys_are_read_in_each_form_of_libucl() {
-        let text = "# the router\npidfile = \"/run/a;b.pid\";\n/* two\nlines */\n\
+        let text = "# the router\npidfile = \"/run/a;b#c.pid\"; # one\n/*/ two\nlines */\n\
                     CLI_MAX_CLIENTS: 3\ncli_socket_path /run/nf.sock; event_backend = poll\n\
                     arp_max_tries = 5 # tries\n";
         let settings = CompatSettings::parse(text).unwrap();
-        assert_eq!(settings.pidfile.as_deref(), Some(Path::new("/run/a;b.pid")));
+        assert_eq!(settings.pidfile.as_deref(), Some(Path::new("/run/a;b#c.pid")));
         assert_eq!(settings.socket, Path::new("/run/nf.sock"));
         assert_eq!((settings.max_clients, settings.notes.len()), (3, 2));
     }
