@@ -105,7 +105,8 @@ fn dump_request(request: u16, body: &[u8]) -> Vec<u8> {
 fn take_answers(mut buffer: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     while let Some((kind, body, rest)) = next_message(buffer) {
         match kind {
-            NLMSG_DONE => return Ok(true),
+            // The body is the result of the dump: 0 or a negative error.
+            NLMSG_DONE => return error_of(body).map_or(Ok(true), Err),
             NLMSG_ERROR => return error_of(body).map_or(Ok(true), Err),
             _ => answers.push(body.to_vec()),
         }
@@ -114,7 +115,8 @@ fn take_answers(mut buffer: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result<boo
     Ok(false)
 }
 
-/// The error in the body of an `NLMSG_ERROR`; `None` for an acknowledgement.
+/// The error in the body of an `NLMSG_ERROR` or `NLMSG_DONE`; `None` if the body says that there
+/// was none.
 fn error_of(body: &[u8]) -> Option<io::Error> {
     let number =
         body.first_chunk().map_or(-Errno::INVAL.raw_os_error(), |bytes| i32::from_ne_bytes(*bytes));

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 
 use super::{Mirror, RouteEntry};
 use crate::prefix::{AddressBits, RoutePrefix};
-use crate::routes::RouteTables;
+use crate::routes::{RESERVED_TABLE, RouteTables};
 use crate::tables::{NextHopAddress, Target, TargetIndex, VrfIndex};
 
 /// A neighbour that routes use.
@@ -57,6 +57,10 @@ impl Mirror {
         address: A,
     ) -> Option<RouteEntry> {
         let host = RoutePrefix::around(address, A::BITS);
+        let reserved = tables.ribs.get(&RESERVED_TABLE);
+        if reserved.is_some_and(|rib| rib.covering(host).is_some()) {
+            return None;
+        }
         chain.iter().find_map(|table| {
             let rib = tables.ribs.get(table)?;
             let prefix = rib.covering(host)?;

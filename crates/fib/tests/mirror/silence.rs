@@ -158,6 +158,17 @@ fn an_interrupted_dump_removes_nothing_and_is_needed_again() {
 }
 
 #[test]
+fn an_address_that_is_never_forwarded_has_no_route_beside_a_default_route() {
+    let mut mirror = mirror();
+    tell(&mut mirror, &[default_by_1()]);
+    publish(&mut mirror);
+    for address in ["224.0.0.5", "127.0.0.1", "255.255.255.255"] {
+        let answer = mirror.route_get(VrfIndex(0), kernel::ip(address)).unwrap();
+        assert_eq!((answer.route, answer.target.action), (None, TargetAction::Kernel), "{address}");
+    }
+}
+
+#[test]
 fn a_route_deleted_while_a_dump_runs_does_not_return_with_it() {
     let mut mirror = mirror();
     tell(&mut mirror, &[default_by_1()]);
