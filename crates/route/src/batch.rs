@@ -129,14 +129,19 @@ impl RouteBatch {
         self.verdicts[..self.len][at]
     }
 
-    /// Why a stage gave a frame to the kernel, even if `RouteEngine::withhold` has since dropped
-    /// it; `None` if no stage did.
+    /// Why a stage gave a frame to the kernel; `None` if no stage did, and after
+    /// `RouteEngine::withhold`.
     ///
     /// # Panics
     /// If there is no such frame.
     #[must_use]
     pub fn punt_reason(&self, at: usize) -> Option<PuntReason> {
         self.reasons[..self.len][at]
+    }
+
+    /// Clears why a stage gave a frame to the kernel, and returns that reason.
+    pub(crate) fn take_reason(&mut self, at: usize) -> Option<PuntReason> {
+        self.reasons[..self.len][at].take()
     }
 
     /// The port of a live frame, found by its tags.

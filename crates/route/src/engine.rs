@@ -17,6 +17,7 @@ use crate::egress;
 use crate::hash::NextHopHash;
 use crate::output::{OutputQueue, RouteOutput};
 use crate::police::Policers;
+use crate::punt::{PuntClass, PuntReason};
 use crate::verdict::{ForwardedFrame, HeldPacket, RouteVerdict};
 use crate::view::RouteView;
 use crate::{check_sources, look_up, parse, rewrite};
@@ -204,6 +205,16 @@ impl RouteEngine {
         batch.settle(&mut self.counters, at, verdict);
     }
 
+    /// Gives a live frame to the kernel between two stages, because packets for its egress port are
+    /// left to the kernel. The later stages skip the frame.
+    ///
+    /// # Panics
+    /// If the frame has a verdict.
+    pub fn leave_to_kernel(&mut self, batch: &mut RouteBatch, at: usize) {
+        assert!(batch.verdict(at).is_none(), "a frame has one verdict");
+        batch.punt(&mut self.counters, at, PuntClass::Other, PuntReason::Egress);
+    }
+
     /// Drops a live frame between two stages. The last stage sends an ICMP error to its sender, if
     /// the rules and limits allow it.
     ///
@@ -321,9 +332,9 @@ fn reply(
         AnswerOutcome::Queued => RouteVerdict::Answered(cause),
         AnswerOutcome::Silent => RouteVerdict::Drop(cause),
         AnswerOutcome::Kernel => {
-            let reason = crate::punt::PuntReason::ErrorRoute;
+            let reason = PuntReason::ErrorRoute;
             parts.counters.port(held.packet.port).reasons[reason as usize] += 1;
-            RouteVerdict::Kernel(crate::punt::PuntClass::Icmp)
+            RouteVerdict::Kernel(PuntClass::Icmp)
         }
     }
 }

@@ -69,11 +69,14 @@ pub enum PuntReason {
     /// The route to the packet's sender leads to the kernel. So only the kernel can send the ICMP
     /// error about the packet.
     ErrorRoute,
+    /// The caller leaves packets for the egress port to the kernel
+    /// ([`RouteEngine::leave_to_kernel`](crate::RouteEngine::leave_to_kernel)).
+    Egress,
 }
 
 impl PuntReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Protocol,
         Self::UnknownVlan,
         Self::Options,
@@ -83,6 +86,7 @@ impl PuntReason {
         Self::Route,
         Self::ReversePath,
         Self::ErrorRoute,
+        Self::Egress,
     ];
     /// Number of reasons.
     pub const COUNT: usize = Self::ALL.len();
@@ -100,6 +104,7 @@ impl PuntReason {
             Self::Route => "route",
             Self::ReversePath => "reverse-path",
             Self::ErrorRoute => "error-route",
+            Self::Egress => "egress",
         }
     }
 }

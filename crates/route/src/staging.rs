@@ -23,7 +23,7 @@ impl RouteEngine {
     /// If the verdict about the frame is not [`RouteVerdict::Kernel`].
     pub fn withhold(&mut self, batch: &mut RouteBatch, at: usize, cause: RouteDropCause) {
         let (Some(RouteVerdict::Kernel(class)), Some(reason)) =
-            (batch.verdict(at), batch.punt_reason(at))
+            (batch.verdict(at), batch.take_reason(at))
         else {
             panic!("the frame is not for the kernel")
         };

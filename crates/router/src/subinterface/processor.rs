@@ -213,8 +213,12 @@ impl SubinterfaceProcessor {
                 self.scratch.clear();
                 self.scratch.extend_from_slice(sent.prepend());
                 self.scratch.extend_from_slice(&self.frames[at].0[sent.range()]);
-                self.count_forwarded(self.frames[at].1, self.scratch.len());
-                self.send_scratch(queues, sent.port);
+                let (ingress, len) = (self.frames[at].1, self.scratch.len());
+                if self.send_scratch(queues, sent.port) {
+                    self.count_forwarded(ingress, len);
+                } else {
+                    self.count_full(ingress);
+                }
             }
             Some(RouteVerdict::Fragmented) => {
                 let (frame, port) = &self.frames[at];
@@ -233,6 +237,15 @@ impl SubinterfaceProcessor {
         if let Some(it) = self.subinterfaces.iter_mut().find(|it| it.port == ingress) {
             it.counters.forwarded += 1;
             it.counters.forwarded_bytes += len as u64;
+        }
+    }
+
+    /// Counts a packet for which a ring had no space: at the subinterface of `port`, or at the first
+    /// one if another interface has that port.
+    fn count_full(&mut self, port: FibPortIndex) {
+        let number = self.subinterfaces.iter().position(|it| it.port == port).unwrap_or(0);
+        if let Some(it) = self.subinterfaces.get_mut(number) {
+            it.counters.full += 1;
         }
     }
 
@@ -256,7 +269,9 @@ impl SubinterfaceProcessor {
                 RouteOutput::Send { port, frame } => {
                     self.scratch.clear();
                     self.scratch.extend_from_slice(&frame);
-                    self.send_scratch(queues, port);
+                    if !self.send_scratch(queues, port) {
+                        self.count_full(port);
+                    }
                     if let Some(engine) = &mut self.engine {
                         engine.recycle(frame);
                     }
@@ -269,15 +284,12 @@ impl SubinterfaceProcessor {
     }
 
     /// Sends the frame in `scratch`, which already has the tags of the port, by this port.
-    fn send_scratch(&mut self, queues: &mut WorkerQueues, port: FibPortIndex) {
+    fn send_scratch(&mut self, queues: &mut WorkerQueues, port: FibPortIndex) -> bool {
         let ports = self.engine.as_ref().map(|engine| &engine.tables().ports);
         let ifindex = ports.and_then(|ports| ports.get(usize::from(port.0))).map(|it| it.ifindex);
-        let is_sent = ifindex.is_some_and(|ifindex| {
+        ifindex.is_some_and(|ifindex| {
             send(queues, &self.roles, QueueRole::Wire(ifindex), &mut self.scratch)
-        });
-        if !is_sent && let Some(it) = self.subinterfaces.first_mut() {
-            it.counters.full += 1;
-        }
+        })
     }
 
     /// Gives a received frame to the kernel, without its tags, unless the link consumes it:
@@ -371,10 +383,12 @@ impl SubinterfaceProcessor {
                     self.scratch.clear();
                     self.scratch.extend_from_slice(sent.prepend());
                     self.scratch.extend_from_slice(&frame[sent.range()]);
-                    if !held.is_own() {
-                        self.count_forwarded(held.ingress(), self.scratch.len());
+                    let (is_own, len) = (held.is_own(), self.scratch.len());
+                    if !self.send_scratch(queues, sent.port) {
+                        self.count_full(if is_own { sent.port } else { held.ingress() });
+                    } else if !is_own {
+                        self.count_forwarded(held.ingress(), len);
                     }
-                    self.send_scratch(queues, sent.port);
                 }
             }
             (SubinterfaceOutput::Lost(packet, HoldDropCause::Unanswered), Some(engine)) => {

@@ -97,6 +97,8 @@ impl SharedSubinterface {
         if locked.generation < tables.generation {
             locked.generation = tables.generation;
             locked.link.set_addresses(port.mac, &port.addresses);
+            // Packets may no longer wait. So the next worker that looks collects the link's outputs.
+            self.next_ns.store(0, Ordering::Relaxed);
         }
     }
 }

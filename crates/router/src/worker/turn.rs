@@ -11,7 +11,7 @@ use slipring_datapath::slots::{bytes, slots_of, whole_frames};
 use slipring_fib::FibPortIndex;
 use slipring_port::Nanos;
 use slipring_ring::{RxRing, SlotFlags};
-use slipring_route::{MAX_ROUTE_BATCH, PuntClass, RouteFrame, RouteVerdict};
+use slipring_route::{MAX_ROUTE_BATCH, RouteFrame};
 
 use super::RouteWorker;
 use super::deliver::BatchFrame;
@@ -97,8 +97,7 @@ impl RouteWorker {
         for at in (0..self.batch.len()).filter(|at| live & 1 << at != 0) {
             let egress = self.engine.egress(&self.batch, at);
             if egress.is_some_and(|port| self.is_left(port)) {
-                let verdict = RouteVerdict::Kernel(PuntClass::Other);
-                self.engine.settle(&mut self.batch, at, verdict);
+                self.engine.leave_to_kernel(&mut self.batch, at);
                 left |= 1 << at;
             }
         }

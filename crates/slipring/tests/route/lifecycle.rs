@@ -16,6 +16,7 @@ crate::program_checks! {
     for crate::rig::Setup:
     packets_take_the_fast_path_in_both_families,
     what_is_received_is_forwarded_or_given_to_the_kernel_and_counted_once,
+    what_is_to_leave_by_an_interface_that_is_left_to_the_kernel_is_counted_once,
     threads_have_no_privileges,
     the_tables_agree_with_the_kernels_after_many_changes,
     a_table_of_thousands_of_routes_is_shown_whole,
@@ -78,11 +79,29 @@ fn what_is_received_is_forwarded_or_given_to_the_kernel_and_counted_once(setup: 
         assert_eq!(rig.observe([1, 0, 0]).a.len(), 1);
     }
     rig.ignores(&[Packet::udp(ip("127.0.0.1"), v4().b, b"martian")]);
+    assert_all_counted(&rig, before, sent);
+}
+
+fn what_is_to_leave_by_an_interface_that_is_left_to_the_kernel_is_counted_once(setup: Setup) {
+    let rig = setup.start();
+    rig.router.command("tc", "qdisc add dev e1 root tbf rate 1gbit burst 100k latency 100ms");
+    rig.until(|| {
+        let left = rig.ask(&["status"])["left_to_kernel"].to_string();
+        left.contains("e1").then_some(())
+    });
+    let (before, sent) = ([counted(&rig, "e0"), counted(&rig, "e1")], [rig.a.sent(), rig.b.sent()]);
+    rig.forwards(&packets(200));
+    assert_all_counted(&rig, before, sent);
+}
+
+/// Asserts that what A and B have sent since they had sent `sent` frames is counted once, if
+/// [`counted`] was `before` then.
+fn assert_all_counted(rig: &Rig, before: [[u64; 2]; 2], sent: [u64; 2]) {
     for (at, now) in [rig.a.sent(), rig.b.sent()].into_iter().enumerate() {
         let ifname = ["e0", "e1"][at];
         // A repeated fence may still be in flight, so the counters are read until they agree.
         eventually(&format!("the count of all frames at {ifname}"), || {
-            let counted: u64 = counted(&rig, ifname).iter().sum();
+            let counted: u64 = counted(rig, ifname).iter().sum();
             let counted = counted - before[at].iter().sum::<u64>();
             assert!(counted <= now - sent[at], "{counted} frames, {} sent", now - sent[at]);
             (counted == now - sent[at]).then_some(())
