@@ -18,6 +18,7 @@ pub mod control_queue;
 pub mod environment;
 pub mod files;
 pub mod latency;
+pub mod links;
 pub mod meter;
 pub mod opening;
 pub mod publish;

@@ -1,34 +1,27 @@
 //! The flags that say how a command opens its ports, and the wrappers that they put around the
 //! queues of ports.
 
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{CpuSet, sched_getaffinity};
-use rustix::time::Timespec;
 use slipring_abi::name::{PortName, PortNameKind};
 use slipring_cli::codes::SR0002;
 use slipring_cli::flags::chosen_run_dir;
 use slipring_cli::units::{Count, Ratio, TimeSpan};
-use slipring_cli::{Diagnostic, Failure, Session, Signals};
+use slipring_cli::{Diagnostic, Failure, Session};
 use slipring_core::Host;
 use slipring_model::Chance;
 use slipring_port::capture::FileWriter;
-use slipring_port::iface::Iface;
 use slipring_port::middleware::{self, CaptureObserver, FaultSpec, inject, observe};
-use slipring_port::netlink::LinkEvents;
-use slipring_port::{
-    Interest, OpenError, OpenOptions, Port, Queue, WaitStrategy, XdpMode, native, now,
-};
+use slipring_port::{Interest, OpenError, OpenOptions, Port, Queue, WaitStrategy, XdpMode, native};
 use slipring_ring::{HugePages, is_buf_size};
 
 use crate::files::{RunFile, check_distinct, check_overwrite};
 use crate::latency;
-use crate::takeover::{self, TakeoverNotice, opens_taken_card};
+use crate::takeover::{self, TakeoverNotice};
 
 /// How the ports of one command are opened.
 #[derive(Debug, Clone)]
@@ -325,58 +318,6 @@ pub fn require_cpus(cpus: &[u32]) -> Result<(), Failure> {
     let error = Diagnostic::new(SR0002, format!("there is no processor {cpu} to run on"));
     let error = error.with_cause("the machine has it not, or this process may not use it");
     Err(error.with_help(format!("there are: {}", all.join(", "))).into())
-}
-
-/// Waits until the interfaces of `ports` are up, but at most for `time`, and not after a signal.
-///
-/// # Errors
-/// [`Failure`] if the kernel does not report changes of links.
-pub fn wait_for_links(
-    ports: &[PortName],
-    time: Duration,
-    signals: &Signals,
-) -> Result<(), Failure> {
-    wait_while(|| ports.iter().any(is_down), time, signals).map(|_| ())
-}
-
-/// Waits until `is_missing` returns false, `time` is over, or a signal requests the end. Returns
-/// true only if `is_missing` still returned true when `time` was over.
-///
-/// # Errors
-/// [`Failure`] if the kernel does not report changes of links.
-pub fn wait_while(
-    is_missing: impl Fn() -> bool,
-    time: Duration,
-    signals: &Signals,
-) -> Result<bool, Failure> {
-    let until = now().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-    let events = LinkEvents::open()?;
-    while is_missing() && !signals.stopping() {
-        let Some(left) = until.checked_sub(now()).filter(|left| *left > 0) else {
-            return Ok(true);
-        };
-        let timeout = Timespec {
-            tv_sec: (left / 1_000_000_000) as i64,
-            tv_nsec: (left % 1_000_000_000) as _,
-        };
-        let mut fds = [
-            PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
-        ];
-        // Even if a signal interrupted the poll, the links are checked again.
-        let _ = poll(&mut fds, Some(&timeout));
-        events.clear();
-    }
-    Ok(false)
-}
-
-/// Returns whether an interface is down. The TAP device with the name of a taken card counts only
-/// if the port is this device, and not the card itself.
-fn is_down(name: &PortName) -> bool {
-    let interface = name.kind.names_interface() && name.pipe.is_none();
-    interface
-        && Iface::find(&name.name).is_ok_and(|iface| iface.require_up().is_err())
-        && !opens_taken_card(name)
 }
 
 /// Puts a wrapper around each queue of a port.

@@ -12,8 +12,8 @@ use crate::run_services::RunServices;
 use crate::store::storage_bytes;
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::meter::PortMeter;
-use slipring_datapath::opening;
 use slipring_datapath::workers::{Workers, WorkersEvent};
+use slipring_datapath::{links, opening};
 
 /// Runs a plan between ports, until a signal, the end of the run's duration or captures, or the
 /// loss of a port.
@@ -28,7 +28,7 @@ pub(crate) fn run(
     opening::require_cpus(&how.cpus)?;
     let signals = Signals::install()?;
     let reservation = RunServices::reserve(plan, session)?;
-    opening::wait_for_links(&how.ports, how.link_wait, &signals)?;
+    links::wait_for_links(&how.ports, &how.opening.options, how.link_wait, &signals)?;
     let ports = open_ports(plan, how, session)?;
     let mut meter = PortMeter::new(&ports);
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;

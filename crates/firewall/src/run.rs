@@ -14,7 +14,7 @@ use slipring_control::{ControlError, ControlServer, Reservation};
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::meter::PortMeter;
 use slipring_datapath::workers::{Workers, WorkersEvent};
-use slipring_datapath::{opening, publish};
+use slipring_datapath::{links, publish};
 use slipring_dummynet::Dummynet;
 use slipring_ipfw::run::Firewall;
 use slipring_port::now;
@@ -57,7 +57,7 @@ impl FirewallPlan {
         }
         let reservation = self.reserve(session)?;
         let signals = Signals::install()?;
-        opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
+        links::wait_for_links(&self.ports, &self.opening.options, self.link_wait, &signals)?;
         let events = Arc::new(LogEvents::default());
         let log_file = self.log_file()?;
         let random = Randomness::draw(self.seed);

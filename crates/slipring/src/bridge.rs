@@ -19,8 +19,8 @@ use engine::ForwardFn;
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::meter::PortMeter;
 use slipring_datapath::opening::{self, PortOpening};
-use slipring_datapath::publish;
 use slipring_datapath::workers::{WorkerTask, Workers};
+use slipring_datapath::{links, publish};
 
 /// The entry of `slipring bridge` in the table of commands.
 pub(crate) const VERB: Verb =
@@ -113,7 +113,7 @@ impl BridgePlan {
 
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let signals = Signals::install()?;
-        opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
+        links::wait_for_links(&self.ports, &self.opening.options, self.link_wait, &signals)?;
         let mut ports = self.opening.open(&self.ports, session)?;
         check_paths(&ports, session)?;
         Confinement::for_ports(&ports).begin(session)?;

@@ -9,14 +9,12 @@
 use std::time::Duration;
 
 use slipring_abi::name::kind::{DEVICE_PATH, HOST_RINGS};
-use slipring_abi::name::{PortName, PortNameKind, RingSelection};
+use slipring_abi::name::{PortName, RingSelection};
 use slipring_cli::codes::SR0113;
 use slipring_cli::{Diagnostic, Failure, Reporter, Signals};
-use slipring_datapath::{opening, opens_taken_card};
+use slipring_datapath::{links, opens_taken_card};
 use slipring_port::iface::Iface;
-use slipring_port::{
-    Interest, OpenOptions, Port, PortMode, RunError, WaitStrategy, Waiter, native, now,
-};
+use slipring_port::{Interest, OpenOptions, Port, PortMode, RunError, WaitStrategy, Waiter, now};
 
 /// The kind of the ports whose links are waited for after they are opened.
 const CARD_KIND: &str = "vfio";
@@ -52,7 +50,7 @@ pub(crate) fn wait(
     signals: &Signals,
     reporter: &mut Reporter,
 ) -> Result<(), Failure> {
-    if !has_link(port) || is_elsewhere(port, options) {
+    if !has_link(port) || links::is_elsewhere(port, options) {
         return Ok(());
     }
     let obstacle = || {
@@ -67,7 +65,7 @@ pub(crate) fn wait(
     let Some(first) = obstacle() else { return Ok(()) };
     let name = &port.name;
     first.say_waiting(name, wait, reporter)?;
-    if !opening::wait_while(|| obstacle().is_some(), wait, signals)? {
+    if !links::wait_while(|| obstacle().is_some(), wait, signals)? {
         return Ok(());
     }
     // The reason is determined again, because it may have changed during the wait, for example from
@@ -135,13 +133,6 @@ fn has_link(port: &PortName) -> bool {
     let nic =
         matches!(port.rings, RingSelection::All | RingSelection::One(_)) && port.pipe.is_none();
     nic && (port.kind.has(HOST_RINGS) || port.kind.has(DEVICE_PATH)) && !opens_taken_card(port)
-}
-
-/// Returns whether the interface is in another network namespace, that of the daemon. Then its
-/// state cannot be read here.
-fn is_elsewhere(port: &PortName, options: &OpenOptions) -> bool {
-    let is_daemons = port.kind == PortNameKind::Kernel;
-    is_daemons && options.daemon.as_deref().is_some_and(native::serves_other_network)
 }
 
 impl LinkDownReason {

@@ -20,9 +20,9 @@ use engine::DedupOptions;
 use report::DedupFigures;
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::meter::PortMeter;
-use slipring_datapath::opening::{self, PortOpening};
-use slipring_datapath::publish;
+use slipring_datapath::opening::PortOpening;
 use slipring_datapath::workers::{WorkerTask, Workers};
+use slipring_datapath::{links, publish};
 
 /// The entry of `slipring dedup` in the table of commands.
 pub(crate) const VERB: Verb =
@@ -55,7 +55,7 @@ impl DedupPlan {
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let dedup = self.window()?;
         let signals = Signals::install()?;
-        opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
+        links::wait_for_links(&self.ports, &self.opening.options, self.link_wait, &signals)?;
         let mut ports = self.opening.open(&self.ports, session)?;
         let (from, to) = (&ports[0].info, &ports[1].info);
         if !port_pair::can_pass(from, to) {

@@ -38,9 +38,8 @@ use report::RateDeviation;
 use shared_stats::{GenFigures, SharedGenStats};
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::meter::PortMeter;
-use slipring_datapath::opening;
-use slipring_datapath::publish;
 use slipring_datapath::workers::Workers;
+use slipring_datapath::{links, publish};
 
 /// The entry of `slipring gen` in the table of commands.
 pub(crate) const VERB: Verb =
@@ -73,7 +72,7 @@ impl GenPlan {
             let (options, reporter) = (&self.opening.options, &mut *teller.session.reporter);
             carrier::wait(&self.port, options, self.link_wait, &signals, reporter)?;
         }
-        opening::wait_for_links(&names, self.link_wait, &signals)?;
+        links::wait_for_links(&names, &self.opening.options, self.link_wait, &signals)?;
         let direction = if self.sink.is_some() {
             slipring_port::Interest::BOTH
         } else {

@@ -21,9 +21,9 @@ use report::LbFigures;
 use settings::LbSettings;
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::meter::PortMeter;
-use slipring_datapath::opening::{self, PortOpening};
-use slipring_datapath::publish;
+use slipring_datapath::opening::PortOpening;
 use slipring_datapath::workers::Workers;
+use slipring_datapath::{links, publish};
 
 /// The entry of `slipring lb` in the table of commands.
 pub(crate) const VERB: Verb =
@@ -57,7 +57,7 @@ impl LbPlan {
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let signals = Signals::install()?;
         let names = self.names();
-        opening::wait_for_links(&names, self.link_wait, &signals)?;
+        links::wait_for_links(&names, &self.opening.options, self.link_wait, &signals)?;
         let ports = self.opening.open(&names, session)?;
         Confinement::for_ports(&ports).begin(session)?;
         let meter = PortMeter::new(&ports);

@@ -16,8 +16,8 @@ use super::{ReplayPlan, ReplayPort};
 use crate::carrier;
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::meter::{PortMeter, bps, pps};
-use slipring_datapath::opening;
 use slipring_datapath::workers::{WorkerTask, Workers, WorkersStop};
+use slipring_datapath::{links, opening};
 use slipring_emulation::{
     BurstLimit, EmulationState, EmulatorChannel, RunServices, RunStart, open_log, storage_bytes,
 };
@@ -63,7 +63,7 @@ pub(super) fn play(
     let reservation = RunServices::reserve(plan, session)?;
     let options = &port.opening.options;
     carrier::wait(&port.name, options, port.link_wait, signals, session.reporter)?;
-    opening::wait_for_links(names, port.link_wait, signals)?;
+    links::wait_for_links(names, options, port.link_wait, signals)?;
     let mut ports = port.opening.clone().one_direction(Interest::TX).open(names, session)?;
     Confinement::for_ports(&ports)
         .opening_files()
