@@ -31,7 +31,7 @@ mod rings;
 mod short_udp;
 mod stats;
 
-use slipring_pci::{DeviceMemory, Interrupt, PciDevice, PciError, Width, config};
+use slipring_pci::{DeviceMemory, Interrupt, PciDevice, config};
 use slipring_port::{OpenCause, Port};
 
 use crate::chip::ChipFault;
@@ -54,10 +54,6 @@ const ZEROS_AT: u64 = 2048;
 /// limits their number better than a delay.
 const MODERATION: u16 = 0;
 
-/// The command register of the configuration space, and bits of it.
-const COMMAND: u16 = 4;
-const COMMAND_MEMORY: u32 = 1 << 1;
-const COMMAND_BUS_MASTER: u32 = 1 << 2;
 /// The BAR with the registers.
 const REGISTERS_BAR: u8 = 2;
 
@@ -118,7 +114,7 @@ impl NicDriver for RtlDriver {
 /// Stops the device, and finds out which chip it is.
 fn find(device: &dyn PciDevice) -> Result<Registers, OpenCause> {
     // The device must answer, but not access memory: its rings may be those of a dead process.
-    answer_only(device).map_err(refused)?;
+    config::enable_registers(device).map_err(refused)?;
     let bar = device.bar(REGISTERS_BAR).map_err(refused)?;
     let tx_config = bar.read32(at::TX_CONFIG);
     if tx_config == u32::MAX {
@@ -130,13 +126,6 @@ fn find(device: &dyn PciDevice) -> Result<Registers, OpenCause> {
     init::stop_chip(&registers).map_err(late)?;
     init::leave_oob(&registers).map_err(late)?;
     Ok(registers)
-}
-
-/// Lets the device decode its registers, but not access memory.
-fn answer_only(device: &dyn PciDevice) -> Result<(), PciError> {
-    let command = device.config_read(COMMAND, Width::Word)?;
-    let command = (command | COMMAND_MEMORY) & !COMMAND_BUS_MASTER;
-    device.config_write(COMMAND, Width::Word, command)
 }
 
 /// Gives the device memory, and configures it.

@@ -74,6 +74,16 @@ pub fn subsystem(device: &dyn PciDevice) -> Result<PciId, PciError> {
     Ok(id_of(device.config_read(SUBSYSTEM, Width::Long)?))
 }
 
+/// Allows the device to decode its memory BARs, and forbids it to access memory. A driver calls this
+/// before it stops the device, which may still have the rings of a process that was killed.
+///
+/// # Errors
+/// The transport's error.
+pub fn enable_registers(device: &dyn PciDevice) -> Result<(), PciError> {
+    let command = device.config_read(COMMAND, Width::Word)?;
+    device.config_write(COMMAND, Width::Word, (command | COMMAND_MEMORY) & !COMMAND_BUS_MASTER)
+}
+
 /// Allows the device to decode its memory BARs, and to access memory.
 ///
 /// # Errors

@@ -31,7 +31,7 @@ pub trait PciDevice: Send {
     fn config_write(&self, at: u16, width: Width, value: u32) -> Result<(), PciError>;
 
     /// Returns the registers of base address register `index`, 0 to 5.
-    /// [`config::enable`](crate::config::enable) must have been called before.
+    /// [`config::enable_registers`](crate::config::enable_registers) must have been called before.
     ///
     /// # Errors
     /// [`PciError::NoBar`] if the device does not have it; the transport's error.

@@ -123,10 +123,11 @@ fn set_up<F: IntelFamily>(
     setup: &NicSetup<'_>,
     slots: u32,
 ) -> Result<(IntelChip<F>, [u8; 6]), OpenCause> {
-    config::enable(device.as_ref()).map_err(refused)?;
+    config::enable_registers(device.as_ref()).map_err(refused)?;
     F::configure(device.as_ref())?;
     let bar = device.bar(0).map_err(refused)?;
     F::reset(&bar)?;
+    config::enable(device.as_ref()).map_err(refused)?;
     let mac = mac::read_mac(&bar)?;
     mac::reset_filters(&bar, mac);
     let mut memory = DeviceMemory::new(device.dma());

@@ -29,9 +29,10 @@ pub(super) fn set_up(
     device: Box<dyn PciDevice>,
     setup: &NicSetup<'_>,
 ) -> Result<(VirtioChip, [u8; 6], u32), OpenCause> {
-    config::enable(device.as_ref()).map_err(refused)?;
+    config::enable_registers(device.as_ref()).map_err(refused)?;
     let registers = VirtioRegisters::find(device.as_ref())?;
     reset(&registers)?;
+    config::enable(device.as_ref()).map_err(refused)?;
     let features = negotiate(&registers)?;
     let mut memory = DeviceMemory::new(device.dma());
     setup.map_buffers(&mut memory)?;

@@ -14,7 +14,7 @@ use slipring_test_support::skip;
 use tempfile::TempDir;
 
 /// The slot of the card on bus 0.
-const SLOT: u8 = 4;
+pub(crate) const SLOT: u8 = 4;
 /// Number of slots per ring. It is small, so that rings wrap.
 pub(crate) const SLOTS: u32 = 64;
 /// Maximum time to wait for an expected event. Only reached if a test fails.
@@ -291,7 +291,7 @@ pub(crate) fn frames(count: usize, destination: [u8; 6]) -> Vec<Vec<u8>> {
 
 /// Returns the path of QEMU: SLIPRING_QEMU, or the one that `make qemu` fetches. `None` if it does
 /// not exist.
-fn qemu() -> Option<PathBuf> {
+pub(crate) fn qemu() -> Option<PathBuf> {
     let fetched = || {
         // A relative target directory is relative to the workspace.
         let target = option_env!("CARGO_TARGET_DIR").unwrap_or("target");

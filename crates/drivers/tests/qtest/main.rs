@@ -3,6 +3,7 @@
 
 mod behaviour;
 mod card;
+mod left_running;
 
 /// Runs the same tests for every driver.
 macro_rules! every_driver {
