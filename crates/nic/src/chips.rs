@@ -227,7 +227,9 @@ mod tests {
                     row.contains(&format!("{vendor:04x}:"))
                         && row.contains(&format!("{device:04x}"))
                 });
-                let row = row.unwrap_or_else(|| panic!("docs/hardware.md does not have {chip:?}"));
+                let row = row.unwrap_or_else(|| {
+                    panic!("docs/hardware.md has no row with {} ({})", chip.id, chip.name)
+                });
                 assert!(row.contains(&format!("| {} |", driver.name())), "{row}");
             }
         }
