@@ -4,7 +4,8 @@
 //! ```text
 //!   run directory        owned by root or by this user, writable by no other
 //!   lock files           mode 0600: other users cannot open them, so cannot lock them
-//!   sockets              the listener is root or this user (SO_PEERCRED), otherwise the client disconnects
+//!   sockets              the listener is root or this user (SO_PEERCRED), otherwise the client
+//!                        disconnects
 //! ```
 //!
 //! Every program that creates or uses a run directory performs these checks first. An empty path
@@ -38,7 +39,7 @@ pub enum TrustError {
     /// The location of the run directory is not known.
     #[error("there is no run directory: XDG_RUNTIME_DIR is not set")]
     NoDirectory,
-    /// The directory or file belongs to another user.
+    /// The directory or file belongs to a user who is neither root nor this user.
     #[error("{} belongs to user {uid}, who is neither root nor this user", path.display())]
     Owner {
         /// The path of the directory or file.
@@ -54,7 +55,7 @@ pub enum TrustError {
         /// The directory's permission bits.
         mode: u32,
     },
-    /// Another user's process listens on the socket.
+    /// A process of a user who is neither root nor this user listens on the socket.
     #[error("user {uid}, who is neither root nor this user, listens on {}", path.display())]
     Peer {
         /// The path of the socket.
@@ -129,8 +130,8 @@ pub fn check_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates `dir` with the permission bits `mode` if it does not exist. Then checks it with
-/// [`check_dir`].
+/// Creates `dir` and its missing parents if they do not exist, with the permission bits `mode` less
+/// the umask. Then checks `dir` with [`check_dir`].
 ///
 /// # Errors
 /// The errors of [`check_dir`]; the kernel's error if the directory cannot be created.
@@ -218,7 +219,8 @@ pub fn private_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// A lock on a private file. The file exists only while a process holds the lock or waits for it.
+/// A lock on a private file. Dropping the lock removes the file. A process that is killed leaves
+/// it.
 #[derive(Debug)]
 pub struct FileLock {
     path: PathBuf,
@@ -250,8 +252,8 @@ impl FileLock {
         loop {
             let file = private_file(path)?;
             rustix::io::retry_on_intr(|| flock(&file, operation))?;
-            // The previous holder of the lock has removed the file, so this call may have waited on
-            // a file without a name.
+            // A holder removes the file before it gives up the lock, so this call may have locked a
+            // file that no longer has a name.
             let (held, named) = (file.metadata()?, fs::symlink_metadata(path));
             if named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())) {
                 return Ok(Self { path: path.to_owned(), _file: file });

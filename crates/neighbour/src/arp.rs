@@ -103,7 +103,7 @@ impl ArpPacket {
         Self::request(mac, address, address)
     }
 
-    /// Creates the reply to this request, which says that the target has the address `mac`.
+    /// Creates the reply to this request. The reply says that `target` has the MAC address `mac`.
     #[must_use]
     pub const fn reply(&self, mac: MacAddr) -> Self {
         Self {

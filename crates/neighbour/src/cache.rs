@@ -65,7 +65,7 @@ pub struct NeighbourCache<F> {
     limits: NeighbourLimits,
     rng: Stream,
     entries: BTreeMap<IpAddr, NeighbourEntry<F>>,
-    /// The entries whose timers run: time in ns and address. The first timer is first.
+    /// The entries whose timers run: time in ns and address. The timer that is due next is first.
     deadlines: BTreeSet<(u64, IpAddr)>,
     /// Number and address of each incomplete entry. The oldest one is first.
     incomplete: BTreeSet<(u64, IpAddr)>,

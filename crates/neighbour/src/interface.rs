@@ -15,7 +15,8 @@ use crate::nd::{self, NdError, NdFlags, NdKind, NdMessage};
 use crate::subnet::Subnet;
 use crate::{field, group};
 
-/// Maximum number of answers in the queue. While the queue is full, requests are not answered.
+/// Maximum number of answers and announcements in the queue. While the queue is full, further ones
+/// are not sent.
 const MAX_PENDING_ANSWERS: usize = 256;
 
 /// Whether advertisements claim that the interface belongs to a router.
@@ -63,7 +64,7 @@ pub enum NeighbourOutput<F> {
         /// Why the frame is lost.
         cause: HoldDropCause,
     },
-    /// Frames to this neighbour now need another MAC address, or can no longer be sent.
+    /// Frames to this neighbour now need the MAC address `mac`, or can no longer be sent.
     Changed {
         /// The neighbour's IP address.
         neighbour: IpAddr,
@@ -132,7 +133,7 @@ impl<F> NeighbourInterface<F> {
         self.conflicts
     }
 
-    /// Number of answers that were not sent, because the queue of answers was full.
+    /// Number of answers and announcements that were not sent, because their queue was full.
     #[must_use]
     pub const fn unsent_answers(&self) -> u64 {
         self.unsent_answers
@@ -144,8 +145,8 @@ impl<F> NeighbourInterface<F> {
         self.subnets.iter().any(|subnet| subnet.address() == address)
     }
 
-    /// Returns whether a host with this address is on the link. Hosts with link-local IPv6
-    /// addresses always are (RFC 4861, 5.1).
+    /// Returns whether a host with this address is on the link. If the interface has an IPv6
+    /// address, all hosts with link-local IPv6 addresses are (RFC 4861, 5.1).
     #[must_use]
     pub fn is_on_link(&self, address: IpAddr) -> bool {
         let is_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
@@ -166,8 +167,8 @@ impl<F> NeighbourInterface<F> {
         group::mac(address).or_else(|| is_broadcast().then_some(MacAddr::BROADCAST))
     }
 
-    /// Stores a frame of `len` bytes until the MAC address of its next hop is known. Afterwards,
-    /// [`Self::pop`] returns the frame.
+    /// Stores a frame of `len` bytes until the MAC address of its next hop is known. Later,
+    /// [`Self::pop`] returns the frame as released or dropped.
     ///
     /// # Errors
     /// The frame and a [`HoldRefusal`] if the frame cannot be stored.
@@ -260,9 +261,9 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// Builds the frame that solicits `target`. It goes only to the MAC address `known`, or to all
-    /// hosts if `known` is `None`. Returns `None` if the interface has no address of the target's
-    /// family.
+    /// Builds the frame that solicits `target`. It goes only to the MAC address `known`; if `known`
+    /// is `None`, by broadcast (ARP) or to the solicited-node group (IPv6). Returns `None` if the
+    /// interface has no address of the target's family.
     fn question(&self, target: IpAddr, known: Option<MacAddr>) -> Option<Vec<u8>> {
         let same_family = |subnet: &&Subnet| subnet.address().is_ipv4() == target.is_ipv4();
         let around = self.subnets.iter().find(|subnet| subnet.contains(target));

@@ -2,7 +2,8 @@
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The timers of a cache. Their defaults are those of RFC 4861, section 10.
+/// The timers of a cache. Their defaults are those of RFC 4861, section 10, except
+/// `stale_lifetime_ns`, which the RFC does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourTimers {
     /// How long a confirmed neighbour counts as reachable, on average, in ns. For each
@@ -16,8 +17,8 @@ pub struct NeighbourTimers {
     pub max_multicast_solicits: u8,
     /// Maximum number of unicast solicitations before a stale neighbour counts as unreachable.
     pub max_unicast_solicits: u8,
-    /// Time in ns after its last use or confirmation for which a stale neighbour stays in a full
-    /// table.
+    /// How long a stale neighbour that was once confirmed stays in a full table, in ns. The time
+    /// starts when it was last used or when its reachable time ended, whichever is later.
     pub stale_lifetime_ns: u64,
 }
 

@@ -64,7 +64,7 @@ pub enum NdError {
     /// The message, or one of its options, ends too early.
     #[error("the neighbour message is truncated")]
     Truncated,
-    /// The hop limit is this value instead of 255. So a router has forwarded the message from
+    /// The hop limit is this value instead of 255. So a router may have forwarded the message from
     /// another link.
     #[error("the hop limit is {0}, not 255")]
     HopLimit(u8),
@@ -80,8 +80,8 @@ pub enum NdError {
     /// An option has the length 0.
     #[error("an option of the neighbour message has no length")]
     OptionLength,
-    /// A sender without an address has included its MAC address, or has not sent to the target's
-    /// group.
+    /// A sender without an address has included its MAC address, or has not sent to a
+    /// solicited-node group.
     #[error("the sender has no address, but says more than it may")]
     Unspecified,
     /// An advertisement to a group has the solicited flag.

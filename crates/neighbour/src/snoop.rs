@@ -25,7 +25,8 @@ pub struct SnoopedAddress {
 
 impl SnoopedAddress {
     /// Returns the addresses that the frame claims, if it is a valid ARP packet or neighbour
-    /// advertisement; `None` for other frames. VLAN tags are skipped.
+    /// advertisement; `None` for other frames, for ARP probes, and for advertisements without a MAC
+    /// address. VLAN tags are skipped.
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
         let headers = Headers::link(frame).ok()?;

@@ -23,7 +23,7 @@ pub enum SubnetError {
     /// The address cannot belong to a host.
     #[error("{address} is no address of a host")]
     NoHost {
-        /// The address, which is a broadcast or multicast address.
+        /// The address, which is the unspecified, a broadcast or a multicast address.
         address: IpAddr,
     },
 }
@@ -33,7 +33,7 @@ impl Subnet {
     ///
     /// # Errors
     /// [`SubnetError::Prefix`] if the prefix is longer than the address; [`SubnetError::NoHost`] if
-    /// `address` is a broadcast or multicast address.
+    /// `address` is the unspecified, a broadcast or a multicast address.
     pub fn new(address: IpAddr, prefix_len: u8) -> Result<Self, SubnetError> {
         let subnet = Self { address, prefix_len };
         if u32::from(prefix_len) > width(address) {
@@ -74,8 +74,8 @@ impl Subnet {
     }
 }
 
-/// Returns whether `address` is a link-local or loopback address. Routers never forward packets to
-/// such an address.
+/// Returns whether `address` is a link-local, loopback or unspecified address. Routers never
+/// forward packets to such an address.
 #[must_use]
 pub fn is_link_scope(address: IpAddr) -> bool {
     match address {

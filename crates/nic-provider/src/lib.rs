@@ -8,8 +8,8 @@
 //! route is refused unless `take_over` is set.
 //!
 //! Virtual machines (`vhost:PATH`) are bound like interfaces, but nothing is taken from the host.
-//! This process creates their socket with its own rights, so only root and the user of this process
-//! may bind them.
+//! This process creates their socket, or connects to it, with its own rights, so only root and the
+//! user of this process may bind them.
 //!
 //! The host's side (`NR_REG_SW` and similar) has separate rings. Their number is what the first
 //! client that opens the port requests, but at most the number of rings of the interface. Frames
@@ -176,7 +176,7 @@ fn options(wanted: &AdapterRequest<'_>, access: NicAccess) -> OpenOptions {
     }
 }
 
-/// Finds the interface, and the memory that is needed to open it. Reduces the requested number of
+/// Finds the interface, and the memory that is needed to open it. Limits the requested number of
 /// host rings to the maximum.
 fn look_up(ifname: &str, options: &mut OpenOptions) -> Result<(Iface, RegionNeeds), Errno> {
     let iface = Iface::find(ifname).map_err(|_| Errno::NXIO)?;

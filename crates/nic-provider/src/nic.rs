@@ -40,7 +40,8 @@ const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Nic {
     name: PortName,
-    /// The kernel's interface index while the interface exists; `None` for a virtual machine.
+    /// The kernel's index of the interface when this port was created; `None` for a virtual
+    /// machine, or if the index was not found.
     index: Option<u32>,
     netns: Arc<OwnedFd>,
     options: OpenOptions,
@@ -75,14 +76,14 @@ impl LiveQueues {
     }
 }
 
-/// One ring pair of a NIC, and the queue that serves it.
+/// One ring pair of either side, and the queue that serves it.
 pub(crate) struct NicQueue {
     pub(crate) driver: Mutex<Box<dyn Queue>>,
     pub(crate) views: [RingView; 2],
     pub(crate) listeners: [Listeners; 2],
     /// Set when the interface is gone, because a driver does not report this at every sync.
     vanished: AtomicBool,
-    /// The monitors of this ring pair.
+    /// The monitors of all ring pairs of the port.
     monitor_taps: Arc<MonitorTaps>,
     number: usize,
     /// Index of the first tx slot that was not yet copied to monitors. Accessed only under the
@@ -334,8 +335,9 @@ impl Nic {
         same.is_some_and(|live| side.set(live).is_ok())
     }
 
-    /// Takes the interface from the host. If host rings are open (`beside_host`), a generic XDP
-    /// program is refused, because it would also catch the frames that host rings send to the host.
+    /// Takes the interface from the host. If host rings are open, or will be opened next
+    /// (`beside_host`), a generic XDP program is refused, because it would also catch the frames
+    /// that host rings send to the host.
     fn open_nic(&self, beside_host: bool) -> Result<(), Errno> {
         if let Some(nic) = self.nic.get() {
             return if beside_host && nic.is_generic_xdp { Err(Errno::BUSY) } else { Ok(()) };
@@ -343,7 +345,8 @@ impl Nic {
         let beside_host = beside_host || self.host.get().is_some();
         let options = OpenOptions { uses_host_rings: beside_host, ..self.options.clone() };
         let live = self.open(self.name.rings, &options)?;
-        // Open host rings have indices after the NIC rings, so these must be as many as expected.
+        // Open host rings have indices after the NIC rings, so there must be as many NIC rings as
+        // expected.
         if self.host.get().is_some() && live.queues.len() != usize::from(self.expected.rings[0]) {
             return Err(Errno::INVAL);
         }

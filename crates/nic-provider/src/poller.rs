@@ -88,7 +88,7 @@ impl NicPoller {
 impl Drop for NicPoller {
     fn drop(&mut self) {
         self.stop.requested.store(true, Ordering::Release);
-        // If the counter of the eventfd is full, the write fails, but the thread is woken anyway.
+        // An error is ignored: without the event, the thread ends after its sleep.
         let _ = rustix::io::write(&self.stop.wake_event, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -112,16 +112,17 @@ fn fds_of(queue: &impl PolledQueue) -> io::Result<QueueFds> {
     Ok(QueueFds { rx: rx?, tx, link: link? })
 }
 
-/// Sleeps until a queue has events, and wakes the clients that wait for them.
+/// Sleeps until a queue has events, but at most [`SLEEP`], and wakes the clients that wait for
+/// them.
 ///
 /// A queue without events stays armed: `after_sleep` could read an event that has come since the
 /// poll, and no client would learn of it. A queue with events is armed again before its clients are
 /// woken. They sync then, which [`Queue::before_sleep`] requires, so they find whatever came while
 /// the queue was not armed.
 ///
-/// Some devices announce nothing while they have no space, so clients of a queue with a deadline are
-/// also woken once in each period [`SLEEP`], even if other queues have events all the time. The last
-/// time was `woken_at`.
+/// Some devices announce nothing while they have no space, so clients of a queue with a deadline
+/// are also woken once in each period [`SLEEP`], even if other queues have events all the time. The
+/// previous time was `woken_at`.
 fn poll_once<Q: PolledQueue>(
     queues: &[Q],
     fds: &[QueueFds],

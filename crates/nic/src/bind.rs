@@ -3,7 +3,8 @@
 //! ```text
 //!   1 save the state      2 start the timer      3 set the interface down
 //!   4 driver_override     5 unbind               6 drivers_probe, and see that VFIO has it
-//!   7 give the group to the user                 8 a TAP device with name, MAC address, MTU, addresses, routes
+//!   7 give the group to the user
+//!   8 create a TAP device with name, MAC address, MTU, addresses, routes
 //! ```
 //!
 //! All checks come before step 1. If a step fails, [`restore::put_back`] undoes the others.
@@ -59,7 +60,8 @@ impl BindPlan {
     /// Examines a card. Nothing is changed.
     ///
     /// # Errors
-    /// If the links of the machine cannot be listed.
+    /// If the links of the machine, or the addresses and routes of the card's interface, cannot be
+    /// listed.
     pub(crate) fn new(host: &dyn NicHost, nic: PciNic, request: &BindRequest) -> io::Result<Self> {
         let mut checks = checks::examine(host, &nic, request);
         checks.extend(require_confirmation(&checks, &nic, request));

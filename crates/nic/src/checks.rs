@@ -22,9 +22,10 @@ pub(crate) enum Verdict {
     Warn,
     /// The device is not a card that can be bound to vfio-pci.
     NoCard,
-    /// The machine does not support native drivers for this card.
+    /// The machine, as it is set up now, does not allow binding this card.
     Machine,
-    /// The machine uses the card. With `--force`, it is bound to vfio-pci nevertheless.
+    /// The machine uses the card or may use it, or a limit is too low. With `--force`, the card is
+    /// bound to vfio-pci nevertheless.
     InUse,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct CardCheck {
     pub(crate) verdict: Verdict,
     /// A description of what was found.
     pub(crate) finding: String,
-    /// A command that solves the problem; `None` if there is none.
+    /// A command or advice that helps with the problem; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) help: Option<String>,
 }

@@ -31,7 +31,7 @@ pub(crate) enum ChipSupport {
     Refused(&'static str),
 }
 
-/// A version of Realtek's chips: bits 20 to 31 of the register TxConfig.
+/// A version of Realtek's chips: bits 20 to 23 and 26 to 31 of the register TxConfig.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Xid {
     pub(crate) number: u16,

@@ -179,7 +179,7 @@ fn settings(args: &ArgMatches) -> CardSettings {
     }
 }
 
-/// Parses a time, at least a second.
+/// Parses a time. A number without a unit is in seconds.
 fn seconds(text: &str) -> Result<TimeSpan, UnitError> {
     TimeSpan::parse(text, Duration::from_secs(1))
 }

@@ -44,7 +44,7 @@ pub(crate) struct CardRow {
 /// Returns every network card of the machine.
 ///
 /// # Errors
-/// If the saved states cannot be read.
+/// If the saved states cannot be read, or the links cannot be listed.
 pub(crate) fn rows(host: &dyn NicHost, state: &StateDir) -> io::Result<Vec<CardRow>> {
     let saved = state.all(host)?;
     let links = host.links()?;

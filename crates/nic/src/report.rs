@@ -19,7 +19,7 @@ pub(crate) struct CardReport {
     id: String,
     subsystem: String,
     revision: String,
-    /// The version of a Realtek chip (XID); `None` for other chips.
+    /// The version of a Realtek chip (XID); `None` for other chips, or if it cannot be read.
     xid: Option<String>,
     chip: Option<&'static str>,
     driver: Option<String>,

@@ -1,6 +1,6 @@
 //! Gives cards back to their kernel drivers.
 //!
-//! Each step first checks whether it is still needed, so that a restore that was interrupted can be
+//! A step that is no longer needed does nothing, so that a restore that was interrupted can be
 //! repeated, and a bind that failed anywhere can be undone.
 
 use std::io;

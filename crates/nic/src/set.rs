@@ -145,8 +145,8 @@ fn ask(
     }
 }
 
-/// If a TAP device has the card's name, sets its MTU to that of the card; after a reset, to the MTU
-/// that the interface had before the card was taken.
+/// If a TAP device has the card's name, sets its MTU to the requested one. If a reset requests
+/// none, sets the MTU that the interface had before the card was taken.
 fn follow_mtu(
     host: &dyn NicHost,
     state: &StateDir,

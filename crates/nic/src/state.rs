@@ -1,5 +1,6 @@
-//! Two files in the run directory for each card that is bound to vfio-pci: `nic/BDF.json` has the
-//! state from before it was bound, `nic/BDF.link` has the settings that a user has made.
+//! The files in the run directory for a card that is bound to vfio-pci: `nic/BDF.json` has the
+//! state from before it was bound; `nic/BDF.link`, if it exists, has the settings that a user has
+//! made.
 //!
 //! All users can read both files, because a user without other privileges may open the card.
 //!
@@ -25,7 +26,7 @@ use crate::sysfs;
 
 /// The version of the file format.
 const VERSION: u32 = 1;
-/// The permission bits of all files.
+/// The permission bits of all files except the lock.
 const FILE_MODE: u32 = 0o644;
 /// How long to wait for another running `slipring nic`.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);

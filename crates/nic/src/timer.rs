@@ -4,7 +4,7 @@
 //!   slipring nic bind --confirm-within 60     state: confirm_by
 //!        '-- starts --> slipring nic expire BDF          own session, no terminal
 //!                            | sleeps until confirm_by, or until that is no longer set,
-//!                            | however long the others live
+//!                            | whether or not `bind` and its session still exist
 //!                            '-- is confirm_by still set? then restores
 //!   slipring nic confirm                      state: confirm_by removed
 //! ```
@@ -51,7 +51,8 @@ pub(crate) fn detach() -> io::Result<()> {
 /// user has confirmed. Returns whether it was given back.
 ///
 /// # Errors
-/// The errors of [`restore::put_back`].
+/// If the state cannot be read or locked; the errors of [`restore::end_holders`] and
+/// [`restore::put_back`].
 pub(crate) fn expire(host: &dyn NicHost, state: &StateDir, bdf: &str) -> io::Result<bool> {
     let pending = |host: &dyn NicHost| -> io::Result<Option<u64>> {
         let all = state.all(host)?;
@@ -86,7 +87,7 @@ pub(crate) fn log(run_dir: &Path, bdf: &str, result: &io::Result<bool>) {
         Ok(false) => return,
         Err(error) => format!("{bdf}: not confirmed in time, and cannot be given back: {error}\n"),
     };
-    // If the disk cannot be written, only the result is lost. The card is still given back.
+    // If the disk cannot be written, only the log entry is lost.
     let _ = fs::OpenOptions::new()
         .create(true)
         .append(true)

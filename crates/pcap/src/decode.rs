@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //! 1. `offset` is the position in the file of the first byte that has not been consumed.
-//! 2. [`DecodeStep::NeedMore`] asks for at most [`crate::MAX_BLOCK_LEN`] bytes. Longer blocks that
-//!    contain no packet are skipped in pieces.
+//! 2. [`DecodeStep::NeedMore`] asks for at most [`crate::MAX_BLOCK_LEN`] bytes. Longer blocks are
+//!    skipped in pieces if their type is not decoded; otherwise they are an error.
 
 use alloc::vec::Vec;
 

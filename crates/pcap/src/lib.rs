@@ -9,10 +9,10 @@
 //! | [`PcapngWriter`] | pcapng: interface names, direction, drop counts, comments, statistics |
 //!
 //! # Contract
-//! All times are in nanoseconds since 1970-01-01 UTC, whatever the unit in the file is. No
-//! allocation depends on a length in the file: packets borrow their bytes from the caller's buffer,
-//! and the decoder asks for at most [`MAX_BLOCK_LEN`] bytes at once. The result of an invalid
-//! number is a [`PcapError`] with the byte offset. No input makes a function of this crate panic.
+//! All times are in nanoseconds since 1970-01-01 UTC, whatever the unit in the file is. No length
+//! in a file causes a large allocation: packets borrow their bytes from the caller's buffer, and
+//! the decoder asks for at most [`MAX_BLOCK_LEN`] bytes at once. The result of an invalid number is
+//! a [`PcapError`] with the byte offset. No input makes a function of this crate panic.
 //!
 //! Not for the contents of packets, compressed files, or editing a file in place.
 

@@ -41,8 +41,7 @@ pub(crate) struct PcapngSection {
     skip: Option<SkippedBlock>,
 }
 
-/// A block that contains no packet and is being skipped. Its type and length were already
-/// consumed.
+/// A block that is not decoded and is being skipped. Its type and length were already consumed.
 #[derive(Clone, Copy, Debug)]
 struct SkippedBlock {
     /// How many bytes of the body remain.

@@ -68,7 +68,7 @@ impl<'b> CapturedPacket<'b> {
     }
 
     /// Returns how many packets the capture lost between the previous packet and this one; `None`
-    /// if the file does not contain this.
+    /// if the packet has no option for this.
     #[must_use]
     pub fn drop_count(&self) -> Option<u64> {
         self.u64(EPB_DROPCOUNT)

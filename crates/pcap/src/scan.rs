@@ -10,7 +10,7 @@ pub(crate) enum RecordScan<'b> {
     Packet(usize, CapturedPacket<'b>),
     /// This many bytes contain no packet and can be skipped.
     Skip(usize),
-    /// The record is incomplete. The value says how many bytes the record has in total.
+    /// The record is incomplete. The value says how many bytes the buffer must have to continue.
     NeedMore(MissingBytes),
 }
 

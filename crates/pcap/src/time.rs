@@ -54,7 +54,7 @@ impl InterfaceClock {
         let ticks = i128::from(ticks);
         let ns = match self.tick {
             ClockTick::Decimal(n @ 0..=9) => ticks * 10i128.pow(9 - u32::from(n)),
-            // For larger `n`, the divisor stays 10^20. The quotient is 0 in any case, because 64
+            // For `n` above 29, the divisor stays 10^20. The quotient is 0 in any case, because 64
             // bits cannot hold 10^20 ticks.
             ClockTick::Decimal(n) => ticks / 10i128.pow((u32::from(n) - 9).min(20)),
             ClockTick::Binary(n) => (ticks * NS_PER_S) >> n.min(126),

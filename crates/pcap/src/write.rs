@@ -55,8 +55,9 @@ impl PcapWriter {
     }
 }
 
-/// Returns the snap length for the file header. 0 ("all bytes") becomes [`MAX_PACKET_LEN`], because
-/// classic pcap has no value with this meaning.
+/// Returns the snap length to write. 0 ("all bytes") becomes [`MAX_PACKET_LEN`], because classic
+/// pcap has no value with this meaning. A greater value is reduced to it, because readers accept no
+/// longer packets.
 pub(crate) fn effective_snaplen(snaplen: u32) -> u32 {
     if snaplen == 0 { MAX_PACKET_LEN } else { snaplen.min(MAX_PACKET_LEN) }
 }

@@ -53,7 +53,7 @@ impl MappedRegisters {
     }
 
     /// Returns the offset of a register in the mapping; `None` if the register is not completely in
-    /// the mapping.
+    /// the mapping, or is not aligned to its width.
     #[inline(always)]
     fn locate(&self, at: u64, width: Width) -> Option<usize> {
         let offset = at.checked_sub(self.start)?;
@@ -65,7 +65,8 @@ impl MappedRegisters {
 /// The registers of one base address register.
 ///
 /// An access to mapped registers is one load or store, after a comparison of the offset with the
-/// bounds. All other accesses are calls. Accesses are volatile and in program order.
+/// bounds. All other accesses within the BAR are calls. Reads beyond its end return all ones, and
+/// writes do nothing. Accesses are volatile and in program order.
 #[derive(Clone)]
 pub struct Bar {
     shared: Arc<BarParts>,
@@ -78,7 +79,8 @@ struct BarParts {
 }
 
 impl Bar {
-    /// Creates a BAR of `len` bytes. Accesses outside of `mapped` are calls of `rest`.
+    /// Creates a BAR of `len` bytes. Accesses outside of `mapped`, and unaligned ones, are calls of
+    /// `rest`.
     #[must_use]
     pub fn new(len: u64, mapped: Vec<MappedRegisters>, rest: Box<dyn RegisterAccess>) -> Self {
         Self { shared: Arc::new(BarParts { len, mapped, rest }) }

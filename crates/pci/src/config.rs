@@ -84,7 +84,7 @@ pub fn enable_registers(device: &dyn PciDevice) -> Result<(), PciError> {
     device.config_write(COMMAND, Width::Word, (command | COMMAND_MEMORY) & !COMMAND_BUS_MASTER)
 }
 
-/// Allows the device to decode its memory BARs, and to access memory.
+/// Allows the device to decode its memory BARs, to access memory, and to assert its interrupt line.
 ///
 /// # Errors
 /// The transport's error.

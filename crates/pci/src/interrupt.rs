@@ -41,8 +41,8 @@ impl InterruptKind {
 
 /// Interrupt 0 of a device, of the best kind that the device supports.
 ///
-/// A driver masks the device's causes while it polls and unmasks them before it sleeps, so it makes
-/// at most one system call per interrupt: [`Self::rearm`], and only if the interrupt is a line.
+/// A driver masks the device's causes while it polls and unmasks them before it sleeps, so at most
+/// one system call allows the next interrupt: [`Self::rearm`], and only if the interrupt is a line.
 #[derive(Debug)]
 pub struct Interrupt {
     event: OwnedFd,
@@ -53,8 +53,8 @@ impl Interrupt {
     /// Turns an interrupt on: MSI-X if the device has it, else MSI, else its line.
     ///
     /// # Errors
-    /// [`PciError::NoInterrupt`] if the device supports no kind; otherwise the error of the last
-    /// kind that was tried.
+    /// [`PciError::NoInterrupt`] if the device supports no kind; otherwise the error of the
+    /// eventfd, or of the last kind that was tried.
     pub fn open(device: &dyn PciDevice) -> Result<Self, PciError> {
         Self::open_one_of(device, &[InterruptKind::MsiX, InterruptKind::Msi, InterruptKind::IntX])
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 const FIRST_ADDRESS: u64 = 16 << 20;
 /// Ranges begin at huge pages, so that the IOMMU can map huge pages as such.
 const ALIGNMENT: u64 = 2 << 20;
-/// One more than the last address if there is no other limit: every IOMMU can map 39 bits.
+/// One more than the last address that may be allocated: every IOMMU can map 39 bits.
 const UNLIMITED_END: u64 = 1 << 39;
 
 /// Allocates addresses of a device.

@@ -1,7 +1,7 @@
 //! PCI devices that are driven from user space.
 //!
 //! ```text
-//!   driver --PciDevice-->  config space, Bar (registers), PciMemory (DMA), Interrupt (eventfd), reset
+//!   driver --PciDevice--> config space, Bar (registers), DmaMapper, Interrupt (eventfd), reset
 //!                            |
 //!            .---------------+----------------.
 //!            v               v                v
@@ -13,7 +13,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`vfio`] | a device that is bound to `vfio-pci`, by the kernel's container and group interface |
+//! | [`vfio`] | a device bound to `vfio-pci`, by the kernel's container and group interface |
 //! | [`vfio_user`] | a device model that another process serves on a socket; the messages, too |
 //! | `qtest` | a device model of QEMU, whose processor does not run |
 //! | [`config`] | configuration space: identifiers, the command register, capabilities |

@@ -7,8 +7,8 @@
 //!        | GET_DEVICE_FD
 //!   device              regions (pread, pwrite, mmap), interrupts, reset
 //! ```
-//! The container and group interface exists on every kernel with VFIO. When the device is closed,
-//! for example because this process was killed, the kernel ends its access to memory.
+//! Nearly every kernel with VFIO has the container and group interface. When the device is closed,
+//! for example because this process was killed, the kernel ends the device's access to memory.
 
 mod device;
 mod group;

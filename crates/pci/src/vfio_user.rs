@@ -5,7 +5,7 @@
 //!     VERSION            ------>     major 0, minor 1, limits as JSON
 //!     DMA_MAP, with fd   ------>     maps the memory, too
 //!     REGION_READ        ------>     the register's value
-//!     REGION_WRITE       ------>     no reply: writes are posted, as on the bus
+//!     REGION_WRITE       ------>     no reply for a BAR: writes are posted, as on the bus
 //!     SET_IRQS, with fd  ------>     writes to the eventfd later
 //! ```
 //! [`message`] contains the messages, for both sides; [`transport`] sends and receives them. QEMU's

@@ -19,7 +19,8 @@ const MAX_LINKS: usize = 40;
 /// Opens the directory of an absolute path (`O_PATH`).
 ///
 /// # Errors
-/// The kernel's error; PermissionDenied if a symbolic link on the way belongs to another user.
+/// The kernel's error; PermissionDenied if a symbolic link on the way belongs neither to root nor
+/// to this process's user.
 pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     let mut names = Vec::new();
     push_names(&mut names, path);

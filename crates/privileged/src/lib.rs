@@ -4,7 +4,7 @@
 //!   program, no capability              helper, CAP_NET_ADMIN
 //!   request: 32 bytes  --socket pair--> parse --> allowed? --> do it
 //!   result, descriptor <--------------- error number
-//!        '--- the socket ends with either process, and then the other one ends too ---'
+//!        '--- the helper ends with the program; the program with the helper, if `end_with_it` ---'
 //! ```
 //!
 //! The helper runs the same executable with its role in `argv[0]`, so it shares no memory or
@@ -15,12 +15,14 @@
 //! For a program that becomes another user, the helper also removes the files of the run, when the
 //! program asks for it or has ended ([`RunFiles`]).
 //!
-//! A program that violates the protocol is assumed to be compromised. The helper ends at once on a
-//! message with a wrong size or version, an unknown operation or an unexpected descriptor, and
-//! after [`MAX_REQUESTS`]. A well-formed request that is not allowed is answered with EPERM.
+//! A program that violates the protocol is assumed to be compromised. The helper ends immediately
+//! on a message with a wrong size, version or field, an unknown operation, or an unexpected or
+//! missing descriptor, and after [`MAX_REQUESTS`]. A well-formed request that is not allowed is
+//! answered with EPERM.
 //!
 //! # Not for
-//! Requests that contain paths or commands, or permissions of different users: a helper serves one program.
+//! Requests that contain paths or commands, or permissions of different users: a helper serves one
+//! program.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -94,7 +94,7 @@ impl HelperPolicy {
         }
     }
 
-    /// Returns the system calls that no allowed operation makes.
+    /// Returns the system calls to forbid. No allowed operation makes any of them.
     pub(crate) fn forbidden_calls(&self) -> Vec<i64> {
         let uses_bpf = self.operations.contains(&HelperOperation::AttachXdp);
         let all = FORBIDDEN_CALLS.iter().chain(SETUP_ONLY_CALLS).copied();

@@ -59,7 +59,8 @@ fn run(policy: &HelperPolicy) -> io::Result<()> {
     inherited::close_all()?;
     ignore_stop_signals()?;
     rustix::thread::set_name(COMM)?;
-    // Before this process gives up privileges, and before the program becomes another user.
+    // The directories are opened before this process gives up privileges, and before the program
+    // becomes another user.
     let mut files = policy.run_files.as_ref().map(RunFiles::open).transpose()?;
     let needed = policy.capabilities();
     if !effective().contains(needed) {

@@ -25,7 +25,8 @@ const TALLY_DUMP: u32 = 8;
 const EXTENDED_TALLY: u32 = 0xea84;
 
 impl Device {
-    /// Reads from a region. Bytes beyond its end are all ones.
+    /// Reads from a region. Bytes beyond the end of the configuration space or of the MSI-X table
+    /// are all ones.
     pub fn read(&mut self, region: DeviceRegion, offset: u64, out: &mut [u8]) {
         if self.is_gone {
             out.fill(0xff);
@@ -137,8 +138,7 @@ impl Device {
         }
     }
 
-    /// Writes a register for which a write is a command. Returns false if this register is not one
-    /// of these.
+    /// Writes a register for which a write is a command. Returns false if this write is no command.
     fn write_own(&mut self, offset: u64, value: u32) -> bool {
         let is_8125 = self.chip.is_8125();
         match offset {

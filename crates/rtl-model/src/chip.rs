@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// A chip. Chips differ only in a few points: identity, the addresses of the interrupt registers
+/// A chip. Chips differ in a few points, such as identity, the addresses of the interrupt registers
 /// and of the doorbell, and a link of 2.5 Gbit/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chip {
@@ -31,7 +31,7 @@ impl Chip {
         }
     }
 
-    /// The chip's identity, in the bits 20 to 31 of TxConfig.
+    /// The chip's identity, in bits 20 to 23 and 26 to 31 of TxConfig.
     #[must_use]
     pub fn xid(self) -> u32 {
         match self {

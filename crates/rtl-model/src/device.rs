@@ -269,14 +269,15 @@ impl Device {
         self.config.write(4, &[command[0] & !4]);
     }
 
-    /// Resets the PCI function, like a reset by the bus.
+    /// Resets the chip and locks its configuration registers, like a reset by the bus. The
+    /// configuration space keeps its contents.
     pub fn reset(&mut self) {
         self.reset_chip();
         self.values[at::LOCK as usize] = 0;
     }
 
-    /// Resets the chip: engines, masks, events, and its positions in the rings. Addresses and the
-    /// PHY keep their state.
+    /// Resets the chip: engines, interrupt mask and status, RxConfig, and its positions in the
+    /// rings. Addresses and the PHY keep their state.
     pub(crate) fn reset_chip(&mut self) {
         self.halt();
         self.interrupts.reset();

@@ -160,8 +160,8 @@ impl DmaMap {
         Some((opts1, opts2, slice.load(8, Ordering::Relaxed).ok()?))
     }
 
-    /// Writes the words of options of a descriptor, the first last, like [`Self::store`]. Returns
-    /// false if a byte of them is not mapped for writing.
+    /// Writes the two words of options of a descriptor: the second word, and then the first like
+    /// [`Self::store`]. Returns false if a byte of them is not mapped for writing.
     #[must_use]
     pub fn store_descriptor(&self, address: u64, opts1: u32, opts2: u32) -> bool {
         let slice = self.slice(address, 8, |permissions| permissions.write);

@@ -14,8 +14,8 @@
 //! ```
 //! The model is strict where real chips do not report errors: an access to an unknown register, a
 //! write in an order that the chip forbids, and DMA outside of the mapped memory are recorded as
-//! [`Violation`]s. It needs no clock: operations that take a real chip milliseconds complete at
-//! once.
+//! [`Violation`]s. It needs no clock: operations that take a real chip milliseconds complete
+//! immediately.
 //!
 //! # Invariants
 //! 1. Nothing that a driver or a peer on the socket does makes the model panic.

@@ -1,7 +1,8 @@
 //! A model of an RTL8168 or RTL8125 on a UNIX socket, for QEMU's `vfio-user-pci` and for drivers.
 //!
 //! It serves one client after the other. Lines on its standard input are commands; `report` prints
-//! the events so far as one line of JSON. The program ends when its standard input is closed.
+//! the counters and violations so far as one line of JSON. The program ends when its standard input
+//! is closed.
 
 use std::io::BufRead as _;
 use std::os::unix::net::UnixListener;

@@ -67,7 +67,7 @@ const ANAR_PAUSE: u16 = 0x0400;
 pub struct PhyLink {
     /// The speed of both ends.
     pub speed: Speed,
-    /// Whether both ends send at the same time.
+    /// Whether both ends may send at the same time.
     pub is_full_duplex: bool,
     /// Whether both ends have offered to pause.
     pub pauses: bool,
@@ -124,7 +124,7 @@ impl Phy {
     /// negotiated again.
     pub(crate) fn write(&mut self, address: u16, value: u16) -> bool {
         let restarts = address == BMCR && value & (BMCR_RESET | BMCR_RESTART) != 0;
-        // Reset and restart complete at once, so their bits are clear when they are read.
+        // A reset or restart completes immediately, so its bit is clear when it is read.
         let kept = if address == BMCR { value & !(BMCR_RESET | BMCR_RESTART) } else { value };
         self.words.insert(address, kept);
         restarts

@@ -2,8 +2,8 @@
 //!
 //! A descriptor is 16 bytes: two words of options, and the address of the buffer. An RTL8125 also
 //! has a transmit descriptor of 32 bytes, whose second half is not used here. The device owns a
-//! descriptor while OWN is set. EOR marks the last one of the ring; FS and LS the first and the last
-//! one of a packet.
+//! descriptor while OWN is set. EOR marks the last one of the ring; FS and LS the first and the
+//! last one of a packet.
 
 use std::collections::VecDeque;
 
@@ -139,7 +139,7 @@ impl Device {
     }
 
     /// Collects the bytes of a packet in `self.frame`, and its descriptors in `chain`. Returns
-    /// `None` if the descriptors are invalid.
+    /// `None` if the descriptors are invalid, or memory is not mapped.
     fn gather(
         &mut self,
         first: Descriptor,

@@ -5,16 +5,16 @@
 pub struct Tally {
     /// Frames sent.
     pub tx_frames: u64,
-    /// Frames delivered to the driver.
+    /// Frames delivered to the driver without an error bit.
     pub rx_frames: u64,
     /// Frames that could not be sent.
     pub tx_errors: u64,
     /// Frames delivered with an error bit.
     pub rx_errors: u32,
-    /// Frames for which there was no descriptor, or no space in the FIFO. The chip's counter has
-    /// only 16 bits.
+    /// Frames for which there was no usable descriptor or buffer, or no space in the FIFO. The
+    /// chip's counter has only 16 bits.
     pub rx_missed: u64,
-    /// Frames delivered to the card's own address.
+    /// Unicast frames delivered.
     pub rx_unicast: u64,
     /// Broadcast frames delivered.
     pub rx_broadcast: u64,
@@ -22,7 +22,8 @@ pub struct Tally {
     pub rx_multicast: u32,
     /// Frames that the filter did not accept. The chip does not count them.
     pub rx_filtered: u64,
-    /// Frames that arrived while the receiver was off. The chip does not count them.
+    /// Frames that arrived while the receiver was off or there was no link. The chip does not count
+    /// them.
     pub rx_stopped: u64,
     /// Bytes sent.
     pub tx_bytes: u64,

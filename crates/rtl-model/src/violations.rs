@@ -48,7 +48,8 @@ pub enum Violation {
     StartedOutOfBand,
     /// The doorbell was rung while the transmitter was off.
     DoorbellWhileStopped,
-    /// The driver started an engine or rang the doorbell although the device was not a bus master.
+    /// The driver started an engine, rang the doorbell or requested the counters although the
+    /// device was not a bus master.
     NotBusMaster,
     /// The device would have accessed memory that is not mapped for it.
     DmaOutsideMappings {
@@ -59,7 +60,8 @@ pub enum Violation {
         /// Direction of the access, from the device's side.
         access: Access,
     },
-    /// A packet's descriptors do not begin with FS, do not end with LS, or contain no bytes.
+    /// A packet's descriptors do not begin with FS or do not end with LS, or one of them has no
+    /// bytes.
     BadTxChain {
         /// Index of the descriptor in the ring.
         index: u32,
@@ -90,7 +92,7 @@ pub enum Violation {
         /// Address of the ring.
         address: u64,
     },
-    /// An indirect register does not exist: its address is odd or out of range.
+    /// An indirect register does not exist: its address is not a multiple of 4.
     BadWindowAddress {
         /// Offset of the register through which the indirect register was accessed.
         window: u64,

@@ -1,6 +1,7 @@
-//! Windows through which further registers are accessed: each has a word with address, direction
-//! and a flag, which is set when a read has completed and clear when a write has completed. In the
-//! model, accesses complete at once.
+//! Windows through which further registers are accessed: each has a command word with an address
+//! and a flag. A driver sets the flag for a write and clears it for a read. When the access has
+//! completed, the flag is inverted, except after a read of MAC-OCP, where the word has only the
+//! data. In the model, accesses complete immediately.
 
 use std::collections::HashMap;
 

@@ -4,7 +4,8 @@
 //! ```text
 //!   received bytes --Messages--> NetlinkMessage: header, body
 //!                                                  |
-//!        Link, Address, Rule, NextHop, Route, Neighbour, Netconf (each New or Deleted), Done, Error, …
+//!      Link, Address, Rule, NextHop, Route, Neighbour, Netconf (each New or Deleted),
+//!      Done, Error, …
 //!
 //!   RequestBuilder --> bytes to send
 //! ```

@@ -81,7 +81,7 @@ pub enum MessageBody<'a> {
     Link(Change, LinkMessage<'a>),
     /// `RTM_NEWADDR`, `RTM_DELADDR`: an address of an interface.
     Address(Change, AddressMessage),
-    /// `RTM_NEWROUTE`, `RTM_DELROUTE`: a unicast route of IPv4 or IPv6.
+    /// `RTM_NEWROUTE`, `RTM_DELROUTE`: a route of IPv4 or IPv6, but not of multicast routing.
     Route(Change, RouteMessage<'a>),
     /// `RTM_NEWNEXTHOP`, `RTM_DELNEXTHOP`: a next-hop object.
     NextHop(Change, NextHopMessage<'a>),
@@ -103,8 +103,8 @@ pub enum MessageBody<'a> {
 
 /// The messages in bytes received from a netlink socket, in order.
 ///
-/// A malformed message is returned as an error, with its header if it is complete. The iteration
-/// continues after it.
+/// A malformed message is returned as an error. The iteration continues after it, unless its length
+/// field is wrong.
 #[derive(Clone, Debug)]
 pub struct Messages<'a>(&'a [u8]);
 
@@ -152,6 +152,7 @@ fn read_header(message: &[u8]) -> NetlinkHeader {
     }
 }
 
+/// `NLMSG_ERROR` of `linux/netlink.h`; the next two are `NLMSG_DONE` and `NLMSG_OVERRUN`.
 /// `NLMSG_NOOP` has no meaning of its own: it is [`MessageBody::Other`].
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;

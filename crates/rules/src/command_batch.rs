@@ -112,7 +112,7 @@ impl CommandFault {
     }
 }
 
-/// A parsed command. If `shaper` is set, the command is for the shaper, otherwise for the rules.
+/// A parsed command, for the rules, for the shaper, or for both.
 #[derive(Debug, Clone)]
 pub struct CommandStep {
     /// The number of the command's line, counted from 1.
@@ -382,7 +382,8 @@ impl CommandBatch {
     }
 }
 
-/// Merges faults into one fault that lists them all; `None` if `faults` is empty.
+/// Merges faults into one fault that lists them, at most [`MAX_FAULTS`]; `None` if `faults` is
+/// empty.
 pub fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault> {
     if faults.len() < 2 {
         return faults.pop();
@@ -407,8 +408,8 @@ pub fn merge_line_faults(mut faults: Vec<LineFault>) -> Option<CommandFault> {
     merge_faults(faults.into_iter().map(|(_, fault)| fault).collect())
 }
 
-/// Replaces command-line flags at the start of a line, as in `-f flush`, by blanks. The flags have
-/// no effect in a file. The blanks keep the columns in error messages right.
+/// Replaces the word `ipfw` and command-line flags at the start of a line, as in `-f flush`, by
+/// blanks. They have no effect in a file. The blanks keep the columns in error messages right.
 fn without_flags(text: &str) -> String {
     text.split_inclusive('\n').map(line_without_flags).collect()
 }

@@ -1,6 +1,6 @@
 //! Executes commands outside the packet threads. It parses and tries them first, and then passes
-//! the result to all engines at once. An *engine* is the dataplane (rules, states and pipes) of one
-//! packet thread.
+//! the result to all engines as one change. An *engine* is the dataplane (rules, states and pipes)
+//! of one packet thread.
 //!
 //! ```text
 //!   CommandBatch --> master (sees no packets) --Ruleset, pipes--> each engine, between bursts
@@ -86,8 +86,7 @@ struct DataplaneChange {
     ruleset: Option<Ruleset>,
     /// Commands for the shaper. Each has the index of its step in the batch.
     shaper: Vec<(usize, ShaperCommand)>,
-    /// Commands that read or change counters. The engines execute them, because the master has no
-    /// counters.
+    /// Commands that reset counters. The engines execute them, because the master has no counters.
     counters: Vec<IpfwCommand>,
     /// Dynamic states to restore.
     states: Vec<SavedState>,
@@ -107,8 +106,7 @@ struct ChangeReport {
 type ChangeFaults = Vec<(CommandFault, Option<usize>)>;
 
 impl ControlPlane {
-    /// Creates a control plane. The engines that execute the tasks in `engines` must have the rules
-    /// of `master`.
+    /// Creates a control plane. The packet threads `engines` must have the rules of `master`.
     pub fn new<T: RuleThread + 'static>(
         mut master: Firewall,
         engines: impl IntoIterator<Item = Arc<T>>,
@@ -195,8 +193,9 @@ impl ControlPlane {
         self.execute_all(order, |_, _| Vec::new(), now)
     }
 
-    /// Replaces the rules by those of a file. First removes all existing rules, and the existing
-    /// tables and `nptv6` instances that the file creates again. Then executes the file's commands.
+    /// Replaces the rules by those of a file. First removes all existing rules (those of the
+    /// reserved set 31 only if the file adds rules to this set), and the existing tables and
+    /// `nptv6` instances that the file creates again. Then executes the file's commands.
     pub fn replace(&self, order: &CommandBatch, now: u64) -> CommandOutcome {
         self.execute_all(order, cleared_for, now)
     }
@@ -227,8 +226,8 @@ impl ControlPlane {
         })
     }
 
-    /// After a change of the rules, adds warnings about the new rules to the outcome and writes the
-    /// state file.
+    /// After a batch, adds warnings about the new rules to the outcome if `is_file` is set, and
+    /// writes the state file if `keeps` is set.
     fn finish_change(
         &self,
         master: &mut Firewall,
@@ -260,7 +259,7 @@ impl ControlPlane {
         kept.err()
     }
 
-    /// Returns the commands that restore the current states; none if `with_states` is false.
+    /// Returns the commands that restore the current states; none if `are_wanted` is false.
     fn state_commands(
         &self,
         master: &Firewall,

@@ -6,8 +6,8 @@
 //!    space are dropped and counted.
 //! 2. Threads are woken only if they sleep. Lines are stored for monitors only while a monitor
 //!    reads them: after [`MAX_KEPT_LINES`] lines without a request, further lines are only counted.
-//!    By then, newer lines have replaced every line that the monitor had not read, so a monitor
-//!    that returns later misses no additional lines.
+//!    The buffer is then full of lines that the monitor has not read, so a monitor that returns
+//!    later misses as many lines as if all had been stored.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -129,8 +129,8 @@ impl LogEvents {
         kept.recent.range(first..).cloned().collect()
     }
 
-    /// Waits for lines for the log file, and removes and returns them. Once the firewall has ended,
-    /// returns an empty queue.
+    /// Waits for lines for the log file, and removes and returns them. Once the firewall has ended
+    /// and all lines were taken, returns an empty queue.
     fn for_log(&self) -> VecDeque<String> {
         let mut kept = self.lock();
         kept.log_waits = true;

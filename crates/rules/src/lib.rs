@@ -8,12 +8,15 @@
 //!   other threads:   slipring ipfw --socket--> ControlPlane: parses, tries and compiles commands
 //! ```
 //!
-//! | layer | modules |
-//! |---|---|
-//! | packet threads | [`RuleStage`]; [`dataplane`]: what the control plane does with them; [`distribution`] of flows among them |
-//! | commands | [`command_batch`], [`rules_file`], [`shaper_commands`], `lint`, `values`, [`save`]: parse the text of commands, and print configurations and results |
-//! | running them | [`control_plane`]: tries and compiles commands outside the packet threads, and passes them to these threads as one change; [`dry_run`], [`state_file`], [`randomness`] |
-//! | answers | [`service`]; [`explain`]: what the rules do to a packet, which [`packet_words`] describe |
+//! The modules by layer:
+//! - packet threads: [`RuleStage`]; [`dataplane`]: what the control plane does with them;
+//!   [`distribution`] of flows among them
+//! - commands: [`command_batch`], [`rules_file`], [`shaper_commands`], `lint`, `values`, [`save`]:
+//!   parse the text of commands, and print configurations and results
+//! - running them: [`control_plane`]: tries and compiles commands outside the packet threads, and
+//!   passes them to these threads as one change; [`dry_run`], [`state_file`], [`randomness`]
+//! - answers: [`service`]; [`explain`]: what the rules do to a packet, which [`packet_words`]
+//!   describe
 //!
 //! Not for: the meaning of rules and pipes (`slipring-ipfw`, `slipring-dummynet`), ports, clocks.
 #![forbid(unsafe_code)]

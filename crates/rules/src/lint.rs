@@ -223,8 +223,8 @@ fn arp(config: &IpfwConfig, all: &mut Vec<String>) {
     }
 }
 
-/// Returns whether a rule is meant for ARP: it matches only ARP's EtherType, not a range that also
-/// contains others.
+/// Returns whether a rule is meant for ARP: it names the EtherType of ARP or RARP alone, not only
+/// in a range with others.
 fn is_about_arp(rule: &Rule) -> bool {
     rule.body.clauses().flatten().any(|pattern| match &pattern.condition {
         Condition::Number(HeaderField::MacType, ranges) => ranges.0.iter().any(|&range| {

@@ -145,7 +145,8 @@ fn sysctls(firewall: &mut Firewall) -> String {
     firewall.execute(&all, 0, CommandFlags::default()).map(|reply| reply.text).unwrap_or_default()
 }
 
-/// Writes the sysctls that differ from their defaults. Skips sysctls that are counters.
+/// Writes the sysctls that differ from their defaults. Skips sysctls that are counters, the one of
+/// the default rule, and [`LOG_LIMIT_SYSCTL`], which [`rules`] writes.
 fn changed_sysctls(text: &mut String, usual: &str, now: &str) {
     const COUNTED_SYSCTLS: [&str; 4] = ["io_pkt", "tick_", "static_count", "dyn_count"];
     for (usual, now) in usual.lines().zip(now.lines()).filter(|(usual, now)| usual != now) {

@@ -68,7 +68,8 @@ pub struct PuntedFrame {
 struct RuleNeeds {
     /// Whether packets are also checked on output.
     checks_out: bool,
-    /// Whether all frames of a batch are checked together, because none depends on earlier ones.
+    /// Whether all frames of a batch are checked together: none is checked on output, and none
+    /// releases earlier fragments.
     checks_together: bool,
     /// Whether rules change packets, so that checksums must be complete before the check.
     rewrites: bool,
@@ -309,7 +310,7 @@ impl RuleDataplane for RuleStage {
         self.holds_frames = holds;
     }
 
-    /// Queues the events for the next [`Self::run`], which becomes due at once.
+    /// Queues the events for the next [`Self::run`], which becomes due immediately.
     fn apply_shaper_events(&mut self, events: Vec<ShaperEvent<u32>>, _: u64) {
         self.events.extend(events);
     }

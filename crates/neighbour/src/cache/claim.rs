@@ -22,7 +22,7 @@ pub struct NeighbourClaim {
     pub is_solicited: bool,
     /// Whether this MAC address replaces a different one in the cache.
     pub overrides: bool,
-    /// Whether the neighbour is a router; `None` if the message does not say that.
+    /// Whether the neighbour is a router; `None` if the message does not say.
     pub is_router: Option<bool>,
 }
 

@@ -11,7 +11,7 @@ use super::hold::HoldQueue;
 pub enum NeighbourState {
     /// The neighbour's MAC address is being solicited and is not known yet.
     Incomplete,
-    /// The neighbour has answered recently.
+    /// The neighbour has answered, or has been confirmed, recently.
     Reachable,
     /// The reachable time is over, or the neighbour has only claimed its MAC address. The address
     /// is used, but after its next use the neighbour is probed.
@@ -118,8 +118,9 @@ impl<F> NeighbourEntry<F> {
         }
     }
 
-    /// Returns whether another entry may replace this one. This is so if the neighbour does not
-    /// answer, was never confirmed, or was neither used nor confirmed for `stale_lifetime_ns`.
+    /// Returns whether another entry may replace this one. This is so if the neighbour has failed;
+    /// or if it is stale, and was never confirmed with its MAC address, or has been neither used
+    /// nor reachable for `stale_lifetime_ns`.
     pub(super) fn is_dispensable(&self, stale_lifetime_ns: u64, now_ns: u64) -> bool {
         match self.state_at(now_ns) {
             NeighbourState::Failed => true,

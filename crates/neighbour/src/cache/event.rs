@@ -34,7 +34,7 @@ pub enum NeighbourEvent<F> {
         /// Why the frame is lost.
         cause: HoldDropCause,
     },
-    /// Frames to this neighbour now need another MAC address, or can no longer be sent.
+    /// Frames to this neighbour now need the MAC address `mac`, or can no longer be sent.
     Changed {
         /// The neighbour's IP address.
         neighbour: IpAddr,
@@ -50,7 +50,7 @@ pub enum HoldDropCause {
     Unanswered,
     /// A newer frame for the same neighbour has taken its place (RFC 4861, 7.2.2).
     Displaced,
-    /// The neighbour's entry was removed to make space for another neighbour.
+    /// The neighbour's entry was removed to make space for another neighbour or its frames.
     Evicted,
     /// The neighbour was removed, or the link is down.
     Flushed,
@@ -67,7 +67,7 @@ pub enum HoldRefusal {
     /// The frame alone exceeds the limit on waiting bytes, per neighbour or in total.
     #[error("the frame is longer than all that may wait")]
     TooLong,
-    /// The table is full, and each of its entries is in use.
+    /// The table is full, and no entry was found that may be removed.
     #[error("the table of neighbours is full")]
     TableFull,
 }
@@ -75,7 +75,7 @@ pub enum HoldRefusal {
 /// How often each kind of event has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NeighbourCounters {
-    /// Frames that were stored.
+    /// Frames that were accepted. Those whose MAC address was known were released immediately.
     pub held: u64,
     /// Stored frames that were released with a MAC address.
     pub released: u64,
@@ -87,7 +87,7 @@ pub struct NeighbourCounters {
     pub solicited: u64,
     /// Neighbours that did not answer.
     pub failed: u64,
-    /// Entries that were removed to make space for others.
+    /// Entries that were removed to make space for other entries or their frames.
     pub evicted: u64,
     /// Claims for which no entry was created, because the table was full.
     pub ignored_claims: u64,

@@ -48,8 +48,9 @@ impl<F> HoldQueue<F> {
 
 impl<F> NeighbourCache<F> {
     /// Appends a frame to the queue of an incomplete neighbour. If the queue is full, its oldest
-    /// frame is dropped. If all queues together are full, the neighbour that has been solicited for
-    /// the longest time is removed, together with its frames.
+    /// frame is dropped. If all queues together are full, the other neighbour that has been
+    /// solicited for the longest time is removed, together with its frames; if there is no other,
+    /// the oldest frame of this queue is dropped.
     pub(super) fn enqueue(&mut self, next_hop: IpAddr, frame: F, len: u32) {
         while self.is_queue_full(next_hop, len) {
             self.displace(next_hop);

@@ -10,9 +10,9 @@ use super::{HoldDropCause, NeighbourCache};
 const MAX_INSPECTED: usize = 64;
 
 impl<F> NeighbourCache<F> {
-    /// Makes space for one more entry, by removing a dispensable one. If there is none and
-    /// `may_stop_asking` is set, removes the oldest incomplete entry. Returns `false` if nothing
-    /// can be removed.
+    /// If the table is full, removes a dispensable entry to make space for one more. If none is
+    /// found and `may_stop_asking` is set, removes the oldest incomplete entry. Returns `false` if
+    /// there is still no space.
     pub(super) fn make_room(&mut self, may_stop_asking: bool, now_ns: u64) -> bool {
         if self.entries.len() < self.limits.entries.max(1) {
             return true;

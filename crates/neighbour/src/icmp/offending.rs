@@ -21,10 +21,11 @@ pub enum IcmpSilence {
     /// The packet arrived as a broadcast or multicast frame.
     #[error("it is a broadcast or multicast of the link")]
     LinkGroup,
-    /// The packet's destination is a multicast group or a broadcast address.
+    /// The packet's destination is a multicast group or the limited broadcast address.
     #[error("its destination is a group")]
     Group,
-    /// The packet's source is not the address of a single host.
+    /// The packet's source IP address, or the frame's source MAC address, is not that of a single
+    /// host.
     #[error("its source is no single host")]
     Source,
 }

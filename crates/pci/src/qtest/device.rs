@@ -54,8 +54,8 @@ impl EventSource {
     /// Writes to the event if the device has signalled.
     pub(super) fn deliver(&mut self, session: &QtestSession, messages: &Mapping) {
         let has_fired = match self.kind {
-            // The lines of slots 0 to 24 of bus 0 are distributed over inputs 16 to 23. No two
-            // devices of a test share an input.
+            // The lines of slots 0 to 24 of bus 0 are distributed over inputs 16 to 23. Any of
+            // these inputs counts: the line of another device causes only a spurious event.
             InterruptKind::IntX => {
                 let asserted = (16..24).any(|line| session.line(line));
                 let fires = asserted && !self.is_masked;

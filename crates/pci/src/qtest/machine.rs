@@ -138,7 +138,7 @@ fn ram_file() -> io::Result<OwnedFd> {
 }
 
 fn command(program: &Path, ram: &OwnedFd, words: &[String]) -> Command {
-    // Makes the kernel end QEMU if this thread is killed.
+    // Makes the kernel kill QEMU when this thread ends.
     let mut command = Command::new("setpriv");
     let path = format!("/proc/{}/fd/{}", std::process::id(), ram.as_raw_fd());
     command

@@ -1,14 +1,14 @@
 //! The order of memory accesses and register accesses, as the device sees it.
 //!
-//! On x86-64, stores also become visible to devices in program order, and a store to a register is
-//! not combined with stores to memory. So only the compiler must keep the order. On other
-//! architectures, Rust's fences only order accesses as seen by other processors, so a barrier for
-//! the whole system is needed.
+//! On x86-64, loads happen in program order, stores become visible to devices in program order, and
+//! a store to a register is not combined with stores to memory. So only the compiler must keep
+//! these orders; only [`full`] needs an instruction. On other architectures, Rust's fences only
+//! order accesses as seen by other processors, so a barrier for the whole system is needed.
 
 use std::sync::atomic::{Ordering, fence};
 
-// On other processors, the fences of Rust may order nothing for a device: frames would be damaged now
-// and then. A processor is added here with its barriers for the whole system.
+// On other processors, the fences of Rust may order nothing for a device: frames would be damaged
+// now and then. A processor is added here with its barriers for the whole system.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!(
     "slipring-pci has no barriers between processor and device for this architecture: \

@@ -119,7 +119,8 @@ macro_rules! accesses {
                 #[inline(always)]
                 pub(crate) fn $write(&self, at: usize, value: $int) {
                     let register = self.register::<$int>(at);
-                    // SAFETY: as for the read; there are no references to the memory (invariant 3).
+                    // SAFETY: as for the read; the only references to the memory are references to
+                    // atomics (invariant 3).
                     unsafe { register.write_volatile(value) };
                 }
             )*

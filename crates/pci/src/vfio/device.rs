@@ -50,7 +50,7 @@ impl VfioDevice {
     /// Opens the device with this PCI address, which is bound to `vfio-pci`.
     ///
     /// # Errors
-    /// A [`PciError`] that says what is missing, and contains a command that helps.
+    /// A [`PciError`] that says what is missing. [`PciError::help`] may have advice.
     pub fn open(address: &str) -> Result<Self, PciError> {
         Self::open_below(&VfioPaths::default(), address)
     }

@@ -24,8 +24,8 @@ use crate::iova::IovaSpace;
 use crate::memory::{DmaMapper, MemoryRange, PAGE_BYTES};
 use crate::sys::mapping::Mapping;
 
-/// Maximum time to wait for a reply. A model answers at once; this only ends the wait for a model
-/// that hangs.
+/// Maximum time to wait for a reply. A model answers immediately; this only ends the wait for a
+/// model that hangs.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of BARs.
 const NUM_BARS: u8 = 6;
@@ -97,8 +97,8 @@ impl VfioUserDevice {
     }
 }
 
-/// Maps an area, if it is within its region and within the file, and the file cannot shrink. An
-/// access beyond the end of a file would kill this process.
+/// Maps an area, if it starts at a page of the file, is within its region and within the file, and
+/// the file cannot shrink. An access beyond the end of a file would kill this process.
 fn map_area(fd: &OwnedFd, at: u64, area: &MmapArea, region_size: u64) -> Option<Mapping> {
     let len = usize::try_from(area.size).ok().filter(|&len| len > 0)?;
     let stat = rustix::fs::fstat(fd).ok()?;
@@ -240,8 +240,8 @@ struct Connection {
 struct VfioUserSession {
     socket: UnixStream,
     next_id: u16,
-    /// Whether an error occurred within a message. The next message cannot be found then, so the
-    /// connection cannot be used any more.
+    /// Whether a message could not be sent, or its reply not received. The start of the next
+    /// message may be unknown then, so the connection is not used any more.
     is_broken: bool,
 }
 

@@ -282,7 +282,7 @@ records! {
         index: u32,
         /// The first interrupt.
         start: u32,
-        /// Number of interrupts; 0 turns all interrupts off.
+        /// Number of interrupts; 0 turns all interrupts of this kind off.
         count: u32,
     }
 

@@ -65,7 +65,8 @@ pub fn send(
 ///
 /// # Errors
 /// The kernel's error: `TimedOut` or `WouldBlock` with a time limit on the socket; `InvalidData` if
-/// the header's size is impossible; `UnexpectedEof` if the connection ends within a message.
+/// the header's size is impossible, or there are too many descriptors; `UnexpectedEof` if the
+/// connection ends within a message.
 pub fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<VfioUserMessage>> {
     let mut message = VfioUserMessage::default();
     let mut head = [0; HEADER_BYTES];

@@ -92,7 +92,7 @@ impl Server {
     /// and events from the device.
     ///
     /// # Errors
-    /// The client broke the protocol.
+    /// The client broke the protocol, or the socket failed.
     pub fn run(mut self) -> Result<(), ServerError> {
         let result = self.serve();
         self.device().detach();

@@ -73,7 +73,8 @@ pub(super) const fn shows_translations(command: &IpfwCommand) -> bool {
 }
 
 /// Returns the steps that must precede the steps of a file that replaces the rules. They remove all
-/// rules, and each existing table or `nptv6` instance that `steps` create again.
+/// rules (those of the reserved set 31 only if `steps` add rules to this set), and each existing
+/// table or `nptv6` instance that `steps` create again.
 pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<CommandStep> {
     let step = |command| CommandStep { line: 0, command, shaper: None };
     let mut cleared = vec![step(IpfwCommand::Flush { set: None })];

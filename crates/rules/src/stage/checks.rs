@@ -25,7 +25,8 @@ impl FrameBatch for ListedFrames<'_, '_> {
 }
 
 impl RuleStage {
-    /// Checks on input all frames that can still be forwarded. Runs after the engine's first stage.
+    /// Checks on input all frames that can still be forwarded, here or by the kernel. Runs after
+    /// the engine's stage `parse`.
     pub fn check_in(
         &mut self,
         engine: &mut RouteEngine,
@@ -49,7 +50,8 @@ impl RuleStage {
         }
     }
 
-    /// Checks on output all frames that have a route. Runs after the engine's third stage.
+    /// Checks on output all frames that have a route or that the kernel will forward. Runs before
+    /// the engine's stage `rewrite`.
     pub fn check_out(
         &mut self,
         engine: &mut RouteEngine,
