@@ -40,8 +40,7 @@ const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Nic {
     name: PortName,
-    /// The kernel's index of the interface when this port was created; `None` for a virtual
-    /// machine, or if the index was not found.
+    /// The kernel's index of the interface at creation; `None` for a virtual machine, or if not found.
     index: Option<u32>,
     netns: Arc<OwnedFd>,
     options: OpenOptions,
@@ -335,9 +334,8 @@ impl Nic {
         same.is_some_and(|live| side.set(live).is_ok())
     }
 
-    /// Takes the interface from the host. If host rings are open, or will be opened next
-    /// (`beside_host`), a generic XDP program is refused, because it would also catch the frames
-    /// that host rings send to the host.
+    /// Takes the interface from the host. If host rings are open or will be next (`beside_host`),
+    /// generic XDP is refused, because it would also catch the frames that they send to the host.
     fn open_nic(&self, beside_host: bool) -> Result<(), Errno> {
         if let Some(nic) = self.nic.get() {
             return if beside_host && nic.is_generic_xdp { Err(Errno::BUSY) } else { Ok(()) };
@@ -345,8 +343,7 @@ impl Nic {
         let beside_host = beside_host || self.host.get().is_some();
         let options = OpenOptions { uses_host_rings: beside_host, ..self.options.clone() };
         let live = self.open(self.name.rings, &options)?;
-        // Open host rings have indices after the NIC rings, so there must be as many NIC rings as
-        // expected.
+        // Open host rings have indices after the NIC rings, whose number must be as expected.
         if self.host.get().is_some() && live.queues.len() != usize::from(self.expected.rings[0]) {
             return Err(Errno::INVAL);
         }

@@ -230,7 +230,7 @@ fn install_sigbus_handler() {
         let mut before = action;
         // SAFETY:
         // - Both pointers are to complete `sigaction`s, alive during the call.
-        // - The handler only does what is allowed in a signal handler; see the module's comment.
+        // - The handler only does what is allowed in a signal handler: system calls and atomics.
         let done = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, &raw mut before) };
         debug_assert_eq!(done, 0, "SIGBUS can be handled");
         before
@@ -253,7 +253,7 @@ extern "C" fn on_bus_error(
     let addr = is_fault.then(|| unsafe { info.si_addr() } as usize);
     if !addr.is_some_and(replace_mapping) {
         let before = PREVIOUS_SIGBUS_ACTION.get();
-        before.into_iter().for_each(|before| pass_on(before, signal, source, context));
+        before.into_iter().for_each(|before| pass_on(before, is_fault, signal, source, context));
     }
 }
 
@@ -262,12 +262,11 @@ extern "C" fn on_bus_error(
 /// returns, and a signal that a process sent is raised again.
 fn pass_on(
     before: &libc::sigaction,
+    is_fault: bool,
     signal: libc::c_int,
     source: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: as in `on_bus_error`.
-    let is_fault = unsafe { (*source).si_code } > 0;
     match before.sa_sigaction {
         libc::SIG_IGN if !is_fault => {}
         libc::SIG_DFL | libc::SIG_IGN => {

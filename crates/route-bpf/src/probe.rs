@@ -9,8 +9,8 @@
 //!
 //! If the interface sends nothing else, its transmit counter must show them. Otherwise the
 //! tracepoints of [`DriverDrops`] must not report that all of them were dropped. Without
-//! tracepoints, so many frames are sent that the transmit counter shows them among the others; they
-//! may then fill the driver's ring, so that it drops some of the others.
+//! tracepoints, the number of frames is large enough for the transmit counter to show them among
+//! the others; they may then fill the driver's ring, so that it drops some of the others.
 //!
 //! A switch drops such a frame, since it would leave through the port on which it arrived; hosts
 //! ignore it. EtherType 88b5 is for local experiments (IEEE 802).
@@ -27,8 +27,8 @@ use crate::driver_drops::DriverDrops;
 use crate::layout::map;
 use crate::program::context::XDP_ABORTED;
 
-/// Number of frames per round, if these are enough to decide. The kernel passes up to so many
-/// redirected frames to a driver in one call.
+/// Number of frames per round, if these are enough to decide. The kernel passes at most
+/// this number of redirected frames to a driver in one call.
 const FEW_FRAMES: u32 = 16;
 /// Maximum number of frames per round.
 const MAX_FRAMES: u32 = 16_384;

@@ -99,7 +99,7 @@ impl DeviceMapping {
         let buf_start =
             buf_start.ok_or(RegionError::NotARegion("its buffers lie outside of it"))?;
         // Buffers are also copied by words.
-        if data_start % 8 != 0 || buf_size % 8 != 0 {
+        if !data_start.is_multiple_of(8) || !buf_size.is_multiple_of(8) {
             return Err(RegionError::NotARegion("its buffers are not aligned to 8 bytes"));
         }
         let header = RegionHeader::foreign(buf_start, self.bytes, bufs, buf_size);
