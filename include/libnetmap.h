@@ -12,7 +12,7 @@
  *
  *   PORT   = ( "netmap:" NAME | "vale" [ID] ":" NAME ) [ "{" ID | "}" ID ] [ RINGS ] { FLAGS | OPTION }
  *   RINGS  = "-" N  ring pair N | "*" NIC and host | "^" host | "^" N  host ring pair N
- *   FLAGS  = "/" letters: x exclusive, t monitor tx, r monitor rx, z zero-copy monitor (of both alone),
+ *   FLAGS  = "/" letters: x exclusive, t monitor tx, r monitor rx, z zero-copy monitor (z alone: both),
  *            T tx rings only, R rx rings only
  *   OPTION = "@" N                      memory number N
  *          | "@share:port=" PORT        memory of that port

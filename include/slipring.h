@@ -104,7 +104,7 @@ struct slipring_options {
 int slipring_open(const char *name, const struct slipring_options *options, struct slipring_port **port);
 
 /*
- * Opens `count` ports at once, in one memory region if their kinds allow that: then
+ * Opens `count` ports together, in one memory region if their kinds allow that: then
  * slipring_forward moves frames between them without a copy, and the program may exchange buf_idx
  * of their slots (and set NS_BUF_CHANGED). All entries of `ports` are NULL after an error.
  */
@@ -208,7 +208,7 @@ int slipring_wait(struct slipring_wait *waits, size_t count, int64_t timeout_ns)
 /*
  * The functions of a wait in the program's own loop. slipring_arm syncs, and prepares the
  * descriptor slipring_port_fd for a sleep: the descriptor becomes readable (POLLIN) when `events`
- * may be ready. slipring_arm returns the SLIPRING_WAIT_ bits that are ready at once; if there are
+ * may be ready. slipring_arm returns the SLIPRING_WAIT_ bits that are ready now; if there are
  * any, the program must not sleep. It must sleep no longer than until *until_ns, a time of
  * CLOCK_MONOTONIC or SLIPRING_NEVER. After the sleep, slipring_disarm with the same events syncs
  * and returns the bits that are ready. The program must not read from the descriptor. The thread

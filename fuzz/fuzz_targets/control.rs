@@ -22,8 +22,8 @@ const NIOCREGIF: u32 = 0xc03c_6992;
 /// of a request named `WORDS[n]`.
 const WORDS: [&str; 8] =
     ["hello", "params", "set-param", "reload", "switches", "flush", "set", "nonsense"];
-/// Maximum length of the input in bytes. It is far below the size of a socket buffer, so all of the
-/// input can be written before any answer is read.
+/// Maximum number of bytes that are sent. It is far below the size of a socket buffer, so all of
+/// them can be written before any answer is read.
 const LONGEST: usize = 16 << 10;
 
 fuzz_target!(|data: &[u8]| {

@@ -173,7 +173,7 @@ fn firewall(commands: &[IpfwCommand], is_plain: bool) -> Firewall {
     firewall
 }
 
-/// Commands that create a table and translators.
+/// Commands that create a table and translators, and disable `one_pass`.
 static SETTINGS: LazyLock<Vec<(u32, IpfwCommand)>> = LazyLock::new(|| {
     let text = "table 1 create\ntable 1 add 10.0.0.0/30 300 192.0.2.0/25 400\n\
         nat 1 config ip 192.0.2.9 same_ports\n\

@@ -64,8 +64,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Performs a request with a header and a body. Version, type and name are often set to valid
-/// values, because random bytes would hardly ever be valid.
+/// Performs a request with a header and a body. The version and the name are set to known values,
+/// and often the type is, because random bytes would hardly ever be valid.
 fn control(netmap: &Netmap, open: &OpenHandle, which: u8, words: &[u8]) {
     let mut header = [0; 88];
     let given = words.len().min(24);

@@ -1,5 +1,5 @@
 //! Any bytes must decode to a capture, or give an error; the result must not depend on whether they
-//! are passed at once or in pieces.
+//! are passed as a whole or in pieces.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

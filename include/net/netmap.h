@@ -279,8 +279,10 @@ struct nm_csb_ktoa {
 	uint32_t pad[13];
 };
 
-/* Barriers for programs that read and write control blocks themselves: stores stay before later stores, loads
- * before later loads, stores before later loads. */
+/*
+ * Barriers for programs that read and write control blocks themselves: stores stay before later
+ * stores, loads before later loads, stores before later loads.
+ */
 static inline void
 nm_stst_barrier(void)
 {

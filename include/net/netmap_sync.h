@@ -7,7 +7,7 @@
  * descriptor,
  *
  *   ioctl(fd, NIOCTXSYNC), ioctl(fd, NIOCRXSYNC)   move slots here, without a system call
- *   poll of this descriptor alone                  syncs here, and calls the kernel only to sleep
+ *   poll of this descriptor alone                  syncs here, and calls the kernel only if nothing is ready
  *
  * keep their meaning. The descriptor still belongs to the device: everything else (select, epoll,
  * dup, fork, exec, passing it on, polling it with others) goes to the device, which syncs the same

@@ -15,9 +15,10 @@ pub const NIOCKICK: u32 = ioc(IoctlDir::None, b'i', 161, 0);
 
 const _: () = assert!(NIOCLEND == 0xc510_69a0 && NIOCKICK == 0x69a1);
 
-/// Version of the words that the two ends of a pipe share. It is the first word of the argument.
+/// Version of the words that the users of a lent ring or queue share. It is the first word of both
+/// answers.
 pub const DELEGATION_VERSION: u32 = 1;
-/// Maximum number of rings in an answer to [`NIOCLEND`].
+/// Maximum number of rings in an answer to [`NIOCLEND`], and of queues in one to [`NIOCLENDQ`].
 pub const MAX_DELEGATED_RINGS: usize = 32;
 /// Size of an answer to [`NIOCLEND`] in bytes.
 pub const DELEGATION_SIZE: usize = DELEGATION_HEAD_LEN + MAX_DELEGATED_RINGS * DELEGATED_RING_LEN;

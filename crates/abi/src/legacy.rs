@@ -1,4 +1,5 @@
-//! The requests that programs used before `NIOCCTRL`. All have the same structure.
+//! The requests that programs used before `NIOCCTRL`. All except [`crate::NIOCCONFIG`] have the
+//! same structure.
 //!
 //! Old programs still use these requests, so they must be answered. New programs use
 //! [`crate::NmreqHeader`].

@@ -64,7 +64,7 @@ abi_structs! {
         24: nro_max_offset: u64,
         /// The offset in bytes that every slot has at first.
         32: nro_initial_offset: u64,
-        /// How many bits of a slot's `ptr` contain the offset. 0 means as many as needed.
+        /// How many bits of a slot's `ptr` contain the offset. 0 means all bits.
         40: nro_offset_bits: u32,
         /// Alignment of transmitted payloads, in bytes; 0 means any.
         44: nro_tx_align: u32,

@@ -10,7 +10,8 @@ use crate::tunnel;
 pub struct FlowHash {
     /// The hash. It is equal for all frames of a flow, in both directions.
     pub hash: u64,
-    /// Whether the frame is an IP packet.
+    /// Whether the frame that was hashed is an IP packet. With [`FlowSplitter::decapsulating`],
+    /// this may be a frame inside another.
     pub is_ip: bool,
 }
 
@@ -38,8 +39,9 @@ impl FlowSplitter {
         Self { hasher: FlowHasher::new(secret).symmetric(), decapsulates: false }
     }
 
-    /// Makes the splitter hash the frames inside VXLAN, Geneve and GRE packets instead of the
-    /// packets themselves.
+    /// Makes the splitter hash the Ethernet frames inside VXLAN, Geneve and GRE packets instead of
+    /// the packets themselves. Fragments, and GRE or Geneve packets without an Ethernet frame, are
+    /// hashed as they are.
     #[must_use]
     pub fn decapsulating(self) -> Self {
         Self { decapsulates: true, ..self }

@@ -17,8 +17,8 @@ pub enum OutputSpread {
 }
 
 impl OutputSpread {
-    /// Gives each of `outputs` outputs an equal share. If the number of outputs changes, nearly all
-    /// flows move to other outputs.
+    /// Gives each of `outputs` outputs an equal share. If the number of outputs changes, half of
+    /// the flows or more move to other outputs.
     #[must_use]
     pub fn even(outputs: u16) -> Self {
         Self::Even(outputs.max(1).into())

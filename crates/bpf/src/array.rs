@@ -81,7 +81,8 @@ impl MappedArray {
     /// ([`SimulatedMap::copy_from`]), without a privilege.
     ///
     /// # Errors
-    /// The kernel's error, if there is not enough memory.
+    /// The kernel's error, if there is not enough memory; `InvalidInput` if `spec` is not that of a
+    /// mappable array.
     ///
     /// [`SimulatedMap::copy_from`]: crate::SimulatedMap::copy_from
     pub fn in_memory(spec: &BpfMapSpec) -> io::Result<Self> {

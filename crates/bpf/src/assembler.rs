@@ -111,8 +111,8 @@ impl Assembler {
     }
 
     /// Redirects jumps that were appended at `position` or later: those to labels for which
-    /// `is_replaced` is true go to `name` instead. So code whose jumps are named for one program can
-    /// be part of another.
+    /// `is_replaced` is true go to `name` instead. So code whose jumps are named for one program
+    /// can be part of another.
     pub fn retarget_since(
         &mut self,
         position: usize,

@@ -18,7 +18,8 @@ const MAX_NESTING: u32 = 8;
 /// Returns the BTF id of a function of the running kernel, for [`crate::insn::call_kernel`].
 ///
 /// # Errors
-/// `NotFound` if the kernel has no such function, or does not describe itself.
+/// `NotFound` if the kernel has no such function, or does not describe itself; `InvalidData` if the
+/// description is broken.
 pub fn kernel_function(name: &str) -> io::Result<i32> {
     KernelTypes::read()?.function(name)
 }
@@ -93,7 +94,8 @@ impl KernelTypes {
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Returns the offset in bytes of a member, which may be inside a structure without a name.
+    /// Returns the offset in bytes of a member, which may be inside a member without a name that is
+    /// a structure or a union.
     fn offset_in(&self, head: TypeHead, member: &str, nesting: u32) -> Option<u32> {
         (0..head.count).find_map(|index| {
             let at = head.end + MEMBER_BYTES * index;

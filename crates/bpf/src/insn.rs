@@ -48,7 +48,7 @@ pub enum BpfHelper {
     TailCall = 12,
     /// `bpf_skb_store_bytes(skb, offset, from, len, flags)`: overwrites bytes of the frame.
     SkbStoreBytes = 9,
-    /// `bpf_clone_redirect(skb, ifindex, flags)`: sends a copy at once.
+    /// `bpf_clone_redirect(skb, ifindex, flags)`: sends a copy immediately.
     CloneRedirect = 13,
     /// `bpf_skb_vlan_push(skb, protocol, tci)`
     SkbVlanPush = 18,
@@ -139,8 +139,8 @@ pub enum JumpIf {
     Sle = 0xd0,
 }
 
-/// Atomic operations on memory; those whose names begin with `Fetch` put the previous value into
-/// the source register.
+/// Atomic operations on memory; `Exchange` and those whose names begin with `Fetch` put the
+/// previous value into the source register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the assembler's names")]
 pub enum AtomicOp {

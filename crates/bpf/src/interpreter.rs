@@ -12,7 +12,7 @@
 //! that the kernel translates, such as `data` of `struct xdp_md`, reads as an address.
 //!
 //! # Not for
-//! Deciding whether the kernel would load a program: the kernel refuses programs that run well
+//! Deciding whether the kernel would load a program: the kernel may refuse a program that runs well
 //! here. Speed.
 
 mod alu;
@@ -65,13 +65,13 @@ pub enum Fault {
         /// Position of the instruction.
         at: usize,
     },
-    /// The program ended without an exit.
+    /// The program continued at a position where it has no instruction.
     #[error("slot {at}: after the end of the program")]
     PastTheEnd {
-        /// The number of instructions.
+        /// The position without an instruction.
         at: usize,
     },
-    /// The run executed more than a million instructions.
+    /// The run executed a million instructions without an exit.
     #[error("the program does not end")]
     Endless,
 }
@@ -90,7 +90,7 @@ pub struct XdpMeta {
 pub enum BpfRedirect {
     /// An interface, through which the frame leaves.
     Interface(u32),
-    /// An entry of a map of interfaces or sockets.
+    /// The value of an entry of a map of interfaces or sockets.
     MapEntry(u32),
 }
 
@@ -140,20 +140,22 @@ impl Interpreter {
         self.maps.get_mut(at)
     }
 
-    /// Puts the map `inner` into an array of maps. Returns false if either map does not exist.
+    /// Puts the map `inner` into an array of maps. Returns false if either map does not exist, or
+    /// the array refuses the entry.
     pub fn set_inner(&mut self, outer: &str, index: u32, inner: &str) -> bool {
         let inner = self.position(inner);
         inner.is_some_and(|inner| self.set_reference(outer, index, inner as u32))
     }
 
-    /// Puts a program into a map of programs. Returns false if the map does not exist.
+    /// Puts a program into a map of programs. Returns false if the map does not exist or refuses
+    /// the entry.
     pub fn set_program(&mut self, map: &str, index: u32, program: BpfCode) -> bool {
         self.programs.push(program);
         self.set_reference(map, index, self.programs.len() as u32 - 1)
     }
 
     /// Sets entry `index` of a map of interfaces or sockets to `to`. Returns false if the map does
-    /// not exist.
+    /// not exist or refuses the entry.
     pub fn set_reference(&mut self, map: &str, index: u32, to: u32) -> bool {
         let key = index.to_ne_bytes();
         self.map(map).is_some_and(|map| map.set(&key, &to.to_ne_bytes(), 0).is_ok())
@@ -189,7 +191,7 @@ impl Interpreter {
     /// requested, if any.
     ///
     /// # Errors
-    /// A [`Fault`].
+    /// A [`Fault`]. Then `context` is empty.
     pub fn run_on_context(
         &mut self,
         code: &BpfCode,

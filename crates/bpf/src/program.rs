@@ -78,7 +78,7 @@ pub struct BpfProgram {
 }
 
 impl BpfProgram {
-    /// Loads a program. `name` has at most 15 letters.
+    /// Loads a program. `name` has at most 15 letters, digits, dots and underscores.
     ///
     /// # Errors
     /// [`BpfError::Rejected`] with the verifier's log, or [`BpfError::System`].
@@ -192,7 +192,7 @@ fn load_despite_signals(
 fn verifier_log(kind: BpfProgramKind, insns: &[BpfInsn], flags: BpfProgramFlags) -> String {
     let mut log = vec![0; 1 << 20];
     // Programs that list BPF programs at this moment show this name. The program is removed again
-    // at once.
+    // immediately.
     let _ = load_despite_signals(kind, "slipring_log", insns, flags, &mut log);
     let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
     String::from_utf8_lossy(&log[..end]).into_owned()
@@ -209,7 +209,8 @@ pub struct TestRun {
     pub nanos: u32,
 }
 
-/// An attached program. Dropping this value, or the end of the process, detaches the program.
+/// An attached program. Dropping this value, or the end of the process, detaches the program,
+/// unless another process has a copy of the descriptor.
 #[derive(Debug)]
 pub struct BpfLink {
     fd: OwnedFd,

@@ -1,8 +1,8 @@
 //! Completion candidates at the cursor: the completion scripts of bash, zsh and fish run `slipring
 //! candidates -- slipring gen -i `.
 //!
-//! Each line of the answer is a word, a tab and its meaning. An empty answer leaves the word to the
-//! shell, which completes file names.
+//! Each line of the answer is a word and, if it has a meaning, a tab and the meaning. An empty
+//! answer leaves the word to the shell, which completes file names.
 
 use clap::{Arg, Command};
 use slipring_abi::name::kind::{KindGrammar, PLANNED};
@@ -43,7 +43,7 @@ pub(crate) fn candidates(words: &[String], session: &Session<'_>) -> Vec<Complet
 /// which of its arguments comes next.
 struct CompletionPoint<'c> {
     command: &'c Command,
-    /// The flag in the last word, if its value is still missing.
+    /// The flag in the last of these words, if its value is still missing.
     flag: Option<&'c Arg>,
     /// Number of positional arguments of the command before the cursor.
     positionals_seen: usize,

@@ -16,7 +16,8 @@ use toml::{Table, Value};
 use crate::codes::{SR0009, SR0010, SR0201};
 use crate::{Diagnostic, flags};
 
-/// Flags that control how files are read, and that a file therefore cannot set.
+/// Flags that a file cannot set: those that control how files are read, and the hidden flag of
+/// [`flags::called_as`].
 const CONFIG_FLAGS: [&str; 4] = ["config", "print-config", "check", "called-as"];
 
 /// Returns the typed arguments, preceded by those of the `--config` file if one is given.
@@ -24,8 +25,8 @@ pub(crate) fn merge_config(
     command: &Command,
     typed: &[OsString],
 ) -> Result<Vec<OsString>, Diagnostic> {
-    // This parse only finds `--config` and ignores errors; the actual parse, which follows, reports
-    // them.
+    // This parse only finds `--config` and the flags that were typed, and ignores errors; the
+    // actual parse, which follows, reports them.
     let lenient = command.clone().ignore_errors(true).no_binary_name(true);
     let Ok(seen) = lenient.try_get_matches_from(typed) else {
         return Ok(typed.to_vec());
@@ -104,7 +105,7 @@ fn flag_of<'c>(command: &'c Command, key: &str) -> Option<&'c Arg> {
     command.get_arguments().find(|arg| settable_key(arg) == Some(key))
 }
 
-/// Returns the key that sets a flag; `None` for flags that only control parsing.
+/// Returns the key that sets a flag; `None` for flags that a file cannot set.
 fn settable_key(arg: &Arg) -> Option<&str> {
     arg.get_long().filter(|long| {
         let acts_at_once = matches!(

@@ -111,7 +111,8 @@ impl Diagnostic {
         }
     }
 
-    /// Sets the exit status, for a program that has statuses of its own.
+    /// Sets the exit status that the JSON form shows, for a program that has statuses of its own.
+    /// The program also sets [`crate::Session::status`].
     #[must_use]
     pub const fn with_status(mut self, status: u8) -> Self {
         self.status = Some(status);

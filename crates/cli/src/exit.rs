@@ -10,7 +10,8 @@ pub enum Exit {
     Done = 0,
     /// Done, but an expectation that the user stated (`--max-loss`, `--min-rate`) failed.
     Expectation = 1,
-    /// A flag, value, file or configuration is wrong; the command did not start.
+    /// A flag, value, file or configuration is wrong. The command did not start, or could not read
+    /// or write a file while it ran.
     Usage = 2,
     /// The machine lacks something: a privilege, a kernel feature or a network card.
     Machine = 3,

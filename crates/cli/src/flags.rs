@@ -1,8 +1,8 @@
 //! The flags that commands share, so that each means the same everywhere.
 //!
-//! A flag gets its short letter only if the command does not use that letter itself, so call these
-//! functions after adding the command's flags. A flag whose long name the command already has is
-//! left alone.
+//! A flag gets its short letter only if the command does not use that letter itself, so call the
+//! functions that change a command after adding the command's own flags. A flag whose long name the
+//! command already has is left alone.
 
 mod common;
 
@@ -173,7 +173,7 @@ pub(crate) fn innermost(matches: &ArgMatches) -> &ArgMatches {
     matches.subcommand().map_or(matches, |(_, inner)| innermost(inner))
 }
 
-/// Returns the value of a flag that this command may not define.
+/// Returns the value of a flag; `None` if it has no value, or if the command does not define it.
 pub(crate) fn optional<'m, T>(matches: &'m ArgMatches, id: &str) -> Option<&'m T>
 where
     T: std::any::Any + Clone + Send + Sync + 'static,

@@ -26,8 +26,9 @@ pub fn man(command: &Command) -> Vec<u8> {
     page
 }
 
-/// Returns every manual page with its file name: the program's own, one for each command that is
-/// not hidden, and a pointer for each classic name.
+/// Returns every manual page with its file name: the program's own, one for each command and
+/// subcommand that is not hidden, and a pointer for each classic name that is not the command's own
+/// name.
 #[must_use]
 pub fn man_pages(program: &Command) -> Vec<(String, Vec<u8>)> {
     let root = program.get_name();

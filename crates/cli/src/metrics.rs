@@ -55,7 +55,7 @@ pub fn is_reserved(address: &str) -> bool {
 /// Serves the text that `text` returns, if the flag was given.
 ///
 /// # Errors
-/// If the address is in use, or is not an address of this machine.
+/// If it cannot listen at the address, for example because the address is in use.
 pub fn serve(
     session: &Session<'_>,
     text: impl Fn() -> Result<String, String> + Send + 'static,
@@ -66,7 +66,7 @@ pub fn serve(
 /// Serves the text that `text` returns at `address`.
 ///
 /// # Errors
-/// If the address is in use, or is not an address of this machine.
+/// If it cannot listen at the address, for example because the address is in use.
 pub fn open(
     address: &str,
     text: impl Fn() -> Result<String, String> + Send + 'static,

@@ -8,12 +8,13 @@ pub struct OutputStreams {
     pub stdout: Box<dyn Write>,
     /// Messages and errors.
     pub stderr: Box<dyn Write>,
-    /// Whether messages go to a terminal that supports colour.
+    /// Whether messages are coloured, unless `--color` says otherwise.
     pub coloured: bool,
 }
 
 impl OutputStreams {
-    /// Returns the process's stdout and stderr. `NO_COLOR` with any value switches colour off.
+    /// Returns the process's stdout and stderr. `NO_COLOR` with any value that is not empty
+    /// switches colour off.
     #[must_use]
     pub fn standard() -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

@@ -1,7 +1,7 @@
 //! Writes reports as text, one JSON document, or JSON lines.
 //!
 //! stdout is for data, stderr for messages. Each report is one write followed by a flush. So the
-//! reader of a pipe gets whole lines at once, and a killed run leaves no partial line.
+//! reader of a pipe gets whole lines immediately, and a killed run leaves no partial line.
 //!
 //! | | text | `--json` | `--json=lines` |
 //! |---|---|---|---|

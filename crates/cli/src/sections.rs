@@ -1,5 +1,6 @@
 //! Settings in sections, from a TOML file. A mistake is reported with its line and column, and with
-//! the allowed values, or the name that was probably meant; all mistakes are reported at once.
+//! the allowed values, or the name that was probably meant; mistakes that do not end the reading
+//! are reported together.
 //!
 //! ```
 //! use slipring_cli::sections::SettingsFile;
@@ -61,7 +62,7 @@ impl SettingsFile {
     /// Reads the settings by `reader`. Keys that it does not ask for are mistakes.
     ///
     /// # Errors
-    /// A [`Diagnostic`] for the first mistake in the file; its note lists the others.
+    /// A [`Diagnostic`] for the first mistake in the file; its note lists up to 20 others.
     pub fn read<T>(
         &self,
         reader: impl FnOnce(&mut SettingsSection<'_>) -> Result<T, Diagnostic>,
@@ -147,7 +148,7 @@ impl<'f> SettingsSection<'f> {
     /// without keys.
     ///
     /// # Errors
-    /// The error of `reader`.
+    /// The error of `reader`, or if the value of the key is no section.
     pub fn section<T>(
         &mut self,
         key: &'static str,
@@ -161,7 +162,7 @@ impl<'f> SettingsSection<'f> {
     /// Reads each of the sections `[[key]]` by `reader`.
     ///
     /// # Errors
-    /// The first error of `reader`.
+    /// The first error of `reader`, or if the value of the key is no list of sections.
     pub fn sections<T>(
         &mut self,
         key: &'static str,
@@ -179,7 +180,8 @@ impl<'f> SettingsSection<'f> {
     /// Reads a whole number.
     ///
     /// # Errors
-    /// If the value is not a whole number, or not in the range.
+    /// Never: if the value is not a whole number in the range, this mistake is noted, and the
+    /// result is `None`.
     pub fn number(
         &mut self,
         key: &'static str,
@@ -191,7 +193,8 @@ impl<'f> SettingsSection<'f> {
     /// Reads a list of whole numbers.
     ///
     /// # Errors
-    /// If the value is not such a list, or a number is not in the range.
+    /// Never: if the value is not such a list, or a number is not in the range, this mistake is
+    /// noted, and the result is `None`.
     pub fn numbers(
         &mut self,
         key: &'static str,
@@ -204,7 +207,7 @@ impl<'f> SettingsSection<'f> {
     /// Reads `true` or `false`.
     ///
     /// # Errors
-    /// If the value is neither.
+    /// Never: if the value is neither, this mistake is noted, and the result is `None`.
     pub fn switch(&mut self, key: &'static str) -> Result<Option<bool>, Diagnostic> {
         self.value(key, "true or false, without quotes", |value| match value {
             DeValue::Boolean(on) => Some(*on),
@@ -215,7 +218,7 @@ impl<'f> SettingsSection<'f> {
     /// Reads a text.
     ///
     /// # Errors
-    /// If the value is not a text.
+    /// Never: if the value is not a text, this mistake is noted, and the result is `None`.
     pub fn text(&mut self, key: &'static str) -> Result<Option<String>, Diagnostic> {
         self.value(key, "a text in quotes", text_of)
     }
@@ -223,7 +226,8 @@ impl<'f> SettingsSection<'f> {
     /// Reads a list of different texts.
     ///
     /// # Errors
-    /// If the value is not such a list, or a text occurs twice.
+    /// Never: if the value is not such a list, or a text occurs twice, this mistake is noted, and
+    /// the result is `None`.
     pub fn texts(&mut self, key: &'static str) -> Result<Option<Vec<String>>, Diagnostic> {
         let mut seen = Vec::new();
         self.list(key, "a list of texts in quotes, each once: [\"a\", \"b\"]", |value| {
@@ -236,7 +240,8 @@ impl<'f> SettingsSection<'f> {
     /// Reads one of these words.
     ///
     /// # Errors
-    /// If the value is none of these words. The error suggests a similar word.
+    /// Never: if the value is none of these words, this mistake is noted, with a similar word as a
+    /// suggestion, and the result is `None`.
     pub fn word(
         &mut self,
         key: &'static str,
@@ -252,8 +257,8 @@ impl<'f> SettingsSection<'f> {
         Ok(found)
     }
 
-    /// Reads one of these words for each key of the section, whatever the keys are, in their order.
-    /// `example` is a key in messages.
+    /// Reads one of these words for each key of the section, whatever the keys are, sorted by key.
+    /// `example` is an example of a key, for messages.
     ///
     /// # Errors
     /// Never: mistakes are noted, as by [`Self::word`].
@@ -293,7 +298,8 @@ impl<'f> SettingsSection<'f> {
     /// Reads a text by a parser, whose error says what is allowed.
     ///
     /// # Errors
-    /// If the value is not a text, or the parser refuses it.
+    /// Never: if the value is not a text, or the parser refuses it, this mistake is noted, and the
+    /// result is `None`.
     pub fn parsed<T>(
         &mut self,
         key: &'static str,
@@ -411,7 +417,7 @@ impl<'f> SettingsSection<'f> {
         self.file.note(value.span().start, self.unfit(key, value, allowed));
     }
 
-    /// Notes the keys in the file that were not asked for.
+    /// Notes the keys of the section that were not asked for.
     fn refuse_unknown(&self) {
         if self.takes_all {
             return;

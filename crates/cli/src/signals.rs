@@ -2,8 +2,8 @@
 //!
 //! | signal | request |
 //! |---|---|
-//! | INT | stop with a summary; a second one ends the process at once, with status 130 |
-//! | TERM | drain and stop with a summary; a second one ends the process at once, with status 143 |
+//! | INT | stop with a summary; a second one ends the process immediately, with status 130 |
+//! | TERM | stop with a summary; a second one ends the process immediately, with status 143 |
 //! | USR1 | report now |
 //! | HUP | read the configuration again |
 //!

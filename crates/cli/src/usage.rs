@@ -40,7 +40,7 @@ pub(crate) fn diagnostic(error: &clap::Error, command: &str) -> Diagnostic {
 }
 
 /// Joins a negative value to its flag, `-t -1s` to `-t=-1s`. If a flag needs a value, a word after
-/// it that starts with a dash and a digit is that value, and not an unknown flag.
+/// it that starts with a dash and a digit or a dot is that value, and not an unknown flag.
 pub(crate) fn join_negative_values(command: &Command, args: Vec<OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::with_capacity(args.len());
     for arg in args {

@@ -1,5 +1,5 @@
 //! Serves the device that the programs of the tests open. The device is in the directory that is
-//! the first argument. This program ends when standard input ends.
+//! the first argument. This program ends when standard input has a line, or ends.
 //!
 //! This program serves the same device as `slipring daemon`, but has no flags and makes no links.
 //! So these tests need not build all of slipring.

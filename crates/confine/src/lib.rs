@@ -71,8 +71,9 @@ pub fn confine(kept: CapabilitySet, refused: &[&[i64]]) -> Vec<String> {
 ///
 /// # Errors
 /// The kernel's error if the thread cannot become the user, such as EPERM without CAP_SETUID and
-/// CAP_SETGID, or EINVAL if the user namespace does not have the user. Nothing else is restricted
-/// then.
+/// CAP_SETGID, or EINVAL if the user namespace does not have the user. Then the thread keeps its
+/// capabilities, and no call is forbidden, but its bounding and ambient sets are already reduced,
+/// and its groups may have changed.
 pub fn confine_as(
     user: UserIds,
     kept: CapabilitySet,

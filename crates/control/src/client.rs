@@ -111,8 +111,8 @@ impl ControlClient {
         self.answer()
     }
 
-    /// Requests a value once per period and passes each value to `show`. Ends when `show` returns
-    /// false or the program ends.
+    /// Makes the program send a value once per period, and passes each value to `show`. Ends when
+    /// `show` returns false or the program ends.
     ///
     /// # Errors
     /// [`ControlError`] if the program refuses the request or sends no valid answer in time.
@@ -153,7 +153,7 @@ impl ControlClient {
         let line = format!("{request}\n");
         match self.stream.write_all(line.as_bytes()) {
             // The peer may have closed the connection after it sent an error message. The message
-            // is read below.
+            // is then read as the answer.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             written => written.map_err(|error| self.no_answer(&error)),
         }

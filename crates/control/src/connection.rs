@@ -41,7 +41,7 @@ impl<'c> ControlConnection<'c> {
         Self { stream, service, lines, subscription: None }
     }
 
-    /// Handles requests until the client closes the connection.
+    /// Handles requests until the client closes the connection, or the service takes it over.
     pub(crate) fn serve(mut self) -> io::Result<()> {
         loop {
             match self.wait_for_client()? {

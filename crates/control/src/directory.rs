@@ -57,7 +57,8 @@ pub fn running(dir: &Path) -> Vec<RunningProgram> {
     runs.into_iter().map(|(pid, path)| RunningProgram { pid, names: names(path) }).collect()
 }
 
-/// A control socket of this process. On drop, its files are removed.
+/// A control socket of this process. On drop, its files are removed, unless another process owns
+/// them.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     pub(crate) listener: UnixListener,

@@ -28,15 +28,15 @@ pub enum ControlError {
     /// No run has the requested name or process id.
     #[error("nothing called `{target}` runs")]
     Unknown {
-        /// The requested name.
+        /// The requested name or process id.
         target: String,
         /// The runs in the directory.
         running: Vec<RunningProgram>,
     },
-    /// The name cannot be a file name, or would be taken for a process id.
+    /// The name is not one that a run can have (see [`check_name`](crate::check_name)).
     #[error("`{name}` is no name for a run")]
     BadName {
-        /// The name that was requested for this run.
+        /// The invalid name.
         name: String,
     },
     /// Another run has this name.

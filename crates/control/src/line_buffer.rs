@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-/// Maximum number of bytes in a line, unless a service accepts longer lines.
+/// Maximum number of bytes in a line, unless a service sets another maximum.
 pub(crate) const MAX_LINE_BYTES: usize = 1 << 20;
 /// Bytes read from the stream at a time.
 const CHUNK_BYTES: usize = 1 << 16;

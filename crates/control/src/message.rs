@@ -26,8 +26,8 @@ pub enum ControlReply {
     /// A value, and a function that runs after the value was sent. For example, it may end the
     /// program.
     Then(Value, fn()),
-    /// The answer to the request with this name, which is sent at once and again after each period.
-    /// The updates end when the client sends another request or closes the connection.
+    /// The answer to the request with this name, which is sent immediately and again after each
+    /// period. The updates end when the client sends another request or closes the connection.
     Every(&'static str, Duration),
     /// A value. After it, the connection belongs to [`ControlService::serve_stream`].
     ///

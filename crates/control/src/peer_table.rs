@@ -5,8 +5,8 @@
 //! create half-open connections at no cost, so a new connection never has to wait for them. The
 //! rules are:
 //!
-//! 1. A peer has at most `MAX_HALF_OPEN_PER_PEER` half-open connections. If it opens one more, its
-//!    oldest half-open one is closed.
+//! 1. A peer that is not trusted has at most `MAX_HALF_OPEN_PER_PEER` half-open connections. If it
+//!    opens one more, its oldest half-open one is closed.
 //! 2. When there are `MAX_CONNECTIONS` connections, the peer with the most half-open connections
 //!    loses the oldest of these. Among peers with equally many, one that is not trusted is chosen
 //!    first.
@@ -29,7 +29,8 @@ const MAX_HALF_OPEN_PER_PEER: usize = 16;
 /// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConnectionPeer {
-    /// A program of this user or of root. Rule 1 of this module does not apply to it.
+    /// A program of this user, of root or, under sudo, of the user who called sudo. Rule 1 of this
+    /// module does not apply to it.
     Trusted,
     /// Another user of this machine. `None` stands for all users whose id could not be determined.
     /// Together, they count as one peer.

@@ -16,12 +16,13 @@ use crate::line_buffer::MAX_LINE_BYTES;
 use crate::message::answer_line;
 use crate::{ControlError, ControlRefusal, ControlReply, ControlRequest};
 
-/// How long the server waits before it accepts again after the process ran out of descriptors.
+/// How long the server waits before it accepts again after accepting has failed, usually because
+/// the process had no free descriptors.
 const FD_RETRY_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Answers the requests of a program's clients.
 pub trait ControlService: Send + Sync {
-    /// Answers a request. Several threads may call this at once.
+    /// Answers a request. Several threads may call this at the same time.
     ///
     /// # Errors
     /// [`ControlRefusal`], which is sent to the client, if the request is refused.
@@ -38,8 +39,8 @@ pub trait ControlService: Send + Sync {
 }
 
 /// A reserved socket and name in a run directory. Clients can already connect, but get no answers
-/// before [`Self::serve`]. A program reserves both before any other action, so that it ends at once
-/// if the name or the directory is unavailable.
+/// before [`Self::serve`]. A program reserves both before any other action, so that it ends
+/// immediately if the name or the directory is unavailable.
 #[derive(Debug)]
 pub struct Reservation {
     socket: ControlSocket,

@@ -1,8 +1,8 @@
 //! Determines the user at the other end of a TCP connection within this machine.
 //!
 //! The kernel knows the owner of each socket. If both ends of a connection are on this machine,
-//! both are sockets of this kernel. So a TCP server can apply the rule of the control socket: it
-//! admits this user and root, and under sudo also the user who called sudo.
+//! both are sockets of this kernel. So a TCP server can apply the rule of the control socket, which
+//! admits the server's own user and root. Under sudo, it also admits the user who called sudo.
 //!
 //! The owner is queried by sock_diag(7), which looks up the client's socket. If sock_diag is not
 //! available, the table of all TCP sockets is read instead
@@ -23,8 +23,8 @@ const TCP_ESTABLISHED: &str = "01";
 /// Maximum number of times that the table is read to find a socket.
 const TABLE_READS: u32 = 8;
 
-/// Returns the user who owns the client's end of a connection; `None` if that end is not on this
-/// machine.
+/// Returns the user who owns the client's end of a connection; `None` if it is not found, for
+/// example because that end is not on this machine.
 #[must_use]
 pub fn owner(client: SocketAddr, server: SocketAddr) -> Option<u32> {
     match diagnosed_owner(client, server) {
@@ -34,7 +34,8 @@ pub fn owner(client: SocketAddr, server: SocketAddr) -> Option<u32> {
     }
 }
 
-/// Returns whether a user has the same access as on the control socket.
+/// Returns whether the user is this process's user or root, or is the user who called sudo to start
+/// this process as root.
 #[must_use]
 pub fn is_trusted(user: u32) -> bool {
     allowed(user, rustix::process::geteuid().as_raw(), caller())
@@ -61,8 +62,8 @@ fn diagnosed_owner(client: SocketAddr, server: SocketAddr) -> rustix::io::Result
     )?;
     rustix::net::send(&socket, &question(client, server), SendFlags::empty())?;
     let mut answer = [0; 512];
-    // The answer can be received at once, because the kernel looks up the socket within the call
-    // that sends the request.
+    // The answer can be received immediately, because the kernel looks up the socket within the
+    // call that sends the request.
     let (len, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
     diagnosis(&answer[..len], client, server)
 }

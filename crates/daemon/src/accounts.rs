@@ -10,7 +10,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Reads `/etc/passwd` and `/etc/group`. A file that does not exist counts as empty.
+    /// Reads `/etc/passwd` and `/etc/group`. A file that cannot be read counts as empty.
     pub(crate) fn read() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         Self { users: read("/etc/passwd"), groups: read("/etc/group") }
@@ -33,7 +33,7 @@ impl Accounts {
 }
 
 /// Returns the third field of the line with this name, which is the numeric id in both files;
-/// `None` if there is no such line.
+/// `None` if there is no such line with a number.
 fn number(list: &str, name: &str) -> Option<u32> {
     let mut lines = list.lines().map(|line| line.split(':'));
     lines.find_map(|mut fields| {

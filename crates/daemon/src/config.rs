@@ -1,8 +1,8 @@
 //! The keys of `daemon.toml`, and errors with their position in the file.
 //!
 //! The file is applied as a whole or not at all. `Spanned` values contain their position. So an
-//! error names line and column even if a value turns out to be wrong only when it is applied to the
-//! machine.
+//! error can name line and column even if the parser accepts a value and only a later check refuses
+//! it.
 
 mod config_text;
 mod values;
@@ -83,7 +83,7 @@ struct RuleSection {
     kinds: Vec<Spanned<String>>,
 }
 
-/// The name of a user or a group.
+/// A user or a group, by number or by name.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "a name or a number")]
 enum UserOrGroup {
@@ -111,7 +111,8 @@ pub(crate) fn settings(
     DaemonConfigReader { text, accounts }.settings(file)
 }
 
-/// Returns the error of the parser. It names the allowed keys, which the manual describes.
+/// Returns the error of the parser. For an unknown key, it names the allowed keys, which the manual
+/// describes.
 fn toml_error(text: &ConfigText<'_>, error: &toml::de::Error) -> Diagnostic {
     let (code, what) = match text.text.parse::<toml::Table>() {
         Ok(_) => (SR0010, "has an unknown or unfit key"),

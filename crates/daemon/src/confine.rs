@@ -21,8 +21,9 @@ const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::IPC_LOCK);
 
-/// Drops all capabilities except [`KEPT_CAPABILITIES`]. Returns descriptions of the restrictions
-/// that could not be applied. `metrics` is the address on which metrics will be served, if they are
+/// Drops all capabilities except [`KEPT_CAPABILITIES`] and, if `metrics` has a port below 1024,
+/// CAP_NET_BIND_SERVICE. Also forbids system calls. Returns descriptions of the restrictions that
+/// could not be applied. `metrics` is the address on which metrics will be served, if they are
 /// served.
 pub(crate) fn confine(metrics: Option<&str>) -> Vec<String> {
     let listening = match metrics.is_some_and(is_reserved) {

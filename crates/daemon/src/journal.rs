@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use slipring_netmap::AdapterEvent;
 
-/// Maximum number of queued events. If there are more, they are dropped.
+/// Maximum number of queued events. Further events are dropped.
 const MAX_EVENTS: usize = 1024;
 
 /// The queued events.

@@ -22,8 +22,8 @@ fn share_of(total: u64) -> u64 {
     (total / SHARE_DIVISOR / LIMIT_GRANULARITY_BYTES).max(1) * LIMIT_GRANULARITY_BYTES
 }
 
-/// Limits the global memory to half of a user's limit. On a machine with little memory, it then has
-/// fewer buffers than by default in netmap.
+/// Limits the buffers of a user's global memory to half of the user's limit. On a machine with
+/// little memory, there are then fewer buffers than by default in netmap.
 pub(crate) fn fit_buffers(parameters: &Parameters, limit: u64) {
     let now = parameters.current();
     let fitting = limit / 2 / u64::from(now.buf_size);

@@ -2,7 +2,8 @@
 //!
 //! A rule names users and ports. If it names no users, it applies to all users. If it names no
 //! ports, it applies to all ports. `deny` has precedence over `allow`. If no rule applies, root may
-//! bind any port, and other users may bind any port except interfaces.
+//! bind any port, and other users may bind any port except interfaces (with `--nics-for-all`, also
+//! interfaces).
 
 use std::sync::{PoisonError, RwLock};
 
@@ -39,7 +40,9 @@ pub(crate) struct Requester<'g> {
     pub(crate) gids: &'g [u32],
 }
 
-/// An access rule. An empty list does not restrict it.
+/// An access rule. It applies to the users in `uids` and in the groups `gids`; if both lists are
+/// empty, to all users. It applies to the ports that any of the other lists selects; if these are
+/// all empty, to all ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AccessRule {
     pub(crate) uids: Vec<u32>,

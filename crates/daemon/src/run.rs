@@ -210,7 +210,8 @@ fn serve(
     Ok(())
 }
 
-/// Reports an event in the log. If the report format is for machines, also prints a JSON line.
+/// Reports in the log that the interface of a switch port no longer exists. Ignores other events.
+/// If the report format is for machines, also prints a JSON line.
 fn report_event(news: &AdapterEvent, session: &mut Session<'_>) -> Result<(), Failure> {
     let AdapterEvent::InterfaceGone { uid, port } = news else { return Ok(()) };
     if session.reporter.format() != ReportFormat::Text {
@@ -255,8 +256,8 @@ fn control(
     }
 }
 
-/// Prints a warning if FUSE over io_uring had to be enabled for the start of this device, or if the
-/// kernel supports it but refuses an io_uring.
+/// Prints a warning if io_uring was requested and FUSE over io_uring had to be enabled for the
+/// start of this device, or if the kernel supports it but refuses an io_uring.
 fn report_transport(
     transport: RequestTransport,
     wanted: UringMode,
@@ -335,8 +336,8 @@ fn make_traversable(dir: &Path) -> std::io::Result<()> {
     fs::set_permissions(dir, fs::Permissions::from_mode(mode | 0o055))
 }
 
-/// Creates the links to the device: one in the run directory, and `/dev/netmap` if nothing is
-/// there.
+/// Creates the links to the device: one in the run directory, and one at [`DaemonSettings::link`],
+/// by default `/dev/netmap`. Prints a warning for a link that cannot be created.
 fn links(
     settings: &DaemonSettings,
     run_dir: &Path,

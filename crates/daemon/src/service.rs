@@ -27,7 +27,8 @@ pub(crate) struct Reload {
 
 impl Reload {
     /// Reads the configuration again. Applies either all of it or nothing. The number of workers,
-    /// the link and the run directory cannot be changed in this way.
+    /// the use of io_uring, the scheduling, the link and the run directory cannot be changed in
+    /// this way.
     pub(crate) fn reload(&self) -> Result<(), Diagnostic> {
         self.sources.read().map(|settings| self.apply(&settings))
     }
@@ -50,12 +51,12 @@ impl Reload {
 /// The daemon's control service.
 pub(crate) struct DaemonService {
     reload: Arc<Reload>,
-    /// Handles the requests about switches.
+    /// Handles all other requests, such as those about switches and bound ports.
     switches: Box<dyn ControlService>,
-    /// The function that lists the domains of all users with memory.
+    /// The function that lists the domains.
     domains: Domains,
-    /// The function that frees memory that is no longer used. It is called after a port was removed
-    /// or detached.
+    /// The function that frees memory that is no longer used. It is called after each request to
+    /// remove or detach a port.
     release_memory: Box<dyn Fn() + Send + Sync>,
 }
 

@@ -10,10 +10,10 @@ use crate::config;
 use crate::rules::AccessRules;
 use crate::scheduling::SchedulingClass;
 
-/// The group whose members may open the device, if the group exists.
+/// The group whose members may open the device by default, if the group exists.
 const DEVICE_GROUP: &str = "netmap";
 
-/// Settings from a file or from flags. A setting that is not given is `None`.
+/// Settings from a file or from flags. A setting that is not given is `None` or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DaemonSettings {
     pub(crate) mode: Option<u32>,
@@ -39,8 +39,8 @@ pub(crate) struct SettingsSources {
 }
 
 impl SettingsSources {
-    /// Reads the file. Flags have precedence over it. Settings that are in neither get defaults
-    /// that depend on the machine.
+    /// Reads the file. Flags have precedence over it. If they are in neither, mode and group get
+    /// defaults that depend on whether the group `netmap` exists.
     pub(crate) fn read(&self) -> Result<DaemonSettings, Diagnostic> {
         let accounts = Accounts::read();
         let file = self.file.as_ref().map(|path| config::read(path, &accounts)).transpose()?;

@@ -7,12 +7,13 @@
 //!   an eventfd                <-------  all is well (`heartbeat`)
 //! ```
 //!
-//! The supervisor does nothing that could fail: no frame, client or configuration reaches it. When
-//! a worker ends unexpectedly, the supervisor at once starts the next one, with all descriptors
-//! that the ended worker had stored. A worker that no longer answers is killed, and so is also
-//! replaced. If ten workers end within ten seconds, the stored state is assumed to be the cause,
-//! and the next worker starts without it. If ten more end as quickly, the supervisor ends too. If a
-//! service manager has started the supervisor, it gets all other notifications of a worker.
+//! The supervisor does little that could fail: no frame and no client reaches it, and it reads the
+//! configuration only at its start. When a worker ends unexpectedly, the supervisor immediately
+//! starts the next one, with all descriptors that the ended worker had stored. A worker that no
+//! longer answers is killed, and so is also replaced. If ten workers end within ten seconds, the
+//! stored state is assumed to be the cause, and the next worker starts without it. If ten more end
+//! as quickly, the supervisor ends too. If a service manager has started the supervisor, it gets
+//! all other notifications of a worker.
 //!
 //! The socket is in a directory that no other user can enter. If other users could fill the socket,
 //! a worker could not store what it must store before it answers a program.
@@ -45,8 +46,8 @@ use crate::scheduling::SchedulingClass;
 use crate::service_manager::{self, ServiceManager};
 use crate::settings::{DaemonSettings, SettingsSources};
 
-/// How many descriptors the supervisor stores. There is one for the device, and a few per user and
-/// network namespace.
+/// How many descriptors the supervisor offers to store. There is one for the device, and a few per
+/// user and network namespace.
 const MAX_STORED_FDS: &str = "65536";
 /// The number of the first descriptor that is passed to the worker.
 const FIRST_PASSED_FD: i32 = 3;

@@ -68,8 +68,9 @@ impl ThreadStates {
 
 impl ThreadState {
     /// Reads the state of the thread with this directory in `/proc`. Returns `None` for a thread
-    /// that has ended, and for a sync loop: if its program wants, it never sleeps, and then it has
-    /// the lowest priority, so that it would excuse every other thread.
+    /// that no longer exists, and for a sync loop: if its program wants, it never sleeps, and it
+    /// may have the lowest priority, so that its waits for a processor would excuse every other
+    /// thread.
     fn read(task: &Path) -> Option<Self> {
         let stat = fs::read_to_string(task.join("stat")).ok()?;
         let (name, letter, ticks) = parse(&stat)?;

@@ -56,8 +56,8 @@ impl Confinement {
         Self { kept, interfaces, updates_maps: false, user: None }
     }
 
-    /// Keeps the capabilities that these ports need until they are closed. CAP_NET_ADMIN is not
-    /// among them, because [`Self::begin`] starts a helper process that has it.
+    /// Keeps the capabilities that these ports need until they are closed. [`Self::begin`] drops
+    /// CAP_NET_ADMIN nevertheless if it can start a helper process that has it.
     pub fn for_ports(ports: &[Port]) -> Self {
         let kept = ports.iter().map(|port| kinds::capabilities_to_keep(&port.info));
         let kept = kept.fold(CapabilitySet::empty(), CapabilitySet::union);
@@ -70,8 +70,8 @@ impl Confinement {
         Self { updates_maps: true, ..self }
     }
 
-    /// Changes to this user, who then opens files as any process of this user does: no capability is
-    /// kept for files. The program must remove the files of its run in another way.
+    /// Changes to this user, who then opens files as any process of this user does: no capability
+    /// is kept for files. The program must remove the files of its run in another way.
     pub fn as_user(self, user: Option<UserIds>) -> Self {
         Self { user, ..self }
     }
@@ -123,8 +123,9 @@ impl Confinement {
     /// CAP_NET_ADMIN. If the helper cannot be started, the capability is kept.
     ///
     /// # Errors
-    /// [`Failure`] if stderr cannot be written, or if the user cannot be changed. Capabilities that
-    /// could not be dropped are only reported on stderr.
+    /// [`Failure`] if stderr cannot be written, if the user cannot be changed, or if no thread can
+    /// be started that watches the helper. Capabilities that could not be dropped are only reported
+    /// on stderr.
     pub fn begin(self, session: &mut Session<'_>) -> Result<(), Failure> {
         let mut confinement = self.serving_metrics(session.metrics.as_deref());
         let helper = confinement.start_helper().transpose();

@@ -19,8 +19,9 @@ pub trait Clock {
 
 /// What a worker's loop needs in addition to its queues.
 pub trait Environment: Clock {
-    /// Waits until a queue has frames or space for which it waits, a task is queued, the time
-    /// `until` is reached, or the worker must stop. If `until` has passed, only polls the queues.
+    /// Waits until a queue has the frames or the space that the worker waits for, a task is queued,
+    /// the time `until` is reached, or the worker must stop. If `until` has passed, only polls the
+    /// queues.
     ///
     /// # Errors
     /// [`RunError`] if a port is lost.

@@ -98,7 +98,8 @@ pub fn check_distinct(files: &[RunFile]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that no existing capture would be overwritten. Must be called unless the user allows it.
+/// Checks that no existing capture would be overwritten. Must be called unless the user allows
+/// overwriting.
 ///
 /// # Errors
 /// [`Failure`] with the first existing capture that would be overwritten.

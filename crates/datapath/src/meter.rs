@@ -36,9 +36,9 @@ pub struct PortInterval {
 /// The increase of counters between two snapshots.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TrafficDelta {
-    /// Packets received in this time.
+    /// Packets and bytes received in this time.
     pub rx: slipring_port::TrafficCounts,
-    /// Packets sent in this time.
+    /// Packets and bytes sent in this time.
     pub tx: slipring_port::TrafficCounts,
     /// Packets dropped in this time, for any cause.
     pub dropped: u64,

@@ -175,8 +175,8 @@ impl PortOpening {
         }
     }
 
-    /// Opens the ports in one region, with the requested wrappers. First prints a notice on stderr
-    /// for each interface that is taken from its host.
+    /// Opens the ports in one region, with the requested wrappers. In text format, first prints a
+    /// notice on stderr for each interface that is taken from its host.
     ///
     /// # Errors
     /// [`Failure`] for the first port or capture that cannot be opened.
@@ -226,7 +226,8 @@ impl PortOpening {
         self
     }
 
-    /// Sets how many additional rings the wrappers around each port have.
+    /// Reserves memory for `layers` more wrappers around each port. Each wrapper has separate
+    /// rings.
     pub fn with_layers(mut self, layers: u32) -> Self {
         self.options.reserve_factor += layers;
         self
@@ -246,8 +247,8 @@ impl PortOpening {
     }
 
     /// Returns the role of each port in a program that forwards frames. `goes` must return whether
-    /// frames go to the port with this index. An existing capture, or standard input, is read if it
-    /// is the first port or if no frames go to it.
+    /// frames go to the port with this index. A port is a source if no frames go to it. The first
+    /// port is also a source if it is an existing capture or standard input.
     pub fn roles(ports: &[PortName], goes: impl Fn(usize) -> bool) -> Vec<(&PortName, PortRole)> {
         let is_there = |name: &str| name == "-" || Path::new(name).exists();
         let is_read = |at: usize, port: &PortName| !goes(at) || at == 0 && is_there(&port.name);
@@ -285,7 +286,8 @@ impl PortOpening {
         Ok(self)
     }
 
-    /// Returns whether opening `name` takes an interface from its host. A notice is printed then.
+    /// Returns whether opening `name` takes an interface from its host. In text format,
+    /// [`Self::open`] prints a notice then.
     pub fn takes_interface(&self, name: &PortName) -> bool {
         takeover::takes_interface(name, std::slice::from_ref(name), &self.options)
     }

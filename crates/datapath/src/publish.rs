@@ -1,10 +1,10 @@
 //! Publishes the counters of a running command, for `slipring top` and for any other reader of
 //! [`slipring_core::counters`].
 //!
-//! While a reader is active, a separate thread copies the counters several times a second. So there
-//! is no additional cost per frame. Without readers, the thread sleeps. The next read wakes it, and
-//! new values appear a moment later. If a command cannot publish its counters, it continues without
-//! that.
+//! While a reader is active, a separate thread copies the counters one to ten times a second. So
+//! there is no additional cost per frame. Without readers, the thread sleeps. The next read wakes
+//! it, and new values appear a moment later. If a command cannot publish its counters, it continues
+//! without that.
 //!
 //! Not for complete reports: only counters that are worth watching are published.
 
@@ -86,7 +86,7 @@ pub trait ObjectMetrics: Send {
 ///
 /// # Errors
 /// [`Failure`] if stderr cannot be written. If counters cannot be published, this is only reported
-/// there.
+/// there, to users who ask for details.
 pub fn start(
     meter: PortMeter,
     objects: Option<Box<dyn ObjectMetrics>>,

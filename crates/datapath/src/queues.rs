@@ -12,8 +12,8 @@
 //! 1. The `filled` tx slots after the head are written but not published. [`WorkerQueue::flush`]
 //!    publishes them once per loop iteration.
 //! 2. A worker waits for frames of a queue, unless the frames that are already there wait for space
-//!    elsewhere. It waits for space in a queue only if frames wait for it. So a wait ends only if
-//!    the next loop iteration can use the frames or the space.
+//!    elsewhere. It waits for space in a queue only if frames wait for it. So frames and space end
+//!    a wait only if the next loop iteration can use them.
 //!
 //! Not for decisions about frames.
 
@@ -57,10 +57,11 @@ impl WorkerQueue {
         self.queue.rings().rx
     }
 
-    /// Takes whole frames that have about `most` slots together. The last frame may exceed this
-    /// number. `take` is called with the rx ring, the first slot of a frame, and the number of its
-    /// slots. If it returns false, the frame waits for space in another queue: this frame and all
-    /// later ones stay in the ring. Returns the number of slots that were taken.
+    /// Takes the whole frames among the first `most` slots of the rx ring; if `most` is below 64,
+    /// among the first 64 slots ([`whole_frames`]). `take` is called with the rx ring, the first
+    /// slot of a frame, and the number of its slots. If it returns false, the frame waits for space
+    /// in another queue: this frame and all later ones stay in the ring. Returns the number of
+    /// slots that were taken.
     #[inline]
     pub fn take_frames(
         &mut self,
@@ -210,7 +211,7 @@ impl WorkerQueue {
         if tx.avail() >= tx.num_slots() / 2 { Ok(()) } else { self.queue.tx_sync() }
     }
 
-    /// Returns whether the device or the peer has taken all published frames.
+    /// Returns whether no frame is left in the tx ring that may still leave.
     fn is_idle(&mut self) -> bool {
         self.queued() == 0
     }
@@ -222,7 +223,8 @@ impl WorkerQueue {
     }
 }
 
-/// All queues of a worker, by index. They are one slice, so that several can be borrowed at once.
+/// All queues of a worker, by index. They are one slice, so that several can be borrowed at the
+/// same time.
 pub struct WorkerQueues {
     queues: Vec<WorkerQueue>,
     /// The indices of the queues from which frames are taken.
@@ -272,8 +274,8 @@ impl WorkerQueues {
     }
 
     /// Hands the frame in the slots `at..at + slots` of the rx ring of `from` over to the thread at
-    /// the other end of the pipe `to`, by exchanging buffers. The receiver also gets `word`. If
-    /// there is no space, changes nothing and returns false.
+    /// the other end of the pipe `to`, by exchanging buffers if possible, otherwise by a copy. The
+    /// receiver also gets `word`. If there is no space, changes nothing and returns false.
     pub fn hand_over(&mut self, from: usize, at: u32, slots: u32, to: usize, word: u64) -> bool {
         if from == to {
             // The frame goes back to the thread that has handed it over. Both rings belong to one
@@ -319,7 +321,8 @@ impl WorkerQueues {
         inputs.iter().all(|&at| queues[at].is_exhausted())
     }
 
-    /// Publishes the filled slots of all queues, also after one that fails. Returns the first error.
+    /// Publishes the filled slots of all queues, also after one that fails. Returns the first
+    /// error.
     #[inline]
     pub fn flush(&mut self) -> Result<(), RunError> {
         let mut flushed = Ok(());
@@ -369,7 +372,8 @@ impl WorkerQueues {
         }
     }
 
-    /// Returns whether the devices and peers have taken all frames that were sent.
+    /// Returns whether the devices and peers have taken all frames that were sent, except frames at
+    /// lost ports.
     pub fn is_idle(&mut self) -> bool {
         self.queues.iter_mut().all(WorkerQueue::is_idle)
     }

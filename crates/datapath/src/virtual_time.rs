@@ -27,7 +27,7 @@ use crate::queues::WorkerQueues;
 /// The virtual time that one poll of the queues takes.
 pub const LOOK_NS: Nanos = 100;
 
-/// The clock of a test. Waits end at once and advance the clock.
+/// The clock of a test. Waits take no real time and advance the clock.
 #[derive(Debug, Clone)]
 pub struct VirtualTime {
     now: Arc<AtomicU64>,

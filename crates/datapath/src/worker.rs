@@ -111,15 +111,15 @@ pub trait FrameProcessor: Send + 'static {
         DrainLimits::default()
     }
 
-    /// Accounts for the frames that have not left at the end of the run, also if a port was lost. It
-    /// is called once, before [`Self::publish_final`].
+    /// Accounts for the frames that have not left at the end of the run, also if a port was lost.
+    /// It is called once, before [`Self::publish_final`].
     fn abandon(&mut self, _: &mut WorkerQueues) {}
 
     /// Publishes the counters of the program. It is called after each turn.
     fn publish(&mut self) {}
 
-    /// Publishes the last counters. It is called once, after the end of the loop, also if a port was
-    /// lost.
+    /// Publishes the last counters. It is called once, after the end of the loop, also if a port
+    /// was lost.
     fn publish_final(&mut self) {
         self.publish();
     }
@@ -231,7 +231,8 @@ impl<P: FrameProcessor> Worker<P> {
         }
     }
 
-    /// Converts the worker to the task of a thread. Errors contain the name `command`.
+    /// Converts the worker to the task of a thread. If the waiting cannot be prepared, the error
+    /// contains the name `command`.
     pub fn into_task(mut self, command: &'static str, strategy: WaitStrategy) -> WorkerTask {
         Box::new(move |stop| {
             let wake_fd = self.processor.wake_fd();

@@ -81,8 +81,9 @@ impl Workers {
         Ok(Self { threads, stop, state })
     }
 
-    /// Supervises until a signal, the deadline, the end of all threads or the failure of one of
-    /// them. Calls `report` once per `period`, and also, with true, for each signal USR1.
+    /// Supervises until a signal requests the end, the deadline, the end of all threads or the
+    /// failure of one of them. Calls `report` once per `period`, and also, with true, for each
+    /// signal USR1.
     pub fn watch(
         &self,
         signals: &Signals,
@@ -159,8 +160,8 @@ impl Workers {
         self.stop.worker_ended.clear();
     }
 
-    /// Stops all threads and waits until they have ended. Returns the error of the first one that
-    /// failed.
+    /// Stops all threads and waits until they have ended. Returns the first error, in the order of
+    /// the tasks.
     pub fn finish(self) -> Result<(), RunError> {
         self.stop.flag.store(true, Ordering::Relaxed);
         self.stop.doorbell.ring();

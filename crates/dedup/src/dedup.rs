@@ -23,9 +23,9 @@ pub enum DedupVerdict {
 /// Counters of the frames offered. `frames = fresh + duplicates`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DedupCounters {
-    /// Number of frames offered.
+    /// Number of frames offered, without those whose verdict was [`DedupVerdict::Full`].
     pub frames: u64,
-    /// Bytes in all frames offered.
+    /// Bytes in these frames.
     pub bytes: u64,
     /// Frames that were not seen within the window.
     pub fresh: u64,

@@ -12,7 +12,8 @@
 //! # Invariants
 //! 1. Frames are equal if all their bytes are: the hash only finds candidates.
 //! 2. The hash is keyed by the caller's secret, so an attacker cannot construct colliding frames.
-//! 3. Memory is bounded: excess frames leave early, and are counted.
+//! 3. Memory is bounded: frames beyond the limit of bytes leave early, and are counted. In hold
+//!    mode, the caller must remove frames before the window accepts more.
 //!
 //! The engine is a pure function of the frames, the times passed in and the secret.
 //!

@@ -21,11 +21,12 @@ use crate::settings::CardSettings;
 
 /// The name of the first word, whose value identifies the boot of the machine.
 const BOOT: &str = "boot=";
-/// Longest file in bytes.
+/// Number of bytes that are read of a file; the rest is ignored.
 const MAX_FILE_BYTES: u64 = 4096;
 
 impl CardSettings {
-    /// Returns the path of the file with the saved settings of a card, in a directory of such files.
+    /// Returns the path of the file with the saved settings of a card, in a directory of such
+    /// files.
     #[must_use]
     pub fn file_in(dir: &Path, card: &str) -> PathBuf {
         dir.join(format!("{card}.link"))

@@ -1,9 +1,10 @@
-//! What a user sets of a card: speed, duplex, negotiation, pause, MTU, and which frames it receives.
+//! What a user sets of a card: speed, duplex, negotiation, pause, MTU, and which frames it
+//! receives.
 //!
 //! ```text
-//!   "speed=100 autoneg=off" --> CardSettings --merged()--> CardSettings --plan()--> LinkPlan --> PHY, MAC
-//!                                 a change                  all settings   refuses what the chip
-//!                                                                          does not have, by name
+//!   "speed=100" --> CardSettings --merged()--> CardSettings --plan()--> LinkPlan --> PHY, MAC
+//!                     a change                  all settings   refuses what the chip
+//!                                                              does not have, by name
 //! ```
 //! The names are those of ethtool. A setting that is left out keeps its value; a setting that was
 //! never made has the driver's default.
@@ -36,7 +37,7 @@ pub struct CardSettings {
     pub duplex: Option<Duplex>,
     /// Whether speed and duplex are negotiated. If not, the link has the values that are set here.
     pub autonegotiation: Option<bool>,
-    /// Whether the card sends and obeys pause frames.
+    /// Whether the card sends and obeys pause frames; with negotiation, whether it offers to do so.
     pub pause: Option<bool>,
     /// MTU in bytes.
     pub mtu: Option<u32>,
@@ -122,7 +123,7 @@ impl LinkOffers {
 /// Why a setting is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingRefusal {
-    /// The reason, which names what the chip does not have.
+    /// The reason, as text for the user.
     pub reason: String,
     /// What to try next.
     pub help: String,
@@ -171,7 +172,8 @@ impl CardSettings {
     /// Checks whether a chip can have these settings.
     ///
     /// # Errors
-    /// [`SettingRefusal`] for what the chip does not have.
+    /// [`SettingRefusal`] for a setting that the chip does not have, and for settings that
+    /// contradict each other or are incomplete.
     pub fn check(&self, can: &LinkAbilities) -> Result<(), SettingRefusal> {
         self.plan(can).map(drop)
     }

@@ -21,8 +21,8 @@ pub(crate) struct VirtioDriver;
 /// Vendor: Red Hat, which gives its number to all virtio devices.
 const RED_HAT: u16 = 0x1af4;
 
-/// Only the device ID of modern devices. A device with the transitional ID may be modern, too, as
-/// its capabilities show.
+/// Only the device ID of modern devices. A device with the transitional ID may have the modern
+/// interface too, but is not supported.
 static CHIPS: [ChipId; 1] = [ChipId::new(RED_HAT, 0x1041, "virtio-net")];
 
 /// The largest MTU of a device whose frames take one buffer.
@@ -31,7 +31,7 @@ const MTU_OF_ONE_BUFFER: u32 = 1500;
 /// smaller one.
 const MTU_OF_SEVERAL_BUFFERS: u32 = 9000;
 
-/// What every device can be set to. An open device may report a smaller MTU, or other limits.
+/// The most that a device can be set to. An open device may have a smaller MTU, or no filter.
 const ABILITIES: LinkAbilities = LinkAbilities {
     chip: "virtio-net",
     // There are no speeds, because the host controls the link.

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! An *instance* is a copy of a scheduler, with its own queues and its own link. A scheduler has
-//! one instance for each flow that its mask distinguishes. The state changes only during calls. A
-//! call does everything that the links would have done since the previous call. For each packet it
-//! uses the packet's own time, not the time of the call.
+//! one instance for each flow that its mask distinguishes. The state changes only during calls.
+//! Before a call uses a link, it does everything that the link would have done until then. For each
+//! packet it uses the packet's own time, not the time of the call.
 
 mod admission;
 mod configure;
@@ -52,13 +52,14 @@ use crate::text::QueueCaps;
 /// What [`Dummynet::submit`] reports to the sender of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitResult {
-    /// The packet was accepted. With `noerror`, this is also reported if the packet was lost.
+    /// The packet was accepted. With `noerror` or flow queueing, this may also be reported if the
+    /// packet was lost.
     Accepted,
     /// The packet was lost.
     Refused,
 }
 
-/// The engine's settings. The description of each setting begins with the name of its sysctl.
+/// The engine's settings. The description of a setting may begin with the name of its sysctl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaperSettings {
     /// `net.inet.ip.fw.one_pass`: whether released packets are accepted without further rules.
@@ -67,7 +68,7 @@ pub struct ShaperSettings {
     /// `net.inet.ip.dummynet.hash_size`: the number of buckets that listings show for objects
     /// without `buckets`. Default: 64.
     pub hash_size: u32,
-    /// The idle time in ns after which a dynamic queue or pipe is removed. Default: 10 s.
+    /// The idle time in ns after which a dynamic queue or pipe may be removed. Default: 10 s.
     /// [`u64::MAX`] means never, as `net.inet.ip.dummynet.expire=0` does.
     pub expire_ns: u64,
     /// Maximum number of dynamic queues per scheduler instance, and of instances per scheduler.
@@ -126,8 +127,8 @@ pub struct Dummynet<H> {
     objects: ShaperObjectTable,
     instances: Vec<SchedInstance<H>>,
     free: Vec<u32>,
-    /// Number of scheduler instances created so far. An instance's number determines its random
-    /// stream.
+    /// Number of scheduler instances created so far. The number of an instance that is created with
+    /// a profile determines its random stream.
     instances_created: u64,
     pool: PacketPool<H>,
     /// The times at which scheduler instances must be served. Each entry contains the index of an
@@ -138,9 +139,9 @@ pub struct Dummynet<H> {
 }
 
 impl<H: Copy> Dummynet<H> {
-    /// Creates an engine without objects. Engines with the same `seed` lose the same packets.
-    /// `keys` are the secret keys of the flow hashes. A sender that does not know them cannot
-    /// choose flows that share a hash bucket.
+    /// Creates an engine without objects. Engines with the same `seed` lose the same packets of the
+    /// same traffic. `keys` are the secret keys of the flow hashes. A sender that does not know
+    /// them cannot choose flows that share a hash bucket.
     #[must_use]
     pub fn new(seed: u64, keys: [u64; 2]) -> Self {
         Self {
@@ -171,8 +172,8 @@ impl<H: Copy> Dummynet<H> {
     }
 
     /// Returns the counters of a pipe's or scheduler's packets since the object was created; `None`
-    /// if the object does not exist. For pipe N, these are the packets of `pipe N` rules. For
-    /// scheduler N, these are the packets of its queues.
+    /// if the object does not exist, or is a queue. For pipe N, these are the packets of `pipe N`
+    /// rules. For scheduler N, these are the packets of its queues.
     #[must_use]
     pub fn counters_of(&self, kind: ObjectKind, number: ObjectNumber) -> Option<ShaperCounters> {
         let number = match kind {
@@ -185,8 +186,8 @@ impl<H: Copy> Dummynet<H> {
     }
 
     /// Returns the time at which [`Self::release`] must be called next, in ns. No packet is due
-    /// earlier. It is possible that no packet is due at this time either. `None` if the engine has
-    /// no packets.
+    /// earlier. It is possible that no packet is due at this time either. `None` only if the engine
+    /// has no packets.
     #[inline]
     #[must_use]
     pub fn next_release(&self) -> Option<u64> {
@@ -197,7 +198,7 @@ impl<H: Copy> Dummynet<H> {
     }
 
     /// Releases the packets that are due by `now_ns`, and reports them to `tell` in the order of
-    /// their times.
+    /// their times. Also reports the losses and marks until then.
     pub fn release(&mut self, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);
@@ -224,7 +225,7 @@ impl<H: Copy> Dummynet<H> {
         while let Some(at) = self.events.pop_due(now_ns) {
             let instance = &mut self.instances[at as usize];
             if instance.event_ns > now_ns {
-                // The event is outdated, because the instance has a newer one.
+                // The event is outdated, because the instance has a later one, or none.
                 continue;
             }
             instance.event_ns = NEVER_NS;
@@ -249,7 +250,7 @@ impl<H: Copy> Dummynet<H> {
         instance.serve(now_ns, link, &mut self.pool, &mut out, &mut sink);
     }
 
-    /// Schedules the next event of the scheduler instance `at`, if a packet waits in the instance.
+    /// Makes sure that the scheduler instance `at` has an event in time, if a packet waits in it.
     #[inline]
     fn wake(&mut self, at: u32) {
         let instance = &mut self.instances[at as usize];

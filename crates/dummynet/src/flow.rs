@@ -55,8 +55,8 @@ const fn fold(a: u64, b: u64) -> u64 {
     wide as u64 ^ (wide >> 64) as u64
 }
 
-/// A mask selects bits of a packet's fields. Packets belong to the same flow if they agree in these
-/// bits.
+/// A mask selects bits of a packet's fields. Packets of the same IP version belong to the same flow
+/// if they agree in these bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowMask {
     /// The selected bits of the protocol number.
@@ -77,8 +77,8 @@ pub struct FlowMask {
     pub flow_label: u32,
     /// The word `queue`: packets that arrive through different flowsets belong to different flows.
     pub queue: bool,
-    /// Whether the last address in the command was IPv6. Listings show the mask in the form of that
-    /// address family.
+    /// Whether the last address or `flow-id` in the command was of IPv6. Listings show the mask in
+    /// the form of that address family.
     pub shown_as_v6: bool,
 }
 

@@ -7,7 +7,7 @@
 //! ```text
 //!   arrive(queue, length)         a queue that was empty has a packet at its head
 //!   next() -> queue               whose turn it is; repeated calls return the same
-//!   sent(queue, length, next)     its head left (length 0: was dropped); next: length of the new head
+//!   sent(queue, length, next)     its head left (length 0: was dropped); next: new head's length
 //! ```
 //!
 //! # Invariants
@@ -82,8 +82,9 @@ impl FlowScheduler {
         }
     }
 
-    /// Sets the share of queue `index`. The packet at the head of the queue keeps its position.
-    /// Indexes should be small, because they index arrays with the data of the queues.
+    /// Sets the share of queue `index`. The packets of the queue stay in it. With WF2Q+ and RR, the
+    /// one at the head also keeps its position. Indexes should be small, because they index arrays
+    /// with the data of the queues.
     pub(crate) fn set(&mut self, index: u32, share: QueueShare) {
         each!(self, one => one.set(index, share));
     }

@@ -30,7 +30,7 @@ pub struct LinkView {
     pub bits_per_sec: u64,
     /// Delay in ns.
     pub delay_ns: u64,
-    /// Number of bytes that the link sends at once after it was idle.
+    /// Maximum number of bytes that the link sends immediately after it was idle.
     pub burst_bytes: u64,
     /// The profile: its name, the index of the first entry for which packets are lost, and its
     /// number of entries. `None` if the link has no profile.
@@ -40,13 +40,13 @@ pub struct LinkView {
 /// A flowset as a listing shows it. It is a `queue N`, or the FIFO of a pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowsetView {
-    /// Number of the flowset; above 131072 for the FIFO of a pipe or scheduler.
+    /// Number of the flowset; above 131072 for the FIFO of a pipe.
     pub number: u32,
     /// Limits, losses and AQM.
     pub policy: PolicySpec,
-    /// Number of queues that are in use.
+    /// Number of queues that are in use; 0 for the FIFO of a pipe.
     pub flows: u32,
-    /// The configured number of hash buckets.
+    /// Number of hash buckets, as configured or by default; 1 without a mask.
     pub buckets: u32,
     /// Number of the scheduler that the flowset belongs to.
     pub sched: u32,
@@ -65,7 +65,7 @@ pub struct SchedView {
     pub kind: SchedKind,
     /// dummynet's flags: 1 means that the scheduler has a mask.
     pub flags: u32,
-    /// The configured number of hash buckets.
+    /// Number of hash buckets, as configured or by default; 0 without a mask.
     pub buckets: u32,
     /// Number of instances that are in use.
     pub active: u32,
@@ -110,7 +110,7 @@ pub struct PipeView {
 pub struct ShaperQueueView {
     /// The flowset of the queue.
     pub flowset: FlowsetView,
-    /// One row for each flow of the queue.
+    /// One row for each flow of the queue; none if its scheduler is a FIFO or has flow queueing.
     pub flows: alloc::vec::Vec<FlowRow>,
 }
 

@@ -43,7 +43,7 @@ pub struct PipeLinkSpec {
     pub bits_per_sec: u64,
     /// Additional delay of every packet, in ns.
     pub delay_ns: u64,
-    /// Number of bytes that the link sends at once after it was idle.
+    /// Maximum number of bytes that the link sends immediately after it was idle.
     pub burst_bytes: u64,
     /// Random extra time that each packet takes on the link; `None` if there is none.
     pub profile: Option<PipeProfile>,

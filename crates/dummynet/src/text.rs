@@ -12,7 +12,8 @@
 //! The words are dummynet's. Unlike in dummynet, rates and times may have a fraction and any unit
 //! (`2.5Gbit/s`, `50us`), and have 64 bits, so that no value overflows.
 //!
-//! The text that [`core::fmt::Display`] prints is parsed to the same configuration.
+//! The text that [`core::fmt::Display`] prints for the commands of [`ShaperConfig::into_commands`]
+//! is parsed to the same configuration.
 //!
 //! Not for files: the caller loads the file that [`DummynetCommand::ConfigWithProfile`] names.
 

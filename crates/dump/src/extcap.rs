@@ -73,7 +73,8 @@ pub fn command() -> Command {
 /// Turns a request into a job; `list` lists the interfaces.
 ///
 /// # Errors
-/// [`Failure`] if the request is incomplete, or names an interface that was never listed.
+/// [`Failure`] if the request is incomplete or contains an invalid value, or if no list can contain
+/// the interface name.
 pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> {
     let flag = |id: &str| matches.get_flag(id);
     if flag("extcap-interfaces") {

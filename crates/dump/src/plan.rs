@@ -42,7 +42,7 @@ pub enum FrameOrigin {
         /// Path of the file.
         path: String,
     },
-    /// A port that is opened; it receives the frames instead of the host.
+    /// A port that is opened. Unless it is a monitor, the frames that it receives go no further.
     Take {
         /// The name of the port to open.
         port: Box<PortName>,
@@ -158,8 +158,8 @@ pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> 
     Ok(Box::new(move |session| plan.run(list, session)))
 }
 
-/// Parses a port name for this command. A name without a kind is an interface to listen on; as for
-/// tcpdump, it may contain any character.
+/// Parses a port name for this command. A name that contains none of `:`, `{`, `}` and `/` is an
+/// interface to listen on; as for tcpdump, it may contain any other character.
 ///
 /// # Errors
 /// [`PortNameError`] with the column of the first wrong character.
@@ -197,8 +197,8 @@ fn from(matches: &ArgMatches) -> Result<FrameOrigin, Failure> {
     Ok(from_port(port.clone(), promisc, opening))
 }
 
-/// Returns how to get frames from a port: a capture is read, an interface is listened on, and any
-/// other port is opened.
+/// Returns how to get frames from a port: a capture is read, a whole interface that is named as
+/// `packet:IF` is listened on, and any other port is opened.
 #[must_use]
 pub fn from_port(port: PortName, promisc: bool, opening: PortOpening) -> FrameOrigin {
     if port.kind == PortNameKind::Pcap {

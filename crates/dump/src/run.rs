@@ -22,7 +22,7 @@ use crate::source::{DumpFrame, DumpSource};
 /// The keys that `slipring dump` adds to a report.
 #[derive(Debug, Clone, Serialize)]
 struct DumpReportExtra {
-    /// Number of frames that were printed or saved.
+    /// Number of frames that were printed, saved or counted.
     captured: u64,
     /// Frames that reached the filter.
     received_by_filter: u64,
@@ -36,7 +36,7 @@ struct DumpReportExtra {
 /// The counts of the command when it ends.
 #[derive(Debug, Clone, Copy, Default)]
 struct DumpCounts {
-    /// Totals of received and sent frames.
+    /// Totals of received frames. The next field has those of sent frames.
     rx: PortTraffic,
     tx: PortTraffic,
     captured: u64,
@@ -298,7 +298,7 @@ fn status_line(counts: &DumpCounts, lost: u64) -> String {
     format!("{captured} captured, {received} received by filter, {} dropped", packets(lost))
 }
 
-/// Formats tcpdump's three lines, and one line for each cause of a loss.
+/// Formats tcpdump's three lines, and one line for each other cause of a loss.
 fn summary_lines(counts: &DumpCounts, lost: u64, report: &PortReport) -> String {
     let kernel = report.drops.get("rx_kernel").copied().unwrap_or(0);
     let mut text = format!(

@@ -61,7 +61,7 @@ pub struct CaptureSaver {
     current: Option<CurrentFile>,
     /// Number of files opened so far.
     files: u64,
-    /// Number of files opened in the current period.
+    /// Number of files of the current period before the current one.
     in_slice: u64,
     buffer: Vec<u8>,
 }
@@ -83,8 +83,8 @@ enum SaverFormat {
 }
 
 impl CaptureSaver {
-    /// Opens the first file. Its name contains the time `now_ns`. If that is `None`, the file is
-    /// opened when the first frame arrives.
+    /// Opens the first file. With a period, its name contains the time `now_ns`. If that is `None`,
+    /// the file is opened when the first frame arrives.
     ///
     /// # Errors
     /// [`Failure`] if the file cannot be created, or its name cannot contain a time.
@@ -193,7 +193,7 @@ impl CaptureSaver {
         let size = self.buffer.len() as u64;
         self.current = Some(CurrentFile { path, out, format, size, since_ns: now_ns });
         self.files += 1;
-        // The file header is written at once, because programs may wait for it.
+        // The file header is written immediately, because programs may wait for it.
         self.flush()
     }
 

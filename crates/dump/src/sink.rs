@@ -20,7 +20,7 @@ pub(crate) struct DumpSink {
     saver: Option<CaptureSaver>,
     /// Lines that were not written yet.
     text: String,
-    /// Whether each line is written at once.
+    /// Whether each line is written immediately.
     flush_each: bool,
 }
 

@@ -18,7 +18,8 @@ use slipring_port::netlink::LinkEvents;
 use slipring_port::{Interest, OpenError, Port, Queue, RunCause, RunError, WaitStrategy, Waiter};
 use slipring_ring::{RxRing, SlotFlags};
 
-/// Maximum number of frames processed before signals are checked.
+/// Maximum number of frames that [`DumpSource::take`] processes in one call, per queue. A capture
+/// file has no such limit.
 const MAX_BATCH: u32 = 256;
 
 /// A frame as seen by a capture.

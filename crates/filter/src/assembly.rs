@@ -25,7 +25,7 @@ enum AssemblyOp {
 enum RegisterContent {
     /// The result of this load from the frame.
     Field { code: u16, at: u32 },
-    /// The result of this load, with `at` counted from the end of the IPv4 header that starts at
+    /// The result of this load at offset `at` plus the length of the IPv4 header that starts at
     /// `header`.
     FieldAfter { header: u32, code: u16, at: u32 },
     /// The length in bytes of the IPv4 header that starts at this offset.

@@ -304,7 +304,8 @@ impl FieldSize {
     }
 }
 
-/// Implements `Display` for a qualifier: its keyword and a space, or nothing for the default.
+/// Implements `Display` with these texts: for a qualifier, its keyword and a space, or nothing for
+/// the default; for an operator, its sign.
 macro_rules! prints_as {
     ($type:ty { $($variant:ident => $text:literal),* $(,)? }) => {
         impl Display for $type {

@@ -1,8 +1,8 @@
 //! Turns conditions and arithmetic into instructions.
 //!
 //! Conditions become jumps: the rest of a condition is skipped once its result is known. Arithmetic
-//! leaves its value in A. While the right operand is computed, the left operand is in scratch
-//! memory.
+//! leaves its value in A. While the right operand is computed, a left operand that is not constant
+//! is in scratch memory.
 
 use crate::assembly::{Assembly, Label};
 use crate::ast::{Arith, BinaryOp, FieldSize, Filter, Relation, RelationOp};

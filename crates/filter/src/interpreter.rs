@@ -1,8 +1,9 @@
 //! Runs a checked program on a frame.
 //!
 //! Instructions are decoded once, so that executing a step needs only one jump table. Jump targets
-//! are absolute. A load and the comparison after it become one step, because a filter consists
-//! mostly of such pairs. Step `i` starts with instruction `i`, so every jump target stays valid.
+//! are absolute. A load and the comparison after it become one step in the frequent cases, because
+//! a filter consists mostly of such pairs. Step `i` starts with instruction `i`, so every jump
+//! target stays valid.
 
 use alloc::vec::Vec;
 

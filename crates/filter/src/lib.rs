@@ -18,7 +18,7 @@
 //! 1. A [`CbpfProgram`] exists only after its check. It terminates, jumps only forward, and stays
 //!    within its own code and memory. So [`CbpfProgram::run`] cannot fail.
 //! 2. The parser accepts only expressions that can be compiled. After parsing, an expression can
-//!    fail only because its program is too large.
+//!    fail only because its program is too large or needs too much scratch memory.
 //!
 //! # Example
 //!

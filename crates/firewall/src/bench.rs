@@ -1,8 +1,8 @@
 //! `slipring firewall --bench` measures the cost of rules: the rules check an endless stream of
 //! frames, which are then discarded.
 //!
-//! One thread passes frames to the rules in bursts, as a port would. The report divides the CPU
-//! time of this thread by the number of packets, so it shows the cost of the rules. Commands can
+//! One thread passes frames to the rules in bursts, as a port would. The report divides the number
+//! of packets by the CPU time of this thread, so it shows the cost of the rules. Commands can
 //! change the rules during the measurement.
 
 use std::net::Ipv4Addr;
@@ -28,7 +28,7 @@ use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 use slipring_rules::LogEvents;
 
-/// Number of frames processed between two clock reads.
+/// Maximum number of frames processed between two clock reads.
 const FRAMES_PER_BATCH: usize = 256;
 /// Duration of the measurement if the user gives none.
 const DEFAULT_BENCH_NS: DataplaneNanos = 2_000_000_000;

@@ -1,5 +1,5 @@
-//! What the packet threads of one firewall exchange: frames for the thread that has the dummynet
-//! pipes, learned neighbours, and the shutdown.
+//! What the packet threads of one firewall exchange: frames to and from the thread that has the
+//! dummynet pipes, learned neighbours, and the shutdown.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::dataplane::{Dataplane, DataplaneId, Handoff};
 use crate::task_queue::TaskQueue;
 
-/// Maximum number of frames queued for the thread that has the dummynet pipes.
+/// When more frames than this are queued for the thread that has the dummynet pipes, the other
+/// threads drop frames for pipes.
 const MAX_POSTED_FRAMES: u64 = 16_384;
 
 /// The state that all packet threads share.
@@ -49,7 +50,7 @@ impl CrossThreadState {
         drop(self.task_queue.drain());
     }
 
-    /// Must be called when the initial rules are in force. Lets the threads process frames.
+    /// Must be called when the initial rules are in force. Lets the distributor process frames.
     pub(crate) fn begin(&self) {
         self.task_queue.admit_frames();
     }

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Frames offered, copied and generated here = sent + lost by cause + waiting
-//!    ([`Dataplane::is_balanced`]).
+//! 1. Frames offered, copied, generated here and received from other dataplanes = sent + lost by
+//!    cause + waiting + passed to other dataplanes ([`Dataplane::is_balanced`]).
 //! 2. No call blocks. A frame that no rule logs or answers costs no time for logging or replying.
 //! 3. If several dataplanes share the flows, the first one has all pipes, because a pipe limits all
 //!    flows together. Frames for pipes are passed to it and back as [`Handoff`]s.
@@ -84,8 +84,8 @@ pub struct Dataplane {
     passes: RuleCheckPasses,
     /// Whether frames are also checked on output, according to the current rules and `passes`.
     checks_out: bool,
-    /// Whether the frames of a burst can be checked together. False if a rule's result may depend
-    /// on an earlier frame of the burst.
+    /// Whether the frames of a burst can be checked together. False if frames are also checked on
+    /// output, or if a rule reassembles.
     checks_together: bool,
     batch: CheckedBatch,
     remote: RemotePackets,
@@ -96,7 +96,7 @@ pub struct Dataplane {
 }
 
 impl Dataplane {
-    /// Creates a dataplane that drops all frames until it receives rules.
+    /// Creates a dataplane, which has the rules of `firewall` until [`Self::adopt`] is called.
     #[must_use]
     pub fn new(
         firewall: Firewall,
@@ -342,7 +342,7 @@ impl Dataplane {
         self.process_shaper_events(now, outlet);
     }
 
-    /// Checks a frame once, and carries out the verdict.
+    /// Checks a frame in the direction that `crossing` gives, and carries out the verdict.
     fn process(
         &mut self,
         frame: &mut [u8],

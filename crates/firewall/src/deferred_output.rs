@@ -7,8 +7,8 @@ use crate::dataplane::{DataplaneLoss, DataplaneOutput};
 use slipring_rules::LogEvents;
 use std::sync::Arc;
 
-/// Frames to be sent when the ports can be used again. These are only replies, copies and
-/// fragments, so there are few.
+/// Frames to be sent when the ports can be used again: replies, copies, fragments, and frames that
+/// leave a pipe.
 pub(crate) struct DeferredOutput {
     /// Frames to send, each with its output port.
     pub(crate) frames: Vec<(PortIndex, Vec<u8>)>,

@@ -6,8 +6,8 @@
 //!
 //! # Design decisions
 //! - **One thread per address pair.** All frames between two addresses, in both directions, go to
-//!   one thread. Port numbers are ignored: fragments and ICMP packets carry none, so they could
-//!   reach another thread than the rest of their flow.
+//!   one thread. Port numbers are ignored: fragments and ICMP packets carry none, so a hash with
+//!   port numbers could send them to another thread than the rest of their flow.
 //! - **Back-pressure.** If the pipe to a thread is full, the next frame for this thread stays in
 //!   the ring of its port. It delays the frames behind it, as a full ring does with one thread.
 
@@ -137,7 +137,8 @@ impl FrameProcessor for Distributor {
         Some(self.common.wake_fd())
     }
 
-    /// Returns whether a port has ended and all received frames were distributed.
+    /// Ends the input when a queue of a port has ended and its frames were distributed. Returns
+    /// whether, after that, all threads have finished and their frames were taken from the pipes.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
         if !self.common.has_input_ended() {
             let mut ports = queues[self.pipe_count..].iter_mut();

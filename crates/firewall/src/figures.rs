@@ -27,11 +27,11 @@ pub(crate) struct FirewallReportExtra {
 
 #[derive(Debug, Clone, Serialize)]
 struct FirewallReport {
-    /// Number of frames that the rules received. Each of these, each copy and each generated frame
-    /// was sent, was lost, or still waits.
+    /// Number of frames that the dataplanes received from ports. Each of these, each copy and each
+    /// generated frame was sent, was lost, or still waits.
     offered: u64,
     made: u64,
-    /// Frames that bypassed the rules and were not dropped.
+    /// Frames that bypassed the rules and were not dropped by a setting.
     bypassed: BypassCounters,
     sent: u64,
     waiting: u64,
@@ -107,7 +107,7 @@ impl FirewallFigures {
     }
 
     /// Formats an interim line, such as `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps drop 0  …  lost
-    /// 12 states 3`.
+    /// 12  waiting 0  states 3`.
     pub(crate) fn line(&mut self) -> String {
         let (text, _) = self.meter.interval_line();
         let DataplaneStats { counters: tally, states, .. } = self.dataplane_stats();

@@ -49,8 +49,8 @@ pub const DNCTL: Verb = Verb {
 const CLASSIC: ClassicName = ClassicName { name: "ipfw", status };
 const DNCTL_CLASSIC: ClassicName = ClassicName { name: "dnctl", status };
 
-/// Returns the exit code for a failure that happens before a command is read. All other failures
-/// have a code of sysexits(3).
+/// Returns the exit code, of sysexits(3), for a failure that does not set one. Each
+/// [`CommandFault`] has its own.
 const fn status(exit: Exit) -> u8 {
     match exit {
         Exit::Done => 0,
@@ -127,7 +127,7 @@ fn no_command() -> CommandFault {
 
 /// Returns the output of `-n`, which is the rules as they were parsed. A file is executed
 /// completely, on a separate firewall without rules. A single command depends on the rules of the
-/// firewall for which it is meant, so it is only parsed.
+/// firewall for which it is meant, so it is only parsed; but a sysctl is tried.
 fn dry_run(input: &IpfwInput, order: &CommandBatch) -> Result<CommandOutcome, IpfwCommandError> {
     let (steps, warnings) = if order.is_file {
         let tried = dry_run_file(order, Firewall::new(0, [0; 2]), DryRunPorts::Any);
@@ -174,8 +174,8 @@ fn show(outcome: &CommandOutcome, session: &mut Session<'_>) -> Result<(), IpfwC
     Ok(session.reporter.raw(outcome.text.as_bytes())?)
 }
 
-/// Converts the command line to a batch, reading the file that it names.
 impl IpfwInput {
+    /// Converts the command line to a batch, reading the files that it names.
     fn command_batch(&self, json: bool) -> Result<CommandBatch, IpfwCommandError> {
         let (text, is_file) = self.text()?;
         let mut order = CommandBatch {

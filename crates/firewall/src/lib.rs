@@ -55,7 +55,7 @@ pub const VERB: Verb =
     Verb { name: "firewall", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
 /// The name of netmap-ipfw's program. If the program is called by this name, packets that match no
-/// rule are accepted.
+/// rule are accepted, unless `--default` says otherwise.
 const KIPFW: &str = "kipfw";
 /// The properties of the name `kipfw`: under this name, the exit code is 1 after any failure.
 const CLASSIC: ClassicName =

@@ -217,8 +217,8 @@ impl FirewallPlan {
         reservation.serve(Box::new(service)).map_err(control_failure)
     }
 
-    /// Answers commands and supervises the workers until the run ends. The initial rules must be in
-    /// force.
+    /// Installs the initial rules. Then answers commands and supervises the workers until the run
+    /// ends.
     fn serve_until_stopped(
         &self,
         session: &mut Session<'_>,
@@ -317,7 +317,7 @@ impl FirewallPlan {
 }
 
 /// Returns the name by which rules refer to a port: the name of its interface, or the whole port
-/// name if it has no interface.
+/// name if the port has no interface or is a pipe.
 fn rule_name(port: &PortName) -> String {
     if port.kind.names_interface() && port.pipe.is_none() {
         port.name.clone()

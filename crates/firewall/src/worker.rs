@@ -416,7 +416,8 @@ impl FrameProcessor for FirewallProcessor {
         Some(self.task_queue.wake_fd())
     }
 
-    /// Returns whether a port has ended and all received frames were processed.
+    /// Returns whether the input has ended, its frames were processed, and no frame is in a pipe or
+    /// waits for space in a ring. Without a distributor, the input ends when a port has ended.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
         let has_ended = match &self.cross_thread {
             // After a sync, all frames that were distributed before the end of the input are

@@ -32,7 +32,8 @@ impl std::fmt::Debug for BlockingPool {
 }
 
 impl BlockingPool {
-    /// Runs `call` in another thread, after this user's earlier calls have started.
+    /// Runs `call` after this user's earlier calls have started: in another thread, if one can be
+    /// started.
     pub(crate) fn submit(self: &Arc<Self>, uid: u32, call: impl FnOnce() + Send + 'static) {
         let mut users = self.lock();
         let queue = users.entry(uid).or_default();

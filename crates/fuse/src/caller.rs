@@ -183,8 +183,8 @@ fn gids(status: &str) -> Vec<u32> {
     own.into_iter().chain(others).filter_map(|id| id.parse().ok()).collect()
 }
 
-/// Returns the time from boot to the thread's start. This is field 22 of `stat`; the fields are
-/// counted after the name.
+/// Returns the time from boot to the thread's start. This is field 22 of `stat`, which is the 20th
+/// field after the name.
 fn started(stat: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks: u64 = fields.split_whitespace().nth(19)?.parse().ok()?;

@@ -46,7 +46,7 @@ impl CloseTracker {
         self.wait_while(|user| user == uid);
     }
 
-    /// Waits until the closes of all users that have already begun are done.
+    /// Waits until all closes that have already begun are done, of all users.
     pub(crate) fn wait_for_all(&self) {
         self.wait_while(|_| true);
     }

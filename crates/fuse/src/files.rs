@@ -10,7 +10,8 @@ use slipring_netmap::{Domain, Errno, FdStore, OpenHandle, Parameters};
 use crate::parameters;
 use crate::sys;
 
-/// A node with open files. A node is the file that one user sees under the device's name.
+/// A node with memory: it has open files, or its user owns something that exists without open
+/// files. A node is the file that one user sees under the device's name.
 #[derive(Debug, Clone)]
 pub(crate) struct FuseNode {
     pub(crate) uid: u32,
@@ -20,7 +21,7 @@ pub(crate) struct FuseNode {
     opens: usize,
 }
 
-/// A node that the kernel has looked up but no program has open. So it has no memory.
+/// A node that the kernel has looked up and that has no memory, because no program has it open.
 #[derive(Debug, Clone, Copy)]
 struct IdleFuseNode {
     uid: u32,
@@ -139,7 +140,7 @@ impl FuseNodes {
         number
     }
 
-    /// Returns the node with this number; `None` if no program has it open.
+    /// Returns the node with this number; `None` if it has no memory.
     pub(crate) fn get(&self, number: u64) -> Option<FuseNode> {
         self.lock().open.get(&number).cloned()
     }

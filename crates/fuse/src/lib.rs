@@ -29,7 +29,8 @@
 //!
 //! # Invariants
 //! 1. A worker thread never waits for a client. Calls that read or write a client's memory may wait
-//!    for a page that never arrives. They run in a blocking pool, with a limit per user.
+//!    for a page that never arrives. They run in a blocking pool, with a limit per user. They run
+//!    in the worker only if no thread can be started.
 //! 2. The serving process never opens its own mount.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

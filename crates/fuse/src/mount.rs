@@ -55,7 +55,7 @@ impl Mount {
     }
 
     /// Ends the mount on `dir` and its connection, which another process may hold open. Programs
-    /// that have a file on it open get errors at once. The mount is not accessed here, because
+    /// that have a file on it open get errors immediately. The mount is not accessed here, because
     /// nothing would answer.
     pub(crate) fn abort(dir: &Path) {
         // If nothing is mounted, there is nothing to end.
@@ -68,7 +68,7 @@ impl Mount {
 
     /// Ends the connection and unmounts. Other mount namespaces may have copies of the mount, which
     /// would keep the connection open for ever. So the connection is aborted, and programs that
-    /// have the device open get errors at once.
+    /// have the device open get errors immediately.
     pub(crate) fn remove(mut self) -> MountRemoval {
         self.removed = true;
         // The first EXPIRE only marks the mount as expired. If the mount is in use, it fails.

@@ -30,7 +30,8 @@ pub(crate) struct Namespaces {
 #[derive(Debug)]
 struct HeldNamespace {
     namespace: Weak<OwnedFd>,
-    /// The user who was the first to open the device in this namespace.
+    /// The user who was the first to open the device in this namespace; 0 if the descriptor is from
+    /// the previous daemon.
     uid: u32,
 }
 

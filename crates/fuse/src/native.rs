@@ -82,7 +82,7 @@ impl NativeConnection {
     }
 }
 
-/// The obligation to reply to one request. The reply may contain descriptors.
+/// A reply to a request, with the descriptors that it passes.
 struct NativeReply {
     answer: NativeAnswer,
     fds: Vec<OwnedFd>,

@@ -1,7 +1,7 @@
 //! `parameters/` next to the device. It has one file per module parameter, with netmap's names.
 //!
-//! All users may read the files, and root may write them. The node numbers are fixed. The directory
-//! has the first number, and the parameters have the numbers after it.
+//! All users may read the files, and root may write those that are not read-only. The node numbers
+//! are fixed. The directory has the first number, and the parameters have the numbers after it.
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ impl ParameterTree {
         let body = message.body();
         match message.opcode() {
             opcode::GETATTR => Ok(self.attr(message.node()).answer()),
-            // Opening a file for writing first truncates it. This has no effect, because a
-            // parameter has no length of its own.
+            // A program may truncate a file when it opens it for writing. This has no effect,
+            // because a parameter has no length of its own.
             opcode::SETATTR if body.u32(0) & !proto::SET_HARMLESS == 0 => {
                 Ok(self.attr(message.node()).answer())
             }

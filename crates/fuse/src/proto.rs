@@ -1,4 +1,4 @@
-//! The FUSE messages that a file system with one file needs. Their layouts are those of
+//! The FUSE messages that the device's file system needs. Their layouts are those of
 //! `linux/fuse.h`, version 7.41.
 
 pub(crate) mod uring;
@@ -34,8 +34,8 @@ pub(crate) const MAX_MESSAGE: usize = 16 << 10;
 pub(crate) const POLL_SCHEDULE_NOTIFY: u32 = 1;
 /// `fuse_setattr_in.valid`: the request sets the size.
 pub(crate) const SET_SIZE: u32 = 1 << 3;
-/// The attributes that may be set when a file is opened for writing: size, times, and the file and
-/// lock of the opener.
+/// The attributes that may be set when a file is opened for writing: the size, the change time, and
+/// the file handle and lock owner of the opener.
 pub(crate) const SET_HARMLESS: u32 = SET_SIZE | 1 << 6 | 1 << 9 | 1 << 10;
 
 pub(crate) const S_IFDIR: u32 = 0o040_000;

@@ -4,7 +4,7 @@
 //! ```text
 //!   name in the store        contents
 //!   fuse                     the connection; it keeps the mount alive
-//!   device                   a page: number of servers so far, and when the last ones started
+//!   device                   a page: number of restarts so far, and when the last ones were
 //!   netns-INODE              a network namespace in which a user opened the device
 //!   memory-UID, ledger-UID   a user's domain (slipring-netmap)
 //! ```
@@ -194,16 +194,16 @@ fn resume_error(what: &str) -> ResumeError {
     ResumeError(what.to_owned())
 }
 
-/// The page `device` in the store. It counts the servers that have served the device.
+/// The page `device` in the store. It counts the restarts of the device's server.
 struct RestartPage(OwnedFd);
 
-/// Maximum number of servers that may start within [`RESTART_WINDOW_SECS`]. If there are more, the
-/// state in the store is assumed to be the cause.
+/// Maximum number of restarts within [`RESTART_WINDOW_SECS`]. If there are more, the state in the
+/// store is assumed to be the cause.
 const MAX_RECENT_STARTS: usize = 10;
 /// The period in seconds in which more than [`MAX_RECENT_STARTS`] starts are too many.
 const RESTART_WINDOW_SECS: u64 = 10;
 const MAGIC: u64 = u64::from_le_bytes(*b"device 1");
-/// The words of the page: a magic number, the number of servers, and when the last ones started.
+/// The words of the page: a magic number, the number of restarts, and the times of the last ones.
 const PAGE_WORDS: usize = 2 + MAX_RECENT_STARTS;
 /// Binary logarithm of how many node and file numbers one server can use.
 const NUMBERS_PER_SERVER_LOG2: u32 = 40;

@@ -198,8 +198,8 @@ impl FuseServer {
         match message.opcode() {
             opcode::FORGET => self.forget(message.node(), message.body().u64(0)),
             opcode::BATCH_FORGET => self.batch_forget(message.body()),
-            // Only long calls need to be interrupted. All others end by themselves within
-            // microseconds, or wait in the blocking pool for memory of the same caller.
+            // Only long calls need to be interrupted. All others end by themselves, or wait in the
+            // blocking pool for memory of the same caller.
             opcode::INTERRUPT => self.long_calls.interrupt(message.body().u64(0)),
             _ => self.handle(message, FuseReply::to_device(&self.connection, message.unique())),
         }
@@ -408,9 +408,9 @@ impl IoctlCall {
 
 /// Performs an ioctl.
 ///
-/// A port may be busy only because an earlier close was not processed yet: with io_uring, each
-/// processor has its own worker, and the worker that must process the close has not run since. So
-/// after EBUSY, the call is tried again for 85 ms.
+/// Sometimes a port is busy just because an earlier close was not processed yet: with io_uring,
+/// each processor has its own worker, and the worker that must process the close has not run since.
+/// So after EBUSY, the call is tried again for 85 ms.
 #[inline]
 pub(crate) fn perform(
     netmap: &Netmap,

@@ -7,9 +7,9 @@
 //! processor.
 //!
 //! # Invariants
-//! 1. The kernel always owns entries of each queue. When a call in a blocking pool occupies an
-//!    entry, another entry is registered. So calls that wait for a client never block the calls of
-//!    other clients.
+//! 1. The kernel always owns entries of each queue, as long as there is memory for them. When a
+//!    call in a blocking pool occupies an entry, another entry is registered. So calls that wait
+//!    for a client never block the calls of other clients.
 
 use std::fs;
 use std::io;

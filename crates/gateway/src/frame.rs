@@ -25,7 +25,7 @@ pub(crate) enum GatewayFrameKind {
     Arp,
     /// A frame that is neither IP nor ARP, or has a VLAN tag.
     Other,
-    /// An IP packet with an inconsistent header.
+    /// A frame whose headers are truncated or inconsistent.
     Malformed,
 }
 

@@ -39,7 +39,7 @@ pub enum TtlPolicy {
     #[default]
     Preserve,
     /// TTL and hop limit are decremented. A packet that would reach zero is dropped, and its sender
-    /// gets an ICMP error.
+    /// gets an ICMP error, within the limits for ICMP errors.
     Decrement,
 }
 
@@ -59,24 +59,25 @@ pub enum GatewayVerdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum GatewayDropReason {
-    /// The packet's header is inconsistent or damaged.
+    /// The frame is too short, or its headers are inconsistent or damaged.
     Malformed,
     /// The frame is neither IPv4 nor IPv6, or has a VLAN tag.
     NotIp,
     /// The frame is addressed to the MAC address of another host.
     OtherHost,
-    /// The frame is a broadcast or multicast.
+    /// The frame, or the packet in it, is addressed to a broadcast or multicast address.
     Broadcast,
     /// The packet is addressed to the router itself, which answers only pings.
     ToRouter,
-    /// The packet's destination is in the same subnet as its sender.
+    /// The packet's destination is in a subnet of the port at which the packet arrived.
     SameSubnet,
     /// The packet's destination is link-local.
     LinkLocal,
     /// The packet's destination is the loopback or the unspecified address. Neither may appear on a
     /// link.
     Martian,
-    /// The packet's destination is in no subnet of the router, and there is no gateway for it.
+    /// The packet's destination is in no subnet of the other port, and that port has no gateway for
+    /// it.
     NoRoute,
     /// The packet's TTL or hop limit has expired.
     Expired,
@@ -92,8 +93,8 @@ pub struct GatewayPort {
     ttl_policy: TtlPolicy,
     neighbours: NeighbourInterface<Vec<u8>>,
     errors: IcmpLimiter,
-    /// The frames to send: answers, ICMP errors, requests, and frames whose next hop has become
-    /// known.
+    /// The frames that [`Self::pop`] returns first: answers to pings, ICMP errors, and frames that
+    /// were put back by [`Self::requeue`].
     tx_queue: VecDeque<Vec<u8>>,
     /// How many frames were lost since the last call of [`GatewayPort::take_unresolved`], because
     /// their next hop did not answer or newer frames took their place.
@@ -121,8 +122,8 @@ impl GatewayPort {
         }
     }
 
-    /// Decides whether a frame that was received at this port passes. Frames for the router itself
-    /// are answered.
+    /// Decides whether a frame that was received at this port passes. ARP requests, neighbour
+    /// solicitations and pings for the router itself are answered.
     pub fn receive(&mut self, frame: &[u8], now_ns: u64) -> GatewayVerdict {
         let Some(target) = frame::dst_mac(frame) else {
             return GatewayVerdict::Drop(GatewayDropReason::Malformed);

@@ -165,8 +165,8 @@ impl Nptv6Prefixes {
     }
 }
 
-/// Returns the offset of the packet that an ICMPv6 error quotes; `None` if the quoted header is
-/// incomplete.
+/// Returns the offset of the packet that an ICMPv6 error quotes; `None` if there is no error, or
+/// the quoted header is incomplete.
 fn quoted(packet: &[u8], icmp_at: Option<usize>) -> Option<usize> {
     let at = icmp_at?;
     let is_error = packet.get(at)? < &128;

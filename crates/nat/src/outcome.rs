@@ -19,20 +19,22 @@ pub enum NatOutcome {
 /// Why a packet must be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NatDropReason {
-    /// The packet is too short to be translated.
+    /// The packet has no valid IPv4 header, or is too short to be translated.
     Malformed,
-    /// `deny_in`: the packet comes from outside and belongs to no flow.
+    /// `deny_in`: the packet comes from outside, belongs to no flow, and matches no redirection of
+    /// a port or protocol.
     Refused,
     /// The instance has no address yet.
     NoAddress,
-    /// All ports toward the packet's remote end are in use.
+    /// No free port toward the packet's remote end was found.
     Exhausted,
-    /// Another flow has the same protocol, outside end and remote end, and the protocol has no port
-    /// that could be changed to distinguish the two.
+    /// Another flow has the same protocol and remote end, and the same inside or outside end. No
+    /// other port could distinguish the two, because the protocol's ports cannot be changed or a
+    /// redirection determines the port.
     Collision,
     /// The maximum number of flows is reached.
     Full,
-    /// A later fragment arrived before its first fragment.
+    /// A later fragment came from outside, and its first fragment is not known.
     UnknownFragment,
 }
 

@@ -15,8 +15,9 @@ pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
     Some(())
 }
 
-/// Sets the address at `side`, and the port there if the packet has ports. If the packet ends
-/// before its checksum, as a quoted packet may, no checksum is updated.
+/// Sets the address at `side`, and the port or identifier there if it may be changed. Updates the
+/// checksum of the IP header, and that of the content unless the packet ends before it, as a quoted
+/// packet may.
 pub(crate) fn set_end(packet: &mut [u8], view: &Ipv4View, side: SrcOrDst, end: NatEndpoint) {
     let (at, old) = match side {
         SrcOrDst::Src => (12, view.src),
@@ -41,8 +42,8 @@ pub(crate) fn set_end(packet: &mut [u8], view: &Ipv4View, side: SrcOrDst, end: N
     }
 }
 
-/// Changes the port or identifier at `side`, if the packet has one. Returns `delta` with this
-/// change added.
+/// Changes the port or identifier at `side`, if the packet has one that may be changed. Returns
+/// `delta` with this change added.
 fn set_port(packet: &mut [u8], view: &Ipv4View, side: SrcOrDst, port: u16, delta: Delta) -> Delta {
     let at = view.l4
         + match (view.proto, side) {

@@ -191,8 +191,8 @@ impl Translator {
         self.fragments.expire(now_ns);
     }
 
-    /// Returns the time in ns at which [`Self::tick`] must be called next; `None` if nothing can
-    /// expire.
+    /// Returns the time in ns at which [`Self::tick`] must be called next; `None` if there is no
+    /// flow. Fragments need no call, because [`Self::translate`] removes those that have expired.
     #[must_use]
     pub fn next_tick_ns(&self) -> Option<u64> {
         self.flows.next_wake_ns()
@@ -428,7 +428,7 @@ impl Translator {
             (None, _) if scope == NatScope::Known => return Ok(NatOutcome::Untouched),
             (None, NatDirection::In) => return Err(NatDropReason::UnknownFragment),
             // If a later fragment goes out before the first one, it gets the address that the first
-            // one will get. This address does not depend on ports.
+            // one will get if no redirection of a port or protocol applies to it.
             (None, NatDirection::Out) => self.usual_address(view)?,
         };
         if address == near(view, direction) {
@@ -438,7 +438,8 @@ impl Translator {
         Ok(NatOutcome::Translated)
     }
 
-    /// Returns the address that replaces the source of outgoing packets, determined without ports.
+    /// Returns the address that replaces the source of outgoing packets to which no redirection of
+    /// a port or protocol applies.
     fn usual_address(&self, view: &Ipv4View) -> Result<Ipv4Addr, NatDropReason> {
         let (near, far) = (NatEndpoint::new(view.src, 0), NatEndpoint::new(view.dst, 0));
         let (redirects, own) = (&self.config.redirects, self.address());
@@ -493,7 +494,7 @@ const fn near(view: &Ipv4View, direction: NatDirection) -> Ipv4Addr {
     }
 }
 
-/// Returns the identifier of an ICMP query.
+/// Returns the bytes of an ICMP message where a query has its identifier.
 fn echo_id(packet: &[u8], view: &Ipv4View) -> u16 {
     rewrite::be16(packet, view.l4 + 4).unwrap_or(0)
 }

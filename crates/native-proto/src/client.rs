@@ -157,7 +157,8 @@ impl NativeClient {
         fd.zip(bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Takes the sockets of the queues that a device lent with `token`. They can be taken once.
+    /// Takes the sockets of the queues that a device lent with `token`. They can be taken only
+    /// once.
     ///
     /// # Errors
     /// `ENOENT` if this user was lent no sockets with `token`, or they were already taken.

@@ -44,7 +44,7 @@ pub struct NativeCall {
     pub cmd: u32,
     /// For a poll, whether to send a wake-up message; see [`NativeOp::Poll`].
     pub arm: bool,
-    /// The bytes that the ioctl's argument points to.
+    /// For an ioctl, the bytes that its argument points to; for [`NativeOp::Sockets`], the token.
     pub argument: Vec<u8>,
     /// The fragments of memory to which the argument refers.
     pub fragments: Vec<MemoryFragment>,
@@ -55,7 +55,8 @@ pub struct NativeCall {
 pub struct NativeAnswer {
     /// The call's result; a negative error number if the call failed.
     pub result: i32,
-    /// The argument's bytes after the call.
+    /// After an ioctl, the bytes of its argument; for [`NativeOp::Memory`] and [`NativeOp::Lend`],
+    /// the encoded result.
     pub argument: Vec<u8>,
     /// The fragments' bytes after the call.
     pub fragments: Vec<MemoryFragment>,

@@ -32,7 +32,7 @@ pub fn sockets(dir: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|end| end == "sock")).collect()
 }
 
-/// Whether a link leads to a socket in its directory.
+/// Whether `link` leads to `socket`, which is in the same directory.
 #[must_use]
 pub fn leads_to(link: &Path, socket: &Path) -> bool {
     fs::read_link(link).is_ok_and(|target| Some(target.as_os_str()) == socket.file_name())

@@ -1,6 +1,6 @@
 //! Answers for `--json`: listings as JSON values. Times are in nanoseconds, rates in bits per
-//! second, and lengths in bytes. For a command that changes something, the answer only contains the
-//! text that the command printed.
+//! second, and lengths in bytes. For a command that changes something other than a sysctl, the
+//! answer only contains the text that the command printed.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

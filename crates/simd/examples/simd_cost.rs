@@ -1,4 +1,5 @@
-//! Prints nanoseconds per call of each function at each level, the least of many runs.
+//! Prints nanoseconds per call of `sum_words`, `rank` and `matching_tags` at each level, the least
+//! of many runs.
 //!
 //! `cargo run --release -p slipring-simd --example simd_cost`
 

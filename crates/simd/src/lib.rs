@@ -116,7 +116,7 @@ impl Simd {
         match self.level {
             Level::Scalar => scalar::rank(node, key),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the level says that this processor has AVX2.
+            // SAFETY: the level says that this processor has AVX2 and `popcnt`.
             #[allow(unsafe_code)]
             Level::Avx2 => unsafe { avx2::rank(node, key) },
             #[cfg(target_arch = "x86_64")]
@@ -143,7 +143,7 @@ impl Simd {
         match self.level {
             Level::Scalar => scalar::descend(keys, places, node, keys_of, child),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the level says that this processor has AVX2.
+            // SAFETY: the level says that this processor has AVX2 and `popcnt`.
             #[allow(unsafe_code)]
             Level::Avx2 => unsafe { avx2::descend(keys, places, node, keys_of, child) },
             #[cfg(target_arch = "x86_64")]

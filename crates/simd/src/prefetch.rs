@@ -1,4 +1,4 @@
-//! Prefetch hints, which only affect timing.
+//! Prefetch hints, which only affect timing. They do nothing on processors other than x86-64.
 #![allow(unsafe_code)]
 
 /// Prefetches the first cache line of a value, without waiting for it.

@@ -197,7 +197,7 @@ impl Switch {
         if fits { Ok(()) } else { Err(SwitchConfigError::TableFull(self.config.max_addresses)) }
     }
 
-    /// Forgets one address; returns whether it was known.
+    /// Forgets one address; returns whether the table held it, even if it was too old.
     pub fn remove_mac(&mut self, mac: MacAddr, vlan: u16) -> bool {
         self.table.remove(key_of(mac.to_u64(), vlan))
     }
@@ -210,8 +210,8 @@ impl Switch {
 
     /// Decides the destinations of frames that `source` sends from its tx ring `ring`, in the
     /// order of the frames, and learns their source addresses. Replaces the contents of `batch`, so
-    /// the caller must first call [`Self::settle`] for the decisions that it contains. Has no effect
-    /// if the port does not exist.
+    /// the caller must first call [`Self::settle`] for the decisions that it contains. If the port
+    /// does not exist, only empties `batch`.
     #[inline]
     pub fn forward<'p>(
         &mut self,
@@ -245,8 +245,8 @@ impl Switch {
         turn.end(self);
     }
 
-    /// Adds the frames that were reported as delivered, and all dropped frames, to the ports'
-    /// counters. Then empties the batch.
+    /// Adds the frames that were reported as delivered, and the rest of the batch's frames as
+    /// dropped, to the counters of their destination ports. Then empties the batch.
     pub fn settle(&mut self, batch: &mut SwitchBatch) {
         for dest in batch.dests() {
             let asked = u64::from(batch.copies_to(dest));

@@ -10,8 +10,8 @@
 //!    that holds the address are full.
 //! 2. Each address is less than [`MAX_PROBES`] buckets after the one that its hash selects.
 //!
-//! Old addresses count as absent at once. [`MacTable::sweep`] frees their slots a few at a time,
-//! unless new addresses take the slots first.
+//! An address that is too old counts as absent, although it still has a slot. [`MacTable::sweep`]
+//! frees such slots a few at a time, unless new addresses take them first.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,7 +22,8 @@ use crate::port::SwitchPortId;
 
 /// A tick is 2^24 ns, which is 16.8 ms. 32 bits of ticks last two years.
 const TICK_SHIFT: u32 = 24;
-/// Maximum number of buckets that a search reads, starting at the one that the hash selects.
+/// Number of buckets in which [`MacTable::put`] looks for a free slot, starting at the one that the
+/// hash selects.
 const MAX_PROBES: usize = 32;
 const MIN_BUCKETS: usize = 256;
 /// Number of slots in a bucket.
@@ -46,7 +47,7 @@ pub struct MacEntry {
     pub mac: MacAddr,
     /// The address's VLAN; 0 in a switch that is not VLAN-aware.
     pub vlan: u16,
-    /// The port at which the address was seen.
+    /// The port at which the address was seen or set.
     pub port: SwitchPortId,
     /// The time since the address was last seen, in ns, to within 17 ms.
     pub age_ns: u64,
@@ -95,8 +96,8 @@ impl MacBucket {
 
     #[inline(always)]
     fn find(&self, key: u64) -> Option<usize> {
-        // All four keys are compared at once, because the position of a key in its bucket is
-        // unpredictable.
+        // All four keys are compared, without branches, because the position of a key in its bucket
+        // is unpredictable.
         let mask =
             (0..SLOTS_PER_BUCKET).fold(0, |mask, i| mask | u32::from(self.keys[i] == key) << i);
         (mask != 0).then(|| mask.trailing_zeros() as usize & (SLOTS_PER_BUCKET - 1))
@@ -236,7 +237,7 @@ impl MacTable {
         true
     }
 
-    /// Forgets one address; returns whether it was known.
+    /// Forgets one address; returns whether the table held it, even if it was too old.
     pub(crate) fn remove(&mut self, key: u64) -> bool {
         let found = self.position(self.locate(key));
         if let Some(at) = found {
@@ -263,7 +264,7 @@ impl MacTable {
         for _ in 0..count.min(self.buckets.len()) {
             let bucket = self.swept & self.mask();
             self.swept = bucket + 1;
-            // Freeing a slot may move another old address from the next bucket to this one.
+            // Freeing a slot may move another old address from a later bucket to this one.
             while let Some(slot) = self.old_slot(bucket, tick) {
                 self.free(MacSlotIndex { bucket, slot });
             }

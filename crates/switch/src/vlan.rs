@@ -61,7 +61,7 @@ impl FromIterator<VlanId> for VlanSet {
     }
 }
 
-/// The VLAN membership of a port.
+/// The VLAN membership of a port. A frame that enters with VLAN 0 in its tag counts as untagged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VlanMembership {
     /// The port is in one VLAN. Frames leave it untagged. Frames that enter must be untagged or
@@ -71,7 +71,7 @@ pub enum VlanMembership {
     Trunk {
         /// The VLAN of untagged frames; if `None`, untagged frames are dropped.
         native: Option<VlanId>,
-        /// The VLANs whose frames may enter and leave.
+        /// The VLANs whose frames may enter and leave, besides the native VLAN.
         allowed: VlanSet,
     },
 }

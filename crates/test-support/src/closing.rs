@@ -1,4 +1,4 @@
-//! Closes descriptors so that the kernel frees the objects behind them at once.
+//! Closes descriptors so that the kernel frees the objects behind them immediately.
 //!
 //! Between fork and exec, a child has a copy of every descriptor of this process. So if one test
 //! closes an object while another test starts a program, the kernel may keep the object open until
@@ -8,7 +8,7 @@ use std::io;
 use std::process::{Child, Command};
 use std::sync::{PoisonError, RwLock};
 
-/// Locked for reading while a thread starts a program. Locked for writing by [`close`].
+/// Locked for reading while [`spawn`] starts a program. Locked for writing by [`close`].
 static STARTS: RwLock<()> = RwLock::new(());
 
 /// Starts a program. [`close`] waits until the child has executed it.
@@ -17,8 +17,9 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Drops an owner of descriptors while no program is being started, so that no child has a copy of
-/// them. When this returns, the kernel has freed the interface, the queue or the name.
+/// Drops an owner of descriptors while no program is being started by [`spawn`], so that no child
+/// has a copy of them. When this returns, the kernel has freed the interface, the queue or the
+/// name.
 pub fn close<T>(holder: T) {
     let _no_starts = STARTS.write().unwrap_or_else(PoisonError::into_inner);
     drop(holder);

@@ -10,8 +10,8 @@ pub fn pattern(number: u8, len: usize) -> Vec<u8> {
     (0..len).map(|i| number.wrapping_add(i as u8)).collect()
 }
 
-/// Returns frame number `number`. It has 60 to 1514 bytes. Every third frame has one VLAN tag,
-/// every seventh has two.
+/// Returns frame number `number`. It has 60 to 1514 bytes. Every seventh frame has two VLAN tags.
+/// Of every three frames, one has one tag, unless it has two.
 #[must_use]
 pub fn numbered(number: u32) -> Vec<u8> {
     let mut random = Xorshift::new(u64::from(number) + 1);
@@ -34,8 +34,8 @@ pub fn numbered(number: u32) -> Vec<u8> {
     frame
 }
 
-/// Returns whether a frame has the form of [`numbered`] frames. The EtherType after any tags shows
-/// this.
+/// Returns whether a frame has the form of [`numbered`] frames. The EtherType after any tags and
+/// the four bytes after it show this.
 #[must_use]
 pub fn is_numbered(frame: &[u8]) -> bool {
     let mut at = 12;

@@ -18,7 +18,8 @@ pub fn is_blessing() -> bool {
 /// of the file with `env!("CARGO_MANIFEST_DIR")`.
 ///
 /// # Panics
-/// If a line differs; the message contains the first one.
+/// If the texts differ; the message contains the first line that differs. Also if the file cannot
+/// be read or written.
 #[track_caller]
 pub fn check(path: impl AsRef<Path>, text: &str) {
     let path = path.as_ref();

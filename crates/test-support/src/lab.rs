@@ -58,11 +58,11 @@ impl LabPort {
 /// Three namespaces: the left host, the middle, and the right host.
 #[derive(Debug)]
 pub struct Lab {
-    /// The host with address [`LEFT`].
+    /// The left host. Its address is [`LEFT`], unless the network is quiet.
     pub left: Namespace,
     /// The namespace of the program.
     pub mid: Namespace,
-    /// The host with address [`RIGHT`].
+    /// The right host. Its address is [`RIGHT`], unless the network is quiet.
     pub right: Namespace,
     /// The kind of port with which a program opens the interfaces in the middle.
     pub port: LabPort,

@@ -12,8 +12,8 @@ use crate::{closing, eventually, skip, sys};
 
 type NamespaceJob = Box<dyn FnOnce() + Send>;
 
-/// A namespace whose loopback interface is up. On drop, its thread ends, and every program that was
-/// started in the namespace is killed.
+/// A namespace whose loopback interface is up. On drop, its thread ends, and every program that
+/// [`Self::spawn`] started is killed.
 #[derive(Debug)]
 pub struct Namespace {
     jobs: Option<Sender<NamespaceJob>>,

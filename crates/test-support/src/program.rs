@@ -1,7 +1,7 @@
 //! A running program: reads its output while it runs, waits for its exit, and ends it reliably.
 //!
-//! Every wait ends after [`TIMEOUT`] at the latest. If it fails, it prints what the program has
-//! written.
+//! Every wait for an event ends after [`TIMEOUT`] at the latest. If a wait for a [`Program`] fails,
+//! the program's output is printed.
 
 use std::fs::{Permissions, set_permissions};
 use std::io::{BufRead, BufReader, Read};
@@ -122,7 +122,7 @@ impl Program {
         Self::launch(namespace, command)
     }
 
-    /// Starts a command, with its own run directory unless `SLIPRING_RUN` is set.
+    /// Starts a command, with its own run directory unless the command sets `SLIPRING_RUN`.
     pub fn launch(namespace: &Namespace, mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let name = format!("{command:?}");

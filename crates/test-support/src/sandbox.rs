@@ -161,7 +161,7 @@ pub fn client(device: &Path, words: &str) -> Command {
     client
 }
 
-/// Returns the stdout of a program that has succeeded, without the last newline.
+/// Returns the stdout of a program that has succeeded, without trailing white space.
 pub fn output(ended: FinishedProgram) -> String {
     ended.well().stdout.trim_end().to_owned()
 }

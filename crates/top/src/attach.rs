@@ -177,7 +177,7 @@ impl AttachedProgram {
     }
 
     /// Like [`Self::snapshot`], but always waits for newer values than those already published,
-    /// unless the program takes too long.
+    /// unless the program takes too long or has ended.
     ///
     /// # Errors
     /// Same as for [`Self::snapshot`].

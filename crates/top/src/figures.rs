@@ -257,8 +257,8 @@ impl ObjectSample<'_> {
         }
     }
 
-    /// Returns the value of the counter `name` in the current and in the previous snapshot; `None`
-    /// if the object does not have this counter.
+    /// Returns the value of the counter `name` in the current and in the previous snapshot (0 if
+    /// there is no previous one); `None` if the object does not have this counter.
     fn words(&self, name: &str) -> Option<(u64, u64)> {
         let mut counters = self.snapshots.schema.counters(self.object).iter();
         let index = self.object.first + counters.position(|counter| counter.name == name)?;

@@ -8,7 +8,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use crate::attach::TopProgram;
 use crate::figures::TopSample;
 
-/// Number of rates kept for each link.
+/// Number of rates kept for each link or interface.
 const RATE_HISTORY_LEN: usize = 240;
 
 /// Everything on the screen.
@@ -25,7 +25,7 @@ pub struct TopModel {
     pub paused: bool,
     /// Whether help on the keys is shown.
     pub shows_help: bool,
-    /// Whether the program has ended.
+    /// Whether the watched program has ended.
     pub ended: bool,
 }
 
@@ -34,9 +34,9 @@ pub struct TopModel {
 pub enum KeyAction {
     /// The key needs nothing outside the model.
     Nothing,
-    /// End the program.
+    /// End `slipring top`.
     Quit,
-    /// Watch the program under the cursor.
+    /// Watch the selected program.
     Choose,
 }
 
@@ -109,7 +109,7 @@ fn is_quit(key: KeyEvent) -> bool {
     interrupt || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
 }
 
-/// Returns the selection after a key, in a list of `count` programs.
+/// Returns the selection after a key, in a list of `count` rows.
 fn move_selection(selected: usize, count: usize, key: KeyCode) -> usize {
     const PAGE_ROWS: usize = 10;
     let last = count.saturating_sub(1);

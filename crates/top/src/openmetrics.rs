@@ -1,8 +1,8 @@
 //! The published counters of a program as OpenMetrics text.
 //!
 //! Each counter of a kind of objects is a family: `rx.packets` of ports becomes
-//! `slipring_port_rx_packets`, with the port as a label. All loss counters form one family with a
-//! label for the cause. Times are in seconds, as OpenMetrics requires.
+//! `slipring_port_rx_packets`, with the port as a label. All loss counters of a kind form one
+//! family with a label for the cause. Times are in seconds, as OpenMetrics requires.
 
 use std::collections::BTreeMap;
 

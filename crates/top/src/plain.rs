@@ -95,7 +95,7 @@ fn router(router: &TopRouter) -> String {
     text
 }
 
-/// Formats `forwarding: 12 IPv4 and 3 IPv6 routes, 4 neighbours, …`, and in a second line what
+/// Formats `forwarding: 12 IPv4 and 3 IPv6 routes, 4 neighbours; …`, and in a second line what
 /// rules have done.
 #[must_use]
 pub fn state(router: &TopRouter) -> Vec<String> {
@@ -136,7 +136,7 @@ pub fn head(frame: &TopSample) -> String {
     format!("{name}process {}, {elapsed}: {}", frame.pid, printable(&frame.command))
 }
 
-/// Formats `100 in, 97 out, 2 inside, lost 1 (queue)`
+/// Formats `100 in, 97 out, 2 inside, lost 1 queue`
 #[must_use]
 pub fn totals(link: &TopLink) -> String {
     let [input, output, inside] =
@@ -199,7 +199,7 @@ fn spread_bytes(spread: TopQuantiles) -> String {
     if p50 == p99 { p50 } else { format!("{p50} / {p99}") }
 }
 
-/// Formats a share with the significant digits.
+/// Formats a share as a percentage with at most three decimals.
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
         0.0 => "0 %".to_owned(),

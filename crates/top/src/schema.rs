@@ -48,7 +48,7 @@ pub struct MetricSchema {
 /// An object with counters: a link, a port, or a part of a router.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricObject {
-    /// The object's kind: `link`, `port`, or one of [`crate::router`].
+    /// The object's kind: `link`, `port`, or one of the kinds in [`crate::router`].
     pub kind: String,
     /// The object's name.
     pub name: String,
@@ -71,7 +71,7 @@ pub struct MetricObject {
 pub struct MetricCounter {
     /// The counter's name, such as `lost.queue`.
     pub name: String,
-    /// The counter's unit: `packets`, `bytes`, `ns`, `bit/s`.
+    /// The counter's unit, such as `packets`, `bytes`, `ns`, `bit/s` or `1e-9`.
     pub unit: String,
     /// Counter or gauge.
     pub kind: MetricKind,

@@ -97,7 +97,8 @@ struct RowLayout {
 }
 
 impl RowLayout {
-    /// Distributes rows: links first, then ports, and the detail part if all of it fits.
+    /// Distributes rows: up to 4 for the links, up to 8 for the ports, then the detail part if all
+    /// of it fits. The links get the rest.
     fn of(model: &TopModel, height: u16) -> Self {
         let table = |count: usize| match count {
             0 => 0,

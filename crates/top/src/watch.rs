@@ -53,8 +53,8 @@ impl ProgramWatch {
         Ok(Some(frame))
     }
 
-    /// Returns the figures over a `period` that starts now. If the program publishes no snapshot in
-    /// this period, returns the figures over its whole run.
+    /// Returns the figures over a `period` that starts now; a signal ends it early. If the program
+    /// publishes no snapshot in this period, returns the figures over its whole run.
     ///
     /// # Errors
     /// [`AttachError`] if the program's counters can no longer be read.
@@ -79,8 +79,8 @@ impl ProgramWatch {
     }
 }
 
-/// Shows a program of `dir` on the terminal, or lets the user choose one, until a key or a signal
-/// ends it.
+/// Shows a program of `dir` on the terminal until the user quits or a signal arrives. If there are
+/// several and `target` is `None`, the user first chooses one.
 ///
 /// # Errors
 /// [`Failure`] if there is no program to watch, or the terminal no longer exists.

@@ -23,7 +23,7 @@ pub struct Fraction {
 /// Why a text is not a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FractionError {
-    /// The text has none of the forms `0.1%`, `0.001` and `1/1000`.
+    /// The text has none of the forms `0.1%`, `0.001`, `1e-3` and `1/1000`.
     #[error("not a number like 0.1%, 0.001 or 1/1000")]
     Form,
     /// The number has too many digits to be stored exactly.

@@ -10,8 +10,8 @@
 //!   |<------------- head, written each time ------->|<- body, prepared ->  |
 //! ```
 //!
-//! 1. Frame number *n* of a generator depends only on pattern, seed, share, *n*, and the time that
-//!    was passed in for this frame.
+//! 1. Frame number *n* of a generator depends only on pattern, seed, share, stream id, *n*, and the
+//!    time that was passed in for this frame.
 //! 2. Every frame has valid checksums.
 //!
 //! Not for pacing (see `slipring_model::Pacer`), and not for splitting a frame over slots.

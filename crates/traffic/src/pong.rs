@@ -10,8 +10,8 @@ use slipring_wire::{Headers, MacAddr};
 /// Only the checksum of an echo message has to be changed, because swapping does not change sums.
 ///
 /// If the frame was sent to a group address, its new source address is `own`, because a source must
-/// not be a group address. If the payload of the frame is unknown, only the MAC addresses are
-/// swapped. If the frame is too short for MAC addresses, nothing changes and `false` is returned.
+/// not be a group address. If the frame contains no IP packet, only the MAC addresses are swapped.
+/// If the frame is too short for MAC addresses, nothing changes and `false` is returned.
 ///
 /// ```
 /// use slipring_traffic::turn_around;

@@ -59,8 +59,8 @@ impl ReplayTimeline {
         }
     }
 
-    /// Sets by which factor packets are sent faster than they were captured. With 0, only the first
-    /// packet is ever due.
+    /// Sets by which factor packets are sent faster than they were captured. With 0, only packets
+    /// with the timestamp of the first one are ever due.
     #[must_use]
     pub fn with_speed(self, speed: Fraction) -> Self {
         Self { speed, ..self }
@@ -102,8 +102,8 @@ impl ReplayTimeline {
 
     /// Returns the release time of the pass's next packet, which was captured at `captured_ns`.
     /// Release times are in ns, relative to the first packet of the first pass. They never
-    /// decrease: if a packet has an earlier timestamp than the packet before it, both are released
-    /// at the same time.
+    /// decrease: a packet with an earlier timestamp than a packet before it is released at the same
+    /// time as the packet just before it.
     pub fn release_ns(&mut self, captured_ns: u64) -> u64 {
         let latest_ns = self.pass.latest_ns.unwrap_or(captured_ns);
         self.out_of_order += u64::from(captured_ns < latest_ns);
@@ -114,7 +114,7 @@ impl ReplayTimeline {
         self.scaled(self.elapsed_ns)
     }
 
-    /// How many packets so far had an earlier timestamp than the packet before them.
+    /// How many packets so far had an earlier timestamp than a packet before them in their pass.
     #[must_use]
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order

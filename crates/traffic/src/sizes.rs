@@ -54,7 +54,7 @@ pub enum SizeError {
         /// The sum of the weights after division by their common factor.
         sum: u32,
     },
-    /// The mix contains no length.
+    /// The mix contains no length, or all weights are 0.
     #[error("a mix needs at least one length")]
     Empty,
 }

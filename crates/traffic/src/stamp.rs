@@ -53,7 +53,7 @@ pub enum StampForm {
 /// Why a frame has no valid stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampError {
-    /// The frame has no mark, or is too short for a stamp. So it comes from another sender.
+    /// The frame has no mark, or is too short for one. So it comes from another sender.
     Foreign,
     /// The frame has the mark, but its checksum is wrong, or a part of it is missing.
     Corrupt,

@@ -8,7 +8,7 @@
 //!   before it. Its *displacement* is then the difference to the largest number so far.
 //! - *duplicate*: a number that has arrived before.
 //! - *late*: a number that is [`Tracker::WINDOW`] or more below the largest. The tracker no longer
-//!   knows whether such a number is new or a duplicate. So it counts as neither, and the number
+//!   knows whether such a number is new or a duplicate. So it counts as neither, and a lost number
 //!   stays lost.
 //! - *expected*: a number from the smallest to the largest that arrived. The tracker does not know
 //!   frames before the first or after the last one that arrived. A caller that knows how many
@@ -75,8 +75,8 @@ impl Tracker {
     }
 
     /// Records a frame that arrived at `now_ns`. Returns the age of the frame in ns. Returns `None`
-    /// if its number is not new, its stamp contains no send time, or the send time is after
-    /// `now_ns`.
+    /// if it has no valid stamp, its stream is not tracked, its number is not new, its stamp
+    /// contains no send time, or the send time is after `now_ns`.
     #[inline]
     pub fn observe(&mut self, frame: &[u8], now_ns: u64) -> Option<u64> {
         match Stamp::read(frame, self.verify) {

@@ -34,7 +34,7 @@ pub(crate) enum ValeAction {
     StopPolling(String),
 }
 
-/// The memory of a new port.
+/// The memory of a port that is created or attached.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum ValeMemory {
     /// New memory, for this port only.

@@ -73,7 +73,7 @@ pub(crate) fn query_daemon(run_dir: &Path, wish: &DaemonRequest) -> Result<ValeO
 pub struct BoundPortRow {
     /// The port's name: `eth0`, `x{1`, `vale0:a`.
     pub port: String,
-    /// `interface`, `pipe` or `switch port`.
+    /// `interface`, `pipe`, `switch port` or `null`.
     pub kind: String,
 }
 

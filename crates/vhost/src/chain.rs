@@ -1,7 +1,8 @@
 //! A chain of descriptors (virtio 1.2, 2.7.5), and the guest memory that its segments name.
 //!
-//! Each descriptor is read only once. A walk along the chain ends at its end or at an invalid
-//! descriptor. In the second case, the chain is not [whole](DescriptorChain::is_whole).
+//! Each descriptor is read only once. A walk along the chain ends at its end, at an invalid
+//! descriptor, or after [`MAX_CHAIN_SEGMENTS`] descriptors. In the last two cases, the chain is not
+//! [whole](DescriptorChain::is_whole).
 
 use virtio_bindings::bindings::virtio_ring::{
     VRING_DESC_F_INDIRECT, VRING_DESC_F_NEXT, VRING_DESC_F_WRITE,

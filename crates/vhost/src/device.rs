@@ -1,7 +1,8 @@
 //! The vhost-user device: carries out the front-end's requests on its virtqueues.
 //!
-//! A virtqueue runs if it has memory and a layout, and was started and enabled. If a message
-//! changes any of this, the queue is removed from its link and created again.
+//! A virtqueue runs if it has memory and a layout, was started, and was enabled. It need not be
+//! enabled if the protocol features were not negotiated. If a message changes any of this, the
+//! queue is removed from its link and created again.
 
 use std::fs::File;
 use std::io;
@@ -153,7 +154,7 @@ fn negotiated(features: u64) -> NegotiatedFeatures {
     }
 }
 
-/// Checks that a descriptor is an eventfd. Polling and writing an eventfd does not block.
+/// Checks that a descriptor is an eventfd, and makes it nonblocking.
 fn into_eventfd(fd: File) -> Result<OwnedFd> {
     let checked = || -> io::Result<OwnedFd> {
         let fd = OwnedFd::from(fd);

@@ -1,4 +1,4 @@
-//! Handles `VHOST_USER_SET_VRING_ENABLE` before the features are negotiated.
+//! Handles `VHOST_USER_SET_VRING_ENABLE`, also before the features are negotiated.
 //!
 //! QEMU sends this message as soon as it has connected. The message handler would reject it. So
 //! such messages are taken from the socket before the handler sees them.

@@ -34,8 +34,8 @@ impl VhostMemory {
     /// Maps the regions of a table.
     ///
     /// # Errors
-    /// The error if a file may shrink or is too short, if regions overlap, or if the kernel refuses
-    /// to map a region.
+    /// The error if a file may shrink, is too short or has huge pages, if regions overlap, or if
+    /// the kernel refuses to map a region.
     pub(crate) fn map(table: &[VhostUserMemoryRegion], files: Vec<File>) -> io::Result<Self> {
         let mapped = table.iter().zip(files).map(|(region, file)| map(region, file));
         let mapped = mapped.collect::<io::Result<Vec<_>>>()?;

@@ -94,7 +94,8 @@ enum GuestBuffers {
     Enough,
     /// The guest has too few buffers now. The frame must wait until the guest offers more.
     Wait,
-    /// All buffers that the guest can offer are too few for this frame.
+    /// The frame does not fit in [`MAX_FRAME_SEGMENTS`] segments, or, if frames may not span
+    /// several chains, in the next chain.
     Never,
 }
 

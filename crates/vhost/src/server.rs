@@ -182,8 +182,8 @@ impl VhostThread {
         self.stop.requested.load(Ordering::Acquire)
     }
 
-    /// Returns the next front-end. In the server role, waits until a front-end connects. `None` if
-    /// there is no front-end now.
+    /// Returns the next front-end. In the server role, waits until a front-end connects or the
+    /// thread must end. `None` if there is no front-end now.
     fn next_frontend(&self, meeting: &FrontendEndpoint) -> Option<UnixStream> {
         match meeting {
             FrontendEndpoint::Listen(listener) => {

@@ -48,7 +48,7 @@ pub enum ModuleError {
         /// How many bytes of memory a module may have.
         allowed: u64,
     },
-    /// The module's header window is not within its memory.
+    /// The module's header window is not within its memory, or is too long.
     #[error("its room for headers, {len} bytes at {at}, lies outside of its memory")]
     Header {
         /// The address at which the window starts.

@@ -29,7 +29,7 @@ use crate::{ABI_VERSION, ModuleError};
 const START_FUEL: u64 = 100_000_000;
 /// Size of a WebAssembly page in bytes.
 const PAGE_BYTES: u64 = 1 << 16;
-/// Maximum number of elements in all tables of a module.
+/// Maximum number of elements in each table of a module.
 const MAX_TABLE_ELEMENTS: usize = 1 << 16;
 /// Maximum length of a module's header window, in bytes.
 const MAX_HEADER_BYTES: i32 = 1 << 16;
@@ -315,8 +315,8 @@ fn check_imports(module: &engine::Module) -> Result<(), ModuleError> {
     Ok(())
 }
 
-/// Returns an error if a module needs more memory than it may have. Starting it would also fail,
-/// but this error contains the size.
+/// Returns an error if a memory that a module exports is larger than allowed. Starting it would
+/// also fail, but this error contains the size.
 fn check_memory(module: &engine::Module, limits: ModuleLimits) -> Result<(), ModuleError> {
     let memories = module.exports().filter_map(|export| match export.ty() {
         ExternType::Memory(memory) => Some(memory.minimum().saturating_mul(PAGE_BYTES)),

@@ -32,7 +32,8 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The update periods that a watching client may request.
 const WATCH_PERIODS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(20)..=Duration::from_secs(10);
-/// The TARGET that stands for the only run. It is valid if exactly one is running.
+/// The TARGET that stands for the only run. It is valid if exactly one is running, or if the
+/// gateway shows only one.
 const ONLY_TARGET: &str = "-";
 
 /// The state that all requests share.

@@ -17,8 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::response::HttpRefusal;
 
-/// Maximum number of values that are queued for a slow client. It does not get values that arrive
-/// while the queue is full.
+/// Maximum number of values that are queued for a slow client. While the queue is full, the run
+/// skips values.
 const MAX_QUEUED_EVENTS: usize = 2;
 /// A stream ends if its client takes no data for this time.
 const CLIENT_STALL_TIMEOUT: Duration = Duration::from_secs(30);

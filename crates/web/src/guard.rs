@@ -144,8 +144,8 @@ fn repeated_name(uri: &Uri) -> Option<&str> {
     Some(names[at])
 }
 
-/// Checks a request. If the client has sent the token in its address, returns the cookie that must
-/// be set.
+/// Checks a request. If the client has sent the token in the URL and not otherwise, returns the
+/// cookie that must be set.
 fn check(gate: &WebState, request: &Request) -> Result<Option<HeaderValue>, HttpRefusal> {
     let headers = request.headers();
     refuse_repeated(request, gate.port)?;
@@ -176,8 +176,8 @@ fn forbidden(cause: &str, help: &str) -> HttpRefusal {
     HttpRefusal::new(StatusCode::FORBIDDEN, cause, help)
 }
 
-/// Looks for the token in the header, the cookie and the address. A new cookie is set only if the
-/// token is in the address.
+/// Looks for the token in the header, the cookie and the URL. A new cookie is set only if the token
+/// is only in the URL.
 fn authenticate(
     token: &AccessToken,
     port: u16,

@@ -37,11 +37,12 @@ use crate::guard::WebClient;
 const MAX_WATCHERS: usize = 32;
 /// Maximum length of a request's head in bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
-/// Maximum time to receive a request.
+/// Maximum time to receive the head of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time that a stopping server waits for answers that are not complete.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long the server waits before it accepts again after the process ran out of descriptors.
+/// How long the server waits before it accepts again after a failure, for example because the
+/// process ran out of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Options of a gateway.
@@ -125,8 +126,8 @@ impl WebGateway {
         self.counters.clone()
     }
 
-    /// Stops accepting connections, ends the streams of events, and waits until other answers are
-    /// complete.
+    /// Stops accepting connections, ends the streams of events, and waits at most one second until
+    /// other answers are complete.
     pub fn stop(self) {
         drop(self);
     }

@@ -59,8 +59,8 @@ impl<'a> NameCursor<'a> {
         self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')
     }
 
-    /// Takes the next character of a text. An unescaped character of `ends` ends the text. A
-    /// doubled character of `ends` stands for one such character in the text.
+    /// Takes the next character of a text. A character of `ends` that is not doubled ends the text.
+    /// A doubled character of `ends` stands for one such character in the text.
     pub(super) fn literal(&mut self, ends: &str) -> Option<char> {
         let c = self.peek()?;
         let mut next = *self;

@@ -1,4 +1,4 @@
-//! Errors in port names. Each consists of a cause, a column, and a suggestion.
+//! Errors in port names. Each has a cause and a column, and many have a suggestion.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -109,7 +109,7 @@ pub enum PortNameFault {
     /// This key or option is given twice.
     #[error("`{0}` is given twice")]
     Repeated(String),
-    /// The name has two memory options.
+    /// The name has two different memory options.
     #[error("another memory region is asked for already")]
     SecondMemory,
 }

@@ -8,7 +8,7 @@ use super::error::{PortNameError, PortNameFault};
 use super::kind::{HOST_RINGS, NameForm, PLANNED};
 use super::{PipeRole, PortName, PortNameKind, listed};
 
-/// Lists the kinds of ports that this version can open. The grammar has more kinds.
+/// Lists the kinds of ports that this version can open.
 fn kinds() -> String {
     let words = listed("", |kind| kind.form != NameForm::SwitchPort && !kind.has(PLANNED));
     format!("the kinds are {words}; pipes are NAME{{K and NAME}}K, ports of switches valeX:NAME")
@@ -36,15 +36,15 @@ fn examples(kind: &PortNameKind) -> String {
 }
 
 impl PortNameError {
-    /// Returns what to try next: [`Self::help`], or else examples of names of the kind that was
-    /// typed.
+    /// Returns what to try next: [`Self::help`], or else examples of what could not be parsed, or
+    /// else the kinds of ports.
     #[must_use]
     pub fn advice(&self) -> String {
         self.help().or_else(|| self.example()).unwrap_or_else(kinds)
     }
 
-    /// Returns examples of the element in which parsing failed, and of the kind that was typed;
-    /// `None` if no kind was typed.
+    /// Returns examples of the element in which parsing failed (a pipe or an option), or else of
+    /// the kind that was typed; `None` if no known kind was typed.
     fn example(&self) -> Option<String> {
         let parsed: String = self.input.chars().take(self.column - 1).collect();
         let is_pipe_sign = |c| PipeRole::from_sign(c).is_some();

@@ -6,8 +6,8 @@
 //!   core   kinds/WORD: one folder     --> opening, privileges, doctor, help, documentation
 //! ```
 //! To add a kind, add a line to `port_kinds!` below, and a folder of the same name to
-//! `crates/core/src/kinds`. [`for_each_port_kind`](crate::for_each_port_kind) passes the lines to
-//! that crate. `docs/design/port-kinds.md` has an example.
+//! `crates/core/src/kinds`. [`for_each_port_kind`](crate::for_each_port_kind) passes the prefixes
+//! to that crate. `docs/design/port-kinds.md` has an example.
 
 use alloc::format;
 use alloc::string::String;
@@ -115,8 +115,8 @@ macro_rules! port_kinds {
             }
         }
 
-        /// Calls the macro `callback` with the prefixes of all kinds except `vale`. The prefixes
-        /// are also the names of their folders.
+        /// Calls the macro `callback` with the prefixes of all kinds, `vale` last. The prefixes are
+        /// also the names of their folders.
         #[macro_export]
         macro_rules! for_each_port_kind {
             ($d callback:ident) => { $d callback! { $($word)* vale } };

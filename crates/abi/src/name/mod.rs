@@ -30,7 +30,8 @@
 //! `@share=P`, `@extmem=F` and `@offset=N` are short forms. Their value extends to the next `@` or
 //! to the end. A `_` in a key means `-`. Names that netmap accepts have the same meaning here, but
 //! a few of them are refused: names with empty values, with 0 as a number of rings, slots, bits or
-//! objects, with a `/` that no letter follows, with a repeated option, or with two memory options.
+//! objects, with a `/` that no letter follows, with a repeated key, `@conf` or `@offset`, or with
+//! two different memory options.
 //!
 //! # A `-` in an interface name
 //! netmap cannot express names with a `-`, because it takes the `-` for the start of a suffix. In
@@ -41,7 +42,7 @@
 //! is ring pair 12 of `br`, and `netmap:br-lan` is an error whose help suggests the right name.
 //!
 //! # Limits
-//! No name contains a blank, a control character, `:`, `/`, `{` or `}`. Linux refuses most of these
+//! No NAME contains a blank, a control character, `:`, `/`, `{` or `}`. Linux refuses most of these
 //! characters in the name of an interface, and in a request a brace can only mean a pipe. The name
 //! of an interface has at most 15 bytes. A name in a request ([`PortName::request_name`]) has at
 //! most 63.
@@ -235,7 +236,8 @@ impl PortNameFlags {
         ('R', Self::RX_RINGS_ONLY),
     ];
 
-    /// Returns those flags in `nr_flags` that a name can express.
+    /// Returns those flags in `nr_flags` that a name can express. If `z` is among them without a
+    /// direction, adds both directions.
     #[must_use]
     pub fn from_nr_flags(nr_flags: u64) -> Self {
         let all = Self::LETTERS.into_iter().fold(Self::NONE, |all, (_, flag)| all.with(flag));

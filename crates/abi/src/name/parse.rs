@@ -12,7 +12,7 @@ use crate::request::NETMAP_REQ_IFNAMSIZ;
 use crate::ring::IFNAMSIZ;
 
 /// The characters that start a suffix, and therefore end a name. A doubled character is part of the
-/// name.
+/// name, in which `{`, `}` and `/` are refused.
 pub(super) const NAME_ENDS: &str = "-*^{}@/";
 
 /// Maximum length of an interface name, in bytes.
@@ -198,7 +198,7 @@ fn check_interface(
     }
 }
 
-/// Parses `[DDDD:]BB:DD.F`. The domain (`DDDD`) may have four to eight digits.
+/// Parses `[DDDD:]BB:DD.F`. The domain (`DDDD`) has at least four digits.
 fn pci_address(at: &mut NameCursor<'_>) -> Result<String, PortNameError> {
     let start = at.rest();
     let before_bus = *at;

@@ -69,7 +69,7 @@ impl PortNameKind {
 
 impl PortName {
     /// Returns the name for `nr_name`, such as `eth0{1` or `vale0:a`; `None` for kinds that no
-    /// request can name.
+    /// request can name, and for paths that are too long.
     #[must_use]
     pub fn request_name(&self) -> Option<String> {
         let pipe = self.pipe.as_ref().map(PipeEndName::to_string).unwrap_or_default();
@@ -84,8 +84,8 @@ impl PortName {
         }
     }
 
-    /// Returns the header of the request that binds this port, without addresses; `None` for kinds
-    /// that netmap does not know.
+    /// Returns the header of the request that binds this port, without addresses; `None` if
+    /// [`Self::request_name`] is `None`.
     #[must_use]
     pub fn to_header(&self) -> Option<NmreqHeader> {
         let name = self.request_name()?;

@@ -48,7 +48,7 @@ pub struct MetricHistogram {
 }
 
 impl MetricsText {
-    /// Adds a family of counters. Each value gets the suffix `_total`.
+    /// Adds a family of counters. The name of each value gets the suffix `_total`.
     pub fn counter<K: Display, T: Display, L: IntoIterator<Item = (K, T)>>(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Measured figures for people: four significant digits and a fitting prefix.
+//! Measured figures for people: at most four significant digits and a fitting prefix.
 //!
 //! These functions round, so their output must not be parsed again. Output for programs has plain
 //! integers instead.
@@ -44,7 +44,7 @@ pub fn span(time: Duration) -> String {
     scaled(time.as_secs_f64() * 1e6, 1000.0, &["us", "ms", "s"], "")
 }
 
-/// Formats a part of a whole, such as `0.012 %`; `0 %` if the whole is 0.
+/// Formats a part of a whole, such as `0.012 %`; `0 %` only if the part is 0.
 #[must_use]
 pub fn share(part: u64, whole: u64) -> String {
     let percent = match whole {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::scan::{QuantityKind, ScannedNumber, UnitError, exact, prefix};
 
-/// A rate, in bits, bytes or packets per second.
+/// A rate, in packets or bits per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RateWithUnit {
     /// Packets per second.
@@ -23,7 +23,7 @@ pub enum RateUnit {
 }
 
 /// Spelling, unit, and how many of that unit the spelling means (`B/s` is 8 bit/s). If a spelling
-/// ends with another spelling, it comes first.
+/// ends with another one, the longer one comes first.
 const RATE_UNITS: [(&str, RateUnit, u128); 6] = [
     ("pps", RateUnit::Packets, 1),
     ("bit/s", RateUnit::Bits, 1),

@@ -72,7 +72,7 @@ pub enum UnitErrorReason {
 pub struct UnitError {
     /// The text as given.
     pub text: String,
-    /// Where parsing stopped, in characters counted from 1.
+    /// Column of the mistake, in characters counted from 1.
     pub column: usize,
     /// Why reading stopped.
     pub reason: UnitErrorReason,
@@ -201,8 +201,8 @@ impl<'t> ScannedNumber<'t> {
         match scale {
             _ if product == 0 => Ok(0),
             Some(scale) if product.is_multiple_of(scale) => Ok(product / scale),
-            // The number has more decimals than a 128-bit product has digits, so it cannot be
-            // whole.
+            // Without a scale, the number has more decimals than a 128-bit product has digits, so
+            // it cannot be whole.
             _ => Err(self.error(0, UnitErrorReason::NotWhole)),
         }
     }

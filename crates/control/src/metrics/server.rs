@@ -16,7 +16,8 @@ use crate::socket_owner;
 
 /// Maximum time for a client to send its request. It has the same time again to read the answer.
 pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the server accepts no connections after the process ran out of descriptors.
+/// How long the server accepts no connections after accepting one has failed, usually because the
+/// process had no free descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Maximum number of connections accepted before existing connections are served again.
 const ACCEPT_BATCH: usize = 16;
@@ -144,7 +145,8 @@ impl MetricsServer {
                 // The client disconnected before its connection was accepted.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The process has no free descriptors. Some may be closed before the next attempt.
+                // Usually, the process has no free descriptors. Some may be closed before the next
+                // attempt.
                 Err(_) => self.accept_after = Some(Instant::now() + ACCEPT_RETRY_DELAY),
             }
         }

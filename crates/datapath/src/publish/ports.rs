@@ -18,7 +18,7 @@ pub(super) fn counters(between: &[&'static str]) -> Vec<MetricCounter> {
     traffic.chain(lost.map(|name| MetricCounter::growing(name, "packets"))).collect()
 }
 
-/// Appends the values in the order of their names, but not the losses between port and links.
+/// Appends the values in the order of [`counters`], but not the losses between port and links.
 pub(super) fn values(counts: &QueueSnapshot, words: &mut Vec<u64>) {
     let (rx, tx) = (counts.rx, counts.tx);
     words.extend([rx.packets, rx.bytes, tx.packets, tx.bytes]);

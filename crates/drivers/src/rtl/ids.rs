@@ -1,5 +1,5 @@
-//! Identifies the chip. The PCI device ID does not distinguish chips; TxConfig contains the chip's
-//! identity, called XID.
+//! Identifies the chip. The PCI device ID shows only the family of a chip; TxConfig contains the
+//! chip's identity, called XID.
 
 use crate::settings::LinkAbilities;
 

@@ -143,8 +143,8 @@ pub(super) fn configure(
     moderation: u16,
 ) -> Result<(), TimedOut> {
     registers.bar.write8(at::LOCK, regs::UNLOCKED);
-    // Switches off ASPM, because frames are lost while the link wakes up. Also switches off the
-    // clock request by which the link would wake up.
+    // Switches off ASPM, because frames are lost while the PCIe link wakes up. Also switches off
+    // the clock request by which that link would wake up.
     registers.modify8(at::CONFIG5, 1, 0);
     registers.modify8(at::CONFIG2, 0x80, 0);
     // No offload: neither checksums nor VLAN tags.
@@ -207,7 +207,7 @@ fn configure_8168(registers: &Registers, moderation: u16) {
         registers.eri_modify(0x2fc, 0x06, 0x01);
     }
     registers.eri_modify(0x1b0, 1 << 12, 0);
-    // Prevents the deepest sleep state of the link, in which the chip does not notice a reset.
+    // Prevents the deepest sleep state of the PCIe link, in which the chip does not notice a reset.
     registers.modify8(at::CONFIG3, 0x02, 0);
     registers.bar.write16(at::MITIGATE, moderation);
 }
@@ -258,7 +258,7 @@ pub(super) fn start(registers: &Registers, rx_mode: u32) {
     };
     registers.bar.write32(at::RX_CONFIG, fifo);
     // Bursts of any length, and the shortest gap between frames. RTL8168: also the FIFO sizes that
-    // were set above.
+    // `configure_8168` has set.
     let auto_fifo = if registers.chip.is_8125() { 0 } else { 1 << 7 };
     registers.bar.write32(at::TX_CONFIG, 7 << 8 | 3 << 24 | auto_fifo);
     registers.bar.write32(at::MULTICAST + 4, u32::MAX);

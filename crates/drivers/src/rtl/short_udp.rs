@@ -5,8 +5,8 @@
 //! header of each UDP packet. Realtek's driver and the kernel's lengthen such frames by zeros after
 //! the packet, which receivers ignore, because the IP header contains the length of the packet.
 
-/// Frames with at least this number of bytes are long enough for the chip, whatever headers they
-/// have.
+/// Frames with at least this number of bytes are long enough for the chip, unless they have more
+/// than 128 bytes before the UDP header.
 pub(super) const LONG_ENOUGH: u32 = 128 + PTP_BYTES as u32;
 /// Number of bytes of a PTP message that the chip reads, counted from the UDP header.
 const PTP_BYTES: usize = 47;
@@ -30,7 +30,8 @@ pub(super) fn safe_len(frame: &[u8]) -> usize {
     frame.len() + needed.saturating_sub(there)
 }
 
-/// Returns where the UDP header of a frame begins; `None` if the frame is no UDP packet.
+/// Returns where the UDP header of a frame begins; `None` if no UDP header follows the IPv4 header
+/// (or the IPv6 header without extensions).
 fn udp_start(frame: &[u8]) -> Option<usize> {
     let mut at = TYPE_AT;
     while TYPES_OF_TAGS.contains(&word(frame, at)?) {

@@ -65,8 +65,8 @@ pub(super) fn set_up(
     Ok((chip, mac, slots))
 }
 
-/// Returns the largest MTU in bytes: the one that the device reports, but at most what the buffers
-/// can hold.
+/// Returns the largest MTU in bytes: the one that the device reports, if any, but at most that for
+/// frames of one buffer, or of several.
 fn max_mtu(registers: &VirtioRegisters, features: u64) -> u32 {
     let has = |feature| features & feature != 0;
     let limit = match has(FEATURE_MERGEABLE_BUFFERS) {
@@ -86,7 +86,7 @@ fn max_mtu(registers: &VirtioRegisters, features: u64) -> u32 {
 }
 
 /// Returns the number of descriptors that the slots of the port need: two each, rounded up to a
-/// power of two.
+/// power of two, at most [`MAX_QUEUE_SIZE`].
 fn queue_limit(setup: &NicSetup<'_>) -> u16 {
     let wanted = (2 * setup.options.slots).next_power_of_two();
     u16::try_from(wanted).unwrap_or(MAX_QUEUE_SIZE)

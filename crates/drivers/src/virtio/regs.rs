@@ -99,7 +99,7 @@ impl RegisterWindow {
 pub(super) struct VirtioRegisters {
     pub(super) common: RegisterWindow,
     pub(super) notify: RegisterWindow,
-    /// Distance between the doorbells of two queues in bytes.
+    /// Unit of a queue's notify offset, in bytes.
     pub(super) notify_multiplier: u32,
     pub(super) isr: RegisterWindow,
     pub(super) net: RegisterWindow,

@@ -1,4 +1,4 @@
-//! Split virtqueues (virtio 1.2, section 2.7) whose frames begin at byte 0 of their buffers.
+//! Split virtqueues (virtio 1.2, section 2.7), with the headers of frames in separate memory.
 //!
 //! ```text
 //!   slot i:  descriptor 2i    the header of 12 bytes, in memory of its own
@@ -10,7 +10,7 @@
 //! # Invariants
 //! 1. The number that the device returns is checked: it must be the head of a chain that the device
 //!    has.
-//! 2. The index and the elements of the used ring are read only once.
+//! 2. Each call of `pop` reads the index and the element of the used ring only once.
 
 mod rx;
 

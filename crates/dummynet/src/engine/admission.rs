@@ -2,7 +2,7 @@
 //! management (AQM), in dummynet's order.
 //!
 //! ```text
-//!   packet --> plr --> RED --> size of the queue --> PIE --> in      CoDel decides when packets leave
+//!   packet --> plr --> RED --> size of the queue --> PIE --> in   CoDel decides when packets leave
 //! ```
 
 use alloc::boxed::Box;

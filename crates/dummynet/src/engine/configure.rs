@@ -103,7 +103,7 @@ pub enum ShaperConfigError {
     NotFound {
         /// The kind of the object in the command.
         kind: ObjectKind,
-        /// The number of the object in the command.
+        /// The number in the command; the first one of a range.
         number: ObjectNumber,
     },
 }
@@ -114,18 +114,20 @@ impl<H: Copy> Dummynet<H> {
     ///
     /// A change affects packets that are already in the engine as follows:
     /// - Waiting packets keep waiting, in their order. No change loses any of them.
-    /// - A new bandwidth applies from the next packet on the link. A new delay applies to packets
-    ///   that leave the link after the change. No packet overtakes another.
+    /// - A new bandwidth or delay applies from the next packet that is put on the link. No packet
+    ///   overtakes another one of its link.
     /// - New limits and losses apply to arriving packets. If only parameters of AQM change, AQM
     ///   keeps its state. If another algorithm is chosen, it starts without state.
-    /// - If weights change, queues keep their order. A queue's next packet uses the new weight.
+    /// - If weights change, the packets of a queue keep their order. The new weight applies from
+    ///   the queue's next packet or turn on.
     /// - If the scheduler changes, the waiting packets leave first, in the order of the old
     ///   scheduler.
     /// - If the mask changes, the old dynamic queues and pipes are emptied in parallel with the new
     ///   ones. If a queue moves to another parent, its packets stay with the old parent.
     ///
     /// # Errors
-    /// [`ShaperConfigError`] if a parameter is out of range, or a new queue has no parent.
+    /// [`ShaperConfigError`] if the number or a parameter is out of range, or a new queue has no
+    /// parent.
     pub fn configure(
         &mut self,
         now_ns: u64,
@@ -276,7 +278,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Changes the queues of a scheduler to match the policies of their flowsets.
+    /// Changes the queues of a scheduler to match the policies that apply to them.
     fn apply_policies(&mut self, index: u32) {
         let sched = self.objects.sched(index);
         let bits_per_sec = sched.link.spec.bits_per_sec;
@@ -384,8 +386,9 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Deletes objects of a kind. The packets that wait in them are lost. Packets in the delay are
-    /// not lost.
+    /// Deletes objects of a kind. The packets that wait in their queues are lost. Not lost are
+    /// packets in the delay, and packets of a queue that wait in its scheduler, because that is a
+    /// FIFO or has flow queueing.
     ///
     /// If a pipe or scheduler is deleted, its queues still exist. They drop all packets until the
     /// pipe or scheduler is created again.

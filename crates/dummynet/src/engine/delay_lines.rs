@@ -1,10 +1,10 @@
 //! The packets in the delay. There is one delay line per scheduler. Packets leave all lines
 //! together in the order of their times.
 //!
-//! All instances of a scheduler have the same delay. Without a mask, a scheduler has one instance.
-//! In this case its packets never overtake each other, and the line is a FIFO queue. With a mask,
-//! there are several links with different loads. Their packets can overtake each other, and the
-//! line is a timing wheel.
+//! All instances of a scheduler have the same delay. Without a mask, only one instance gets
+//! packets, which do not overtake each other, and the line is a [`DelayLine`], which is fast for
+//! them. With a mask, there are several links with different loads. Their packets can overtake each
+//! other, and the line is a timing wheel.
 //!
 //! # Invariants
 //! 1. Each line with packets has an entry with its `head_ns`, the time at which its first packet is
@@ -94,8 +94,9 @@ impl<T: Copy> DelayLines<T> {
         (self.first.0 != NEVER_NS).then_some(self.first.0)
     }
 
-    /// Adds a packet that is due at `out_ns`. `overtakes` must be true if packets of this scheduler
-    /// that were added earlier may be due later.
+    /// Adds a packet that is due at `out_ns`. `overtakes` should be true if packets of this
+    /// scheduler that were added earlier may be due later. It selects the structure of the line,
+    /// which is exact in both cases.
     #[inline]
     pub(crate) fn push(&mut self, sched: u32, out_ns: u64, packet: T, overtakes: bool) {
         if self.lines.len() <= sched as usize {
@@ -191,8 +192,8 @@ mod tests {
             let mut now_ns = 0;
             for (number, (step, sched, ns)) in steps.into_iter().enumerate() {
                 if step > 0 {
-                    // Packets may overtake each other only in the lines 0 and 1. `ns` is relative
-                    // to the current time.
+                    // Packets may overtake each other in all lines. Only for the lines 0 and 1,
+                    // this is announced. `ns` is relative to the current time.
                     delays.push(sched, now_ns + ns, (sched, number), sched < 2);
                     list.push((now_ns + ns, sched, number));
                 } else {

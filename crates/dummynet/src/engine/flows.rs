@@ -4,7 +4,8 @@
 //! # Invariants
 //! 1. A queue that is in `index` is in use. A queue that is neither in `index` nor in `free` gets
 //!    no new packets and is removed once it is empty.
-//! 2. `scheduler` contains exactly the queues in use, and knows which of them have packets.
+//! 2. `scheduler` contains exactly the queues that are not in `free`, and knows which of them have
+//!    packets.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -44,8 +45,8 @@ pub(crate) enum FlowQueueState {
 pub(crate) struct FlowQueues {
     pub(crate) scheduler: FlowScheduler,
     flows: Vec<FlowQueue>,
-    /// The masked flow and the hash of each queue. Separate from `flows`, because they are rarely
-    /// read.
+    /// The masked flow and the hash of each queue. Separate from `flows`, because sending packets
+    /// does not need them.
     names: Vec<(ShaperFlowId, u64)>,
     index: HashTable<u32>,
     free: Vec<u32>,
@@ -175,9 +176,9 @@ impl FlowQueues {
         }
     }
 
-    /// Checks two queues, and removes those that have had no packet for `idle_ns`. This must be
-    /// called before each creation of a queue. This bounds the number of queues to twice the number
-    /// of queues in use.
+    /// Checks two queues, and removes those that are empty and have got no packet for `idle_ns`.
+    /// This must be called before each creation of a queue. This bounds the number of queues to
+    /// about twice the number of those that are not idle.
     pub(crate) fn expire_some(&mut self, now_ns: u64, idle_ns: u64) {
         for _ in 0..2 {
             if self.flows.is_empty() {
@@ -188,7 +189,7 @@ impl FlowQueues {
         }
     }
 
-    /// Removes all queues that have had no packet for `idle_ns`.
+    /// Removes all queues that are empty and have got no packet for `idle_ns`.
     pub(crate) fn expire_all(&mut self, now_ns: u64, idle_ns: u64) {
         for at in 0..self.flows.len() as u32 {
             self.expire(at, now_ns, idle_ns);
@@ -289,7 +290,7 @@ impl FlowQueues {
         self.flows.iter().fold((0, 0), add)
     }
 
-    /// Returns the number of queues in use.
+    /// Returns the number of queues that are not in `free`.
     pub(crate) fn len(&self) -> usize {
         self.flows.len() - self.free.len()
     }

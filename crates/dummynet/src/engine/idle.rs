@@ -6,7 +6,7 @@ use super::Dummynet;
 use super::flows::FlowQueue;
 use super::instance::{InstanceQueues, NEVER_NS};
 
-/// Value of `Instance::sched` in a slot without an instance.
+/// Value of `SchedInstance::sched` in a slot without an instance.
 const NO_SCHED: u32 = u32::MAX;
 
 impl<H: Copy> Dummynet<H> {
@@ -48,7 +48,7 @@ impl<H: Copy> Dummynet<H> {
 
     /// Checks two slots of the instance table, and removes the instances in them that are idle.
     /// This must be called before each creation of an instance. This bounds the number of instances
-    /// to twice the number of instances in use.
+    /// to about twice the number of those that are not idle.
     pub(super) fn expire_some_instances(&mut self, sched: u32) {
         let number = self.instances.len() as u32;
         for _ in 0..2.min(number) {

@@ -1,8 +1,8 @@
 //! One instance of a scheduler: its queues and the link that they share.
 //!
 //! # Invariants
-//! 1. If a packet waits, `due_ns` is the time at which the link becomes free; otherwise it is
-//!    [`NEVER_NS`].
+//! 1. If a packet waits, `due_ns` is the time at which the link can send a packet. If `due_ns` is
+//!    [`NEVER_NS`], no packet waits.
 //! 2. If `due_ns` is not [`NEVER_NS`], the instance has an event at `due_ns` or earlier.
 
 use alloc::boxed::Box;

@@ -47,7 +47,8 @@ pub(crate) struct Sched {
     pub(crate) policy: Option<QueuePolicy>,
     pub(crate) mask: FlowMask,
     pub(crate) buckets: Option<u32>,
-    /// Index of the only instance; `None` if there is a mask, or no packet has arrived yet.
+    /// Index of the only instance that gets packets; `None` if there is a mask, or no such instance
+    /// yet.
     pub(crate) single: Option<u32>,
     /// Indexes of the instances, by the hash of their masked flow.
     pub(crate) index: HashTable<u32>,
@@ -57,7 +58,7 @@ pub(crate) struct Sched {
     pub(crate) counters: ShaperCounters,
 }
 
-/// All flowsets and schedulers. The index of a deleted object is reused.
+/// All flowsets and schedulers. The index of a deleted object may be reused.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShaperObjectTable {
     flowsets: Vec<Option<Flowset>>,
@@ -101,7 +102,8 @@ impl ShaperObjectTable {
         sched.as_mut().expect("instances and flowsets name schedulers that exist")
     }
 
-    /// Returns the counters of scheduler `sched`; `none` if the scheduler no longer exists.
+    /// Returns the counters of the scheduler with this index; `none` if the scheduler no longer
+    /// exists.
     #[inline]
     pub(crate) fn counters<'c>(
         &'c mut self,
@@ -176,7 +178,8 @@ impl ShaperObjectTable {
         self.flowsets[index as usize].take()
     }
 
-    /// Makes the flowset with this number, stored at `index`, available to rules.
+    /// Makes the flowset with this number, stored at `index`, available to rules. With
+    /// [`NO_FLOWSET`], makes it unavailable.
     fn bind_number(&mut self, number: u32, index: u32) {
         let indices = if number > FIFO_FLOWSET { &mut self.pipes } else { &mut self.queues };
         let at = (number % FIFO_SCHED) as usize;

@@ -1,5 +1,5 @@
 //! Counts what happens to packets, for the engine and for the packet's scheduler, and reports
-//! releases and losses.
+//! releases, losses and marks.
 
 use super::counters::{ShaperCounters, ShaperDropCause};
 use super::event::ShaperEvent;

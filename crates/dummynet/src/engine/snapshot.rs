@@ -22,7 +22,7 @@ const HAVE_MASK: u32 = 1;
 impl<H: Copy> Dummynet<H> {
     /// Returns the listing of `pipe show`, `queue show` or `sched show`. It contains the objects
     /// whose numbers are in `ranges`, or all objects if `ranges` is empty. The packet counts are
-    /// those after the last call of [`Self::release`] or [`Self::submit`].
+    /// those after the last call that moved packets, such as [`Self::release`] or [`Self::submit`].
     pub fn show(
         &mut self,
         now_ns: u64,

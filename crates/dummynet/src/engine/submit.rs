@@ -24,10 +24,10 @@ use crate::spec::SchedKind;
 impl<H: Copy> Dummynet<H> {
     /// Takes a packet that a rule sends to `object`. This packet may be dropped, or other packets
     /// may be dropped in its place. Losses and marks are reported to `tell`. If `now_ns` is before
-    /// the time of a previous call, that time is used.
+    /// the latest time of the previous calls, that time is used.
     ///
-    /// With flow queueing, the result is always [`SubmitResult::Accepted`], even if the packet is
-    /// lost.
+    /// The result is [`SubmitResult::Accepted`] even if flow queueing drops the packet, by its
+    /// limits or AQM.
     pub fn submit(
         &mut self,
         now_ns: u64,
@@ -51,7 +51,8 @@ impl<H: Copy> Dummynet<H> {
         report
     }
 
-    /// Drops a packet whose pipe or queue does not exist.
+    /// Drops a packet without an instance: its pipe, queue or scheduler does not exist, or there is
+    /// no space for another instance.
     #[cold]
     fn refuse(
         &mut self,
@@ -75,7 +76,7 @@ impl<H: Copy> Dummynet<H> {
     }
 
     /// Returns the index of the instance for a packet of a flowset, and creates the instance if
-    /// needed; `None` if there is no space for another instance.
+    /// needed; `None` if there is no space for another instance, or no scheduler.
     #[inline]
     fn instance(&mut self, index: u32, key: &ShaperFlowKey) -> Option<u32> {
         let (flowset, sched, _) = self.objects.pair_mut(index)?;
@@ -139,7 +140,8 @@ impl<H: Copy> Dummynet<H> {
         Some(at)
     }
 
-    /// Admits a packet, and then adds it to its queue, or sends it at once if the link is free.
+    /// Decides whether a packet may enter its queue, and adds it to the queue. A FIFO without AQM
+    /// sends the packet directly if the link is free.
     #[inline]
     fn enqueue(
         &mut self,
@@ -278,7 +280,7 @@ impl QueueAdmitter<'_> {
 
 impl<H: Copy> FairQueues<H> {
     /// Adds a packet to its flow's queue, unless `plr` drops it. Flow queueing may then drop this
-    /// packet or other packets to keep its limits.
+    /// packet or other packets, to keep its limits or by AQM.
     fn admit(
         &mut self,
         flow: u32,

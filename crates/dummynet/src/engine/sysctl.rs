@@ -12,7 +12,7 @@ pub const SYSCTL_PREFIX: &str = "net.inet.ip.dummynet.";
 /// queues are never removed.
 const NEVER_NS: u64 = u64::MAX;
 
-/// Name, minimum and maximum of each sysctl that can be changed.
+/// Name, minimum and maximum of each sysctl that can be set.
 const SETTABLE: &[(&str, u32, u32)] = &[
     ("hash_size", 16, 65_536),
     ("pipe_slot_limit", 1, u32::MAX),

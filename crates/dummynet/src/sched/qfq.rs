@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use super::queue_share::{MAX_PACKET_LEN, QueueShare, grown};
 
 /// Binary logarithm of the virtual time that a byte takes at weight 1. It is chosen so that a byte
-/// takes an integer time at any weight.
+/// takes at least 4096 units at any weight.
 const FRACTION_BITS: u32 = 28;
 /// When the virtual time V exceeds this value, all virtual times are reduced by the same amount.
 const REBASE_THRESHOLD: u64 = 1 << 62;
@@ -160,7 +160,8 @@ impl Qfq {
         } else if let Some(next) = next
             && self.queues[index as usize].group != number
         {
-            // The packet is longer than any packet before it, so the queue moves to another group.
+            // The new head is longer than all packets before it, so the queue moves to another
+            // group.
             self.activate(index, next);
         }
         self.catch_up(before);
@@ -247,7 +248,8 @@ impl Qfq {
     }
 
     /// Updates the sets after V has advanced from `before`. The groups whose start V has reached
-    /// become eligible. If no group is ready, V first jumps to the earliest start.
+    /// become eligible. If no group is ready, V first jumps to the start of the lowest ineligible
+    /// group.
     fn catch_up(&mut self, before: u64) {
         let later = self.sets[INELIGIBLE] | self.sets[BLOCKED_INELIGIBLE];
         if later == 0 {
@@ -279,7 +281,7 @@ impl Qfq {
         self.groups.get(set.trailing_zeros() as usize)?.as_deref()
     }
 
-    /// Adds a queue that had no packets before. Its first packet has `len` bytes.
+    /// Adds a queue that is in no slot. The packet at its head has `len` bytes.
     fn activate(&mut self, index: u32, len: u32) {
         let queue = &mut self.queues[index as usize];
         queue.lmax = queue.lmax.max(len);

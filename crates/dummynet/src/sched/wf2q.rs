@@ -33,13 +33,13 @@ pub(crate) struct Wf2q {
     /// The latest virtual finish of all packets that were sent.
     latest: u64,
     weights: u64,
-    /// Amount by which V advances per byte sent: 2^40 / `weights`.
+    /// Amount by which V advances per byte sent, in units of 2^-20: 2^40 / `weights`.
     per_byte: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Wf2qQueue {
-    /// The virtual time that a byte of the queue takes: 2^40 / `weight`.
+    /// The virtual time that a byte of the queue takes, in units of 2^-20: 2^40 / `weight`.
     per_byte: u64,
     start: u64,
     /// Virtual finish of the packet at the head. If the queue is empty, the virtual finish of its
@@ -67,7 +67,8 @@ impl Wf2q {
         queue.weight = share.weight;
         queue.per_byte = (1 << SCALE_BITS) / new;
         if queue.has_packets {
-            // The packet at the head keeps its virtual times. The next packet uses the new weight.
+            // The packet at the head keeps its position. When it is sent, its finish, which is the
+            // start of the next packet, is computed with the new weight.
             self.set_weights(self.weights + new - old);
         }
     }

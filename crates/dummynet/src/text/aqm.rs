@@ -91,7 +91,7 @@ fn expected(words: &str, is_fair: bool) -> alloc::string::String {
     format!("{words}{more} (these come last)")
 }
 
-/// Parses one parameter of flow queueing.
+/// Parses one parameter of flow queueing. Returns whether `word` is such a parameter.
 fn of_fair(
     word: ShaperWord<'_>,
     cursor: &mut ShaperCursor<'_>,
@@ -108,7 +108,7 @@ fn of_fair(
     Ok(true)
 }
 
-/// Parses a time that is not zero; returns it in ns.
+/// Parses a time of at least 1 µs; returns it in ns, rounded down to whole µs.
 fn time(cursor: &mut ShaperCursor<'_>) -> Result<u64, ShaperTextError> {
     let word = cursor.next("a time")?;
     let ns = number::time(word, MAX_TIME_NS)?;

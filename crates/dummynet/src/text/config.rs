@@ -1,4 +1,5 @@
-//! Parses the parameters after `config`, which may be in any order.
+//! Parses the parameters after `config`, which may be in any order, except that those of CoDel, PIE
+//! and flow queueing come last.
 
 use alloc::format;
 use alloc::string::String;

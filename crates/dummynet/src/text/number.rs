@@ -119,7 +119,8 @@ pub(super) fn time(word: ShaperWord<'_>, most_ns: u64) -> Result<u64, ShaperText
     if ns > most_ns as f64 { Err(wrong()) } else { Ok(ns as u64) }
 }
 
-/// Parses a number of bytes, which must be below 2^48. `k`, `M` and `G` stand for powers of 1024.
+/// Parses a number of bytes, which must be below 2^48. `k`, `M`, `G` and `T` stand for powers of
+/// 1024.
 pub(super) fn bytes(word: ShaperWord<'_>) -> Result<u64, ShaperTextError> {
     let wrong = || word.wrong("bytes below 2^48, with k, M or G");
     let (value, unit) = decimal(word.text).ok_or_else(wrong)?;

@@ -5,7 +5,8 @@
 //! bad_wireless/8/200x8,300x2      NAME/FIRST_LOST/MS[xTIMES],…
 //! ```
 //!
-//! Bytes of the name that a word cannot contain are written as `%` with two hexadecimal digits.
+//! Bytes of the name other than letters, digits, `-`, `_` and `.` are written as `%` with two
+//! hexadecimal digits.
 
 use alloc::format;
 use alloc::string::String;

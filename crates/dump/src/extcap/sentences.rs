@@ -12,7 +12,8 @@ pub(super) const ANY_PORT_INTERFACE: &str = "slipring-port";
 /// Prefix of the names of all other interfaces.
 const INTERFACE_PREFIX: &str = "slipring:";
 
-/// Returns the version of the plug-in, and a line for each interface.
+/// Returns the version of the plug-in, a line for each interface that is up, and a line for the
+/// interface for which the user enters a port name.
 pub(super) fn interfaces(interfaces: &[DumpInterface]) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = format!("extcap {{version={version}}}{{display=slipring}}\n");

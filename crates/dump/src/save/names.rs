@@ -16,8 +16,9 @@ pub struct FileRotation {
     /// A new file is begun when the timestamps of frames have advanced by this much. The file name
     /// is then a pattern for strftime(3). `None` for no limit.
     pub period: Option<Duration>,
-    /// Maximum number of files; `None` for no limit. If a size is set, the oldest file is
-    /// overwritten after this number of files. If only a period is set, the capture ends.
+    /// Maximum number of files; `None` for no limit. If a size is set, the names repeat after this
+    /// number of files (of a period, if that is also set), so the oldest file is overwritten. If
+    /// only a period is set, the capture ends.
     pub files: Option<u64>,
 }
 
@@ -35,7 +36,7 @@ impl FileRotation {
         self.size.is_none() && self.files.is_some_and(|most| files >= most)
     }
 
-    /// Returns the name of the next file, the `at`-th of its period.
+    /// Returns the name of the next file, which has index `at` (from 0) in its period.
     pub(super) fn name(&self, path: &str, at: u64, now_ns: u64) -> Result<String, Failure> {
         let mut name = match self.period {
             Some(_) => timed(path, now_ns)?,

@@ -21,7 +21,7 @@ pub enum DataplaneLoss {
     /// `call` rules are nested too deeply or form a loop.
     CallDepth,
     /// The number of the pipe or queue comes from a table (`tablearg`), and the table has no number
-    /// for this frame.
+    /// up to 65535 for this frame.
     NoNumber,
     /// The next hop's MAC address has not been learned yet, or the port of the next hop does not
     /// exist.

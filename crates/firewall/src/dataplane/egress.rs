@@ -37,7 +37,9 @@ impl Dataplane {
         Some(self.map.targets(from)[last])
     }
 
-    /// Sends a frame that was accepted on input to the output ports of its input port.
+    /// Handles an accepted frame, and returns the port to which the caller must send it. A frame
+    /// that was accepted on input goes to the output ports of its input port: copies go to all but
+    /// the last, the frame itself to the last, after the check on output if there is one.
     pub(super) fn accepted(
         &mut self,
         frame: &mut [u8],

@@ -43,8 +43,8 @@ impl FrameStore {
         &mut self.frames[handle as usize]
     }
 
-    /// Takes a frame out of the store. The caller must later pass it to [`Self::release`], which
-    /// frees the handle and reuses the buffer.
+    /// Takes a frame out of the store. The caller must later call [`Self::release`], which frees
+    /// the handle and, if it gets the frame, reuses its buffer.
     pub(super) fn take_frame(&mut self, handle: u32) -> ShapedFrame {
         let empty =
             ShapedFrame { bytes: Vec::new(), crossing: PacketMetadata::incoming(0), owner: 0 };

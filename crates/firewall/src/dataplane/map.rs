@@ -20,8 +20,7 @@ pub enum PortMapError {
         /// Number of existing ports.
         ports: usize,
     },
-    /// The map gives no output ports for this input port. Contains the port's number, counted from
-    /// 1.
+    /// No map is given, and the number of ports is not two. Contains the number of ports.
     #[error("with {0} ports it must be said which frames go where")]
     Missing(usize),
 }
@@ -34,10 +33,11 @@ impl PortMap {
     }
 
     /// Parses words like `1=2,3`, which means that port 1 sends to ports 2 and 3. Ports are counted
-    /// from 1 to `ports`.
+    /// from 1 to `ports`. Without words, the map of two ports is [`Self::crossed`].
     ///
     /// # Errors
-    /// [`PortMapError`] if the words do not form a complete map of existing ports.
+    /// [`PortMapError`] if a word is invalid or names a port that does not exist, or if there are
+    /// no words and the number of ports is not two.
     pub fn read<'w>(
         words: impl IntoIterator<Item = &'w str>,
         ports: usize,

@@ -29,7 +29,8 @@ impl Default for NeighborTable {
 }
 
 impl NeighborTable {
-    /// Learns the neighbour that has sent a frame. Returns the neighbour if it is new.
+    /// Learns the neighbour that has sent a frame. Returns the neighbour if it is new or
+    /// has changed.
     pub(super) fn learn(&mut self, frame: &[u8], from: PortIndex) -> Option<LearnedNeighbor> {
         let learned = (SnoopedAddress::of(frame)?, from);
         self.insert(learned).then_some(learned)

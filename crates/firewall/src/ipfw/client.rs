@@ -13,7 +13,7 @@ use crate::service::PROGRAM_NAME;
 use slipring_rules::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits};
 use slipring_rules::save::NOT_SAVED_PREFIX;
 
-/// Sends a batch to the firewall and prints the result.
+/// Sends a batch to the firewall and returns the outcome.
 pub(super) fn execute(
     input: &IpfwInput,
     order: &CommandBatch,
@@ -71,7 +71,7 @@ pub(super) fn monitor(
     }
 }
 
-/// Asks the firewall to explain packets, and prints its answer.
+/// Asks the firewall to explain packets, and returns its answer.
 pub(super) fn explain(
     input: &IpfwInput,
     args: &Value,
@@ -129,7 +129,8 @@ fn values(text: &str) -> Vec<Value> {
     text.lines().filter(|line| !line.starts_with('#')).filter_map(value).collect()
 }
 
-/// Connects to the firewall that the command line names, or to the only running firewall.
+/// Connects to the firewall that the command line names, or to the only running one. A router with
+/// rules counts as a firewall.
 fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, IpfwCommandError> {
     let dir = session.run_dir.clone();
     let dir = dir.as_path();

@@ -43,7 +43,7 @@ Examples:
   slipring dnctl pipe 1 config bw 10Mbit/s delay 20ms
   slipring dnctl pipe show";
 
-/// Letter, long name and meaning of each flag that both programs have.
+/// Letter, long name and meaning of each flag without a value. Both programs have all of them.
 const FLAG_LETTERS: &[(char, &str, &str)] = &[
     ('a', "counters", "Show packets and bytes"),
     ('b', "brief", "Show actions and comments only"),
@@ -61,7 +61,7 @@ const FLAG_LETTERS: &[(char, &str, &str)] = &[
     ('T', "seconds", "Show that time in seconds since 1970"),
 ];
 
-/// Returns the letter and the long name of each flag.
+/// Returns the letter and the long name of each flag without a value.
 pub(super) fn letters() -> impl Iterator<Item = (char, &'static str)> {
     FLAG_LETTERS.iter().map(|&(letter, name, _)| (letter, name))
 }

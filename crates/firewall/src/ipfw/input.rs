@@ -89,7 +89,7 @@ impl IpfwInput {
         Ok((self.words.join(" "), false))
     }
 
-    /// Adds the name of the file to a fault, if the commands come from a file.
+    /// Adds the name of the file to a fault. The commands must come from a file.
     pub(super) fn with_file(&self, fault: CommandFault) -> CommandFault {
         let path = match self.words.last().map(String::as_str) {
             Some("-") | None => "standard input",
@@ -98,7 +98,8 @@ impl IpfwInput {
         CommandFault { message: format!("{}: {}", printable(path), fault.message), ..fault }
     }
 
-    /// Returns an error if the program is dnctl and one of the commands is not for the shaper.
+    /// Returns an error if the program is dnctl and one of the commands is neither for the shaper
+    /// nor a sysctl.
     pub(super) fn allows(&self, steps: &[CommandStep]) -> Result<(), IpfwCommandError> {
         let known = |step: &CommandStep| {
             matches!(step.command, IpfwCommand::Shaper(_) | IpfwCommand::Sysctl { .. })
@@ -112,8 +113,9 @@ impl IpfwInput {
         Err(CommandFault { expected, ..fault }.into())
     }
 
-    /// Asks the user for confirmation if the command is a flush. Returns whether to execute the
-    /// command.
+    /// Asks the user for confirmation if the only command is a flush, unless `-f`, `-q` or a report
+    /// format other than text was given, or standard input is no terminal. Returns whether to
+    /// execute the commands.
     pub(super) fn is_confirmed(
         &self,
         steps: &[CommandStep],
@@ -137,8 +139,8 @@ impl IpfwInput {
     }
 }
 
-/// Removes `--json`, `--json=lines` or `-j` from the end of a command, and returns the format. No
-/// command has one of these as a word.
+/// Removes `--json`, `--json=document`, `--json=lines` or `-j` from the end of a command, and returns
+/// the format. No command has one of these as a word.
 fn trailing_format(words: &mut Vec<String>) -> Option<ReportFormat> {
     let format = match words.last()?.as_str() {
         "--json" | "--json=document" | "-j" => ReportFormat::Json,

@@ -27,7 +27,7 @@ mod slab;
 
 use slab::Slab;
 
-/// Maximum number of commands that are submitted to the kernel at once.
+/// Maximum number of commands that are submitted to the kernel together.
 const SUBMISSION_ENTRIES: u32 = 64;
 /// Number of entries of the completion ring. If it is full, the kernel keeps further completions
 /// until there is space.

@@ -1,5 +1,5 @@
 //! A stage that explains what happens to one packet. It has a copy of the rules and states, and its
-//! pipes take no time, so that the packet gets a verdict at once.
+//! pipes take no time, so that the packet gets a verdict immediately.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl RuleStage {
         stage
     }
 
-    /// Takes the checks of the packet, in their order.
+    /// Removes and returns the checks of the packet, in their order.
     pub fn take_explained(&mut self) -> Vec<ExplainedCheck> {
         self.explained.as_mut().map(std::mem::take).unwrap_or_default()
     }

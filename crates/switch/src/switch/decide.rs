@@ -175,8 +175,7 @@ impl BatchForwarder {
         if from.key == self.last_source || !self.learns || packet.marks.no_learn {
             return;
         }
-        // The address of a station is neither a group address nor zero, so such a source is not
-        // learned.
+        // A group address or zero is not the address of a station, so it is not learned.
         if from.key & GROUP_BIT != 0 || from.key & BROADCAST == 0 {
             return;
         }
@@ -349,7 +348,8 @@ fn open(batch: &mut SwitchBatch, target: DeliveryTarget) {
     }
 }
 
-/// Returns the VLAN tag that follows the addresses, if the frame's type says that there is one.
+/// Returns the VLAN tag of a frame whose type says that it has one; an error if the frame is too
+/// short for a tag.
 fn tag_of(packet: &SwitchPacket<'_>) -> Result<FrameTag, SwitchDropReason> {
     match packet.header.get(HEADER_LEN..HEADER_LEN + 2) {
         Some(&[high, low]) if packet.len >= 18 => {

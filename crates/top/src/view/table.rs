@@ -76,7 +76,7 @@ fn plain<T>(screen: &mut Screen<'_>, area: Rect, columns: &[TopColumn<T>], all: 
     render(screen, area, &headings, cells.collect());
 }
 
-/// Returns the first visible row of `rows`, chosen so that the selected row is visible.
+/// Returns the index of the first visible row if `rows` rows fit, so that `selected` is visible.
 pub(super) fn first_row(selected: usize, rows: usize) -> usize {
     (selected + 1).saturating_sub(rows.max(1))
 }

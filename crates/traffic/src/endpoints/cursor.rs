@@ -12,7 +12,7 @@ pub(crate) struct TrafficEndpoint {
 }
 
 /// A position in a set of endpoints. It is valid only for the [`Endpoints`] for which it was made.
-/// The caller passes this set to each call.
+/// The caller passes this set to each call that moves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointCursor {
     block: usize,

@@ -21,7 +21,7 @@ pub(super) struct FrameHead {
     layout: FrameLayout,
     form: Option<StampForm>,
     addresses: (u128, u128),
-    /// The addresses' part of the checksum of the IPv4 header.
+    /// The addresses' part of the checksum of the IPv4 header and of the transport checksum.
     address_sum: PartialSum,
     identity_sum: PartialSum,
     /// The part of the transport checksum from fields that only change with the flow: the

@@ -17,13 +17,13 @@ pub(super) struct FrameShape {
     pub(super) len: u16,
     /// Sum of the IPv4 header, including its length field, but without the addresses.
     pub(super) ip_sum: PartialSum,
-    /// Sum of transport header, payload and pseudo header, including the length fields, but without
-    /// addresses, ports and stamp.
+    /// Sum of transport header, payload and pseudo header (ICMPv4 has none), including the length
+    /// fields, but without addresses, ports and stamp.
     pub(super) l4_sum: PartialSum,
 }
 
-/// The shapes for all lengths of a size distribution. They are returned in turn, one for each
-/// frame.
+/// The shapes for all lengths of a size distribution. [`Self::next`] returns one for each frame, in
+/// turn or at random.
 #[derive(Clone, Debug)]
 pub(super) struct FrameShapes {
     shapes: Vec<FrameShape>,

@@ -51,7 +51,7 @@ pub struct StreamCounters {
 /// The counters of one tracker, or of several trackers that shared the work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrackerReport {
-    /// The sum of the counters of all streams.
+    /// The counters of all streams together.
     pub total: TrafficCounters,
     /// The counters of each stream, sorted by stream id.
     pub streams: Vec<StreamCounters>,
@@ -80,7 +80,8 @@ impl StreamCounters {
 impl TrackerReport {
     /// Adds the counters of another tracker. It may have received other frames of the same streams,
     /// for example if each receive queue has its own thread and tracker. The sum of the losses is
-    /// exact. Reordering and duplicates are only detected within each tracker.
+    /// exact, unless a frame and its duplicate arrived at different trackers. Reordering and
+    /// duplicates are only detected within each tracker.
     pub fn merge(&mut self, other: &Self) {
         for stream in &other.streams {
             let found = self.streams.binary_search_by_key(&stream.stream, |own| own.stream);

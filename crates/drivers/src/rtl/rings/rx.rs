@@ -33,7 +33,7 @@ pub(in crate::rtl) struct RxErrors {
 ///   scan_at          shown              post_at
 ///   | the chip's ... | posted, not shown | free ... |
 /// ```
-/// Buffers of erroneous frames go back to the chip at once, so they never reach a slot.
+/// `refresh` gives the buffers of erroneous frames back to the chip, so they never reach a slot.
 #[derive(Debug)]
 pub(in crate::rtl) struct RtlRx {
     memory: DescriptorMemory,
@@ -136,7 +136,8 @@ impl RtlRx {
                 let more = start + len < bytes;
                 self.arrived.push_back(RxDescriptor { buf, offset: 0, len, more });
             } else {
-                // This buffer contains only a part of the checksum, so it goes back to the chip.
+                // This buffer contains nothing but bytes of the checksum, so it goes back to the
+                // chip.
                 self.post(buf);
             }
         }
@@ -203,8 +204,8 @@ impl RxDescriptorRings for RtlRx {
     fn refresh(&mut self) -> u32 {
         while self.with_chip > 0 {
             let i = self.scan_at as usize;
-            // Acquire: pairs with the chip's write of this word, which is its last write for the
-            // frame.
+            // Acquire: pairs with the chip's write of this word, which is its last write for this
+            // buffer.
             let opts1 = self.memory.words64()[2 * i].load(Acquire) as u32;
             if opts1 & OWN != 0 {
                 break;

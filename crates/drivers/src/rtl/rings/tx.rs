@@ -57,7 +57,7 @@ pub(in crate::rtl) struct RtlTx {
     /// Bytes of the frame whose last part has not been queued.
     frame_bytes: u32,
     completed: VecDeque<BufIdx>,
-    /// Whether a descriptor has completed since the doorbell last rang.
+    /// Whether a descriptor has completed since the last call of `publish`.
     has_progressed: bool,
 }
 
@@ -92,7 +92,7 @@ impl RtlTx {
         }
     }
 
-    /// Rings the doorbell again if the chip has descriptors that it does not complete. Doorbells
+    /// Rings the doorbell again if the chip has descriptors that it has not completed. Doorbells
     /// that come close to the end of a burst are sometimes lost.
     pub(in crate::rtl) fn repeat_doorbell(&mut self) {
         if self.used > self.pending {
@@ -177,8 +177,8 @@ impl TxDescriptorRings for RtlTx {
     /// Does nothing: [`Self::has_tail`] is false for all buffers.
     fn push_tail(&mut self, _buf: BufIdx, _len: u32, _more: bool) {}
 
-    /// Rings the doorbell at most once: for new descriptors, or again for older descriptors that
-    /// the chip has not completed although it completed others since.
+    /// Rings the doorbell at most once: for new descriptors, or again for older ones that the chip
+    /// has not completed, if it has completed others since the last call.
     #[inline(always)]
     fn publish(&mut self) {
         let is_new = self.pending > 0;

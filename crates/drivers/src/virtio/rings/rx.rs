@@ -5,13 +5,13 @@
 //! header of the first slot. It does not know that our headers are in separate memory:
 //!
 //! ```text
-//!               memory of headers, 12 bytes       buffer, 12 bytes less than it has
+//!               memory of headers, 12 bytes       buffer, without its last 12 bytes
 //!   1st slot  | header, number of slots: 3      | frame, bytes 0 ...                 |
 //!   2nd slot  | 12 bytes of the frame           | the frame goes on ...              |
 //!   3rd slot  | 12 bytes of the frame           | its end |
 //! ```
-//! So the 12 bytes in place of a header are moved in front of the rest: a copy within the buffer, for
-//! jumbo frames only.
+//! So the 12 bytes in place of a header are moved in front of the rest: a copy within the buffer,
+//! for frames of several slots only.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -126,8 +126,8 @@ impl VirtioRx {
 
     fn take_first(&mut self, slot: usize, buf: BufIdx, written: u32) {
         let len = written.saturating_sub(HEADER_BYTES);
-        // The device is at fault if it names more slots than it has ever had. Then the frame counts
-        // as damaged and ends here.
+        // The device is at fault if it names no slot, or more slots than it has ever had. Then the
+        // frame counts as damaged and ends here.
         let parts = if self.merges { u32::from(self.num_slots(slot)) } else { 1 };
         let has_parts = (1..=self.most_posted).contains(&parts);
         self.missing = if has_parts { parts - 1 } else { 0 };

@@ -28,7 +28,7 @@ const EPOCH: u64 = 1_767_225_600;
 const RANDOM: Randomness =
     Randomness { seed: 1, secret: [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9] };
 
-/// The part of the firewall that processes packets: a dataplane and its tasks.
+/// The part of the firewall that processes packets: a dataplane and its output.
 struct ScriptEngine {
     dataplane: Dataplane,
     deferred: DeferredOutput,
