@@ -118,16 +118,14 @@ impl<H: Copy> Dummynet<H> {
     ///   overtakes another one of its link.
     /// - New limits and losses apply to arriving packets. If only parameters of AQM change, AQM
     ///   keeps its state. If another algorithm is chosen, it starts without state.
-    /// - If weights change, the packets of a queue keep their order. The new weight applies from
-    ///   the queue's next packet or turn on.
+    /// - If weights change, queues keep their order. A queue's next packet or turn uses the new one.
     /// - If the scheduler changes, the waiting packets leave first, in the order of the old
     ///   scheduler.
     /// - If the mask changes, the old dynamic queues and pipes are emptied in parallel with the new
     ///   ones. If a queue moves to another parent, its packets stay with the old parent.
     ///
     /// # Errors
-    /// [`ShaperConfigError`] if the number or a parameter is out of range, or a new queue has no
-    /// parent.
+    /// [`ShaperConfigError`] if a number is out of range, or a new queue has no parent.
     pub fn configure(
         &mut self,
         now_ns: u64,
@@ -386,9 +384,8 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Deletes objects of a kind. The packets that wait in their queues are lost. Not lost are
-    /// packets in the delay, and packets of a queue that wait in its scheduler, because that is a
-    /// FIFO or has flow queueing.
+    /// Deletes objects of a kind. The packets that wait in their queues are lost, but not those in
+    /// the delay, nor those that a FIFO or flow queueing keeps in the scheduler.
     ///
     /// If a pipe or scheduler is deleted, its queues still exist. They drop all packets until the
     /// pipe or scheduler is created again.
