@@ -274,7 +274,7 @@ void slipring_switch_free(struct slipring_switch *vale);
 /*
  * Opens a port of the switch: "a", or with rings and slots of its own "a@conf:rings=2,slots=256". Of
  * the options, only slots and buf_size are used; they may be NULL. Returns the number of the port in
- * the switch, the lowest that is free. slipring_close closes the port, and its name is free at once.
+ * the switch, the lowest that is free. slipring_close closes the port, and frees its name.
  * The next call of slipring_switch_forward takes the frames that it had sent, drops frames for it, and
  * frees its number.
  */

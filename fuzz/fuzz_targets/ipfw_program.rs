@@ -89,7 +89,7 @@ const OPTIONS: &[&str] = &[
     "keep-state defer-action",
 ];
 
-/// More rules than the classifier searches at once, so the list is searched in parts.
+/// More rules than the classifier searches in one step, so the list is searched in parts.
 const LONG: usize = 300;
 
 fuzz_target!(|data: &[u8]| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What is at the other end of a pipe: a slow wire, whose frames stay in the device's tx ring until it
-// takes them, or a drain, which takes all.
+// What is at the other end of a pipe: a slow wire, or a drain, which takes all frames. With the
+// wire, frames stay in the device's tx ring until the wire takes them.
 
 #ifndef FD_NETMAP_EMU_WIRE_H
 #define FD_NETMAP_EMU_WIRE_H
@@ -22,8 +22,9 @@ namespace emu
 
 /**
  * Takes frames from one end of a pipe at the rate of a wire, and sends them on a port; passes what
- * the port receives into the pipe at once. A veth takes frames at any rate, and would leave nothing
- * to queue; with the wire, a device at the other end of the pipe sees a network card of that rate.
+ * the port receives into the pipe immediately. A veth takes frames at any rate, and would leave
+ * nothing to queue; with the wire, a device at the other end of the pipe sees a network card of
+ * that rate.
  *
  *   device -- pipe: tx ring -- PacedWire, `rate` -- port -- ...
  *

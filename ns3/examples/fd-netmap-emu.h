@@ -177,7 +177,7 @@ Install(const ExampleOptions& options,
     control.SetRootQueueDisc("ns3::" + options.qdisc + "QueueDisc");
     if (options.bql && options.netmapMode)
     {
-        // If the simulator is late, many frames leave the ring at once, so the limit grows. It
+        // If the simulator is late, many frames leave the ring together, so the limit grows. It
         // shrinks only after 1 s. A maximum keeps the backlog in the queue disc meanwhile.
         UintegerValue most(options.bqlMax);
         options.bqlMax > 0 ? control.SetQueueLimits("ns3::DynamicQueueLimits", "MaxLimit", most)

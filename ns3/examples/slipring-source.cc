@@ -24,7 +24,7 @@ namespace
 
 using Clock = std::chrono::steady_clock;
 
-/// Frames that are stamped before they are sent
+/// Maximum number of frames that are stamped and queued for one sync
 constexpr uint64_t BURST = 16;
 
 /// Lengths of the headers, in bytes
@@ -39,7 +39,7 @@ Put16(uint8_t* at, std::size_t value)
     at[1] = static_cast<uint8_t>(value);
 }
 
-/// Returns the sum of some bytes, an even number, for the Internet checksum, and of a sum that is added.
+/// Adds the 16-bit words of some bytes to a sum of the Internet checksum. The length must be even.
 uint32_t
 Sum(const uint8_t* at, std::size_t length, uint32_t sum)
 {

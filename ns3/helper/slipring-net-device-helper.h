@@ -68,7 +68,8 @@ class SlipringNetDeviceHelper : public FdNetDeviceHelper
     void SetPortName(const std::string& portName);
 
     /**
-     * Does the same as SetPortName. Helpers of ns-3 have this name for it.
+     * Sets the port, as SetPortName, or the interface whose port netmap:IF is used. Helpers of ns-3
+     * have a function of this name.
      * \param deviceName name of an interface or of a port
      */
     void SetDeviceName(std::string deviceName);
@@ -121,7 +122,7 @@ class SlipringNetDeviceHelper : public FdNetDeviceHelper
      * Selects the real-time simulator, and makes ns-3 compute checksums. Must be called before
      * the first node is created.
      * \param bestEffort whether a late simulation goes on; otherwise it ends at a lag of `limit`
-     * \param limit limit of the lag
+     * \param limit limit of the lag, beyond which devices warn
      */
     static void EnableRealtime(bool bestEffort = true, Time limit = MilliSeconds(100));
 

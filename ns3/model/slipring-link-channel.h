@@ -107,7 +107,7 @@ class SlipringLinkChannel : public PointToPointChannel
     /**
      * Finds the devices' entries, and the exits' devices.
      * \param loaded whether the links were loaded
-     * \return false if the file does not have two ports
+     * \return false if they were not, or the file does not have two ports
      */
     bool Connect(bool loaded);
     /// Passes a packet to the links when its last bit has left device \p source.

@@ -88,7 +88,7 @@ class SlipringLink : public Object
     /**
      * Reads the links from a file. Set the attributes first.
      * \param path the file
-     * \return false if the file is invalid; GetError says why, and no links are loaded
+     * \return false if the file is invalid; GetError says why, and links loaded before stay
      */
     bool Load(const std::string& path);
     /**

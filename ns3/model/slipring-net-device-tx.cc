@@ -153,8 +153,9 @@ SlipringNetDevice::Write(uint8_t* buffer, size_t length)
     }
     else if (m_txFlush == END_OF_INSTANT && (isLimited || !m_flushPending))
     {
-        // A simulator that is behind the clock has more events to run at once, whose frames leave
-        // together. The flush is due not later than the clock, so it runs before the simulator sleeps.
+        // A simulator that is behind the clock has more events to run now, whose frames leave
+        // together. The flush is due not later than the clock, so it runs before the simulator
+        // sleeps.
         Time most = MicroSeconds(MAX_FLUSH_DELAY_US);
         ScheduleFlush(isLimited ? Time(0) : std::min(GetLag(), most));
     }
@@ -387,7 +388,8 @@ SlipringNetDevice::WantsTxEvents() const
 {
     for (uint32_t i = 0; i < m_queues.size(); i++)
     {
-        // A stopped queue may have none of its frames in the ring: others of before a restart fill it.
+        // A stopped queue may have none of its frames in the ring: frames of before a restart may
+        // fill it.
         Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(i);
         bool isLimited = deviceQueue && deviceQueue->GetQueueLimits();
         if (m_queues[i].stopped || (isLimited && m_queues[i].tx.GetInflightFrames() > 0))

@@ -51,9 +51,10 @@ class SlipringNetDevice : public FdNetDevice
     /// When published frames are sent
     enum FlushPolicy
     {
-        END_OF_INSTANT, ///< at the end of the current time of the simulation, or after TxBurst; by a
-                        ///< simulator that is behind the clock, up to 200 us of simulated time later
-        IMMEDIATE,      ///< each at once
+        END_OF_INSTANT, ///< at the end of the current time of the simulation, or after TxBurst; by
+                        ///< a simulator that is behind the clock, up to 200 us of simulated time
+                        ///< later
+        IMMEDIATE,      ///< each immediately
         PERIOD,         ///< every SyncAndNotifyQueuePeriod, or after TxBurst
     };
 
@@ -263,12 +264,13 @@ class SlipringNetDevice : public FdNetDevice
     void CreateQueues();
 
     /**
-     * \return why the port cannot be used with this simulator; its kind is NONE if it can
+     * \return why the port cannot be used with this simulator or PromiscuousMode; its kind is NONE
+     *         if it can
      */
     SlipringError CheckSimulator() const;
 
     /**
-     * \return why the attributes do not fit to the port; its kind is NONE if they do
+     * \return why the attributes, or the simulator, cannot be used; its kind is NONE if they can
      */
     SlipringError CheckAttributes() const;
 
@@ -378,9 +380,9 @@ class SlipringNetDevice : public FdNetDevice
     void PassUp(uint32_t number, uint8_t* data, std::size_t length);
 
     /**
-     * Syncs a tx ring, reports what has left it, and wakes its queue.
+     * Syncs a tx ring, reports what has left it, and wakes its queue if there is room.
      * \param number number of the queue
-     * \return false if the port has failed
+     * \return false if the port has failed, or a callback has stopped the device
      */
     bool SyncTx(uint32_t number);
 
@@ -444,7 +446,8 @@ class SlipringNetDevice : public FdNetDevice
     void LeavePeers();
 
     /**
-     * \return whether each device that changes something at the port has this device served
+     * \return whether each device that changes something at the port schedules the service of this
+     *         device
      */
     bool IsServedByPeers() const;
 
@@ -522,7 +525,7 @@ class SlipringNetDevice : public FdNetDevice
     std::string m_pipeKey;                   //!< what both ends of a pipe have in common
     std::shared_ptr<SlipringSwitch> m_switch; //!< the switch of this process to which the port belongs
     std::string m_interface;                 //!< interface whose link is watched, or empty
-    std::vector<uint8_t> m_scratch;          //!< a frame that does not fit into a slot
+    std::vector<uint8_t> m_scratch;          //!< a frame that is not written directly to a slot
 
     bool m_running{false};        //!< whether the device is started
     bool m_isRealtime{false};     //!< whether the simulator follows the clock

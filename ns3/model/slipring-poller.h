@@ -82,7 +82,7 @@ class SlipringPoller
 
     int m_portFd;             //!< descriptor of the port
     int m_linkFd;             //!< descriptor of link changes, or -1
-    int m_eventFd;            //!< wakes the thread when m_armed, m_stop or m_untilNs change
+    int m_eventFd;            //!< wakes the thread after Arm and Disturb, and at its end
     WakeFunction m_wake;      //!< wakes the simulator
     std::mutex m_mutex;       //!< protects the members below
     bool m_armed{false};      //!< whether the thread waits for the port

@@ -137,7 +137,7 @@ class SlipringPort
     bool IsDeterministic() const;
 
     /**
-     * \return what the two ends of a pipe have in common; empty for ports of other kinds
+     * \return what the two ends of a pipe of this process have in common; empty for other ports
      */
     std::string GetPipeKey() const;
 

@@ -23,7 +23,7 @@ enum class SlipringDropReason : uint8_t
     TX_RING_FULL,     ///< no free slot in the tx ring
     TX_QUEUE_STOPPED, ///< the tx queue is stopped: the ring has no room for a frame of the MTU
     RX_TOO_SHORT,     ///< the frame is shorter than its header
-    RX_TOO_LONG,      ///< the frame is longer than the MTU, and cannot be segmented
+    RX_TOO_LONG,      ///< the frame is longer than the MTU, and is not segmented
     RX_INCOMPLETE,    ///< slots of the frame were missing or invalid
     RX_LOST_AT_STOP,  ///< the frame was still in the rx ring when the device stopped
 };

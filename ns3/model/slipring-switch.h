@@ -27,7 +27,8 @@ namespace ns3
                         at most one is pending       all frames of all ports
    \endverbatim
  *
- * Devices find it by its name. It exists as long as one of them has a port.
+ * Devices find it by its name. It exists as long as one of them has a port, or a forwarding event
+ * is pending.
  */
 class SlipringSwitch : public std::enable_shared_from_this<SlipringSwitch>
 {

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: GPL-2.0-only
  */
 
-// One test for each known defect of ns-3's NetmapNetDevice, named after it.
+// Tests for the known defects of ns-3's NetmapNetDevice, named after them. D2, D12 and D13 are in
+// slipring-realtime-test.cc.
 
 #include "slipring-ns3-compat.h"
 #include "slipring-test-util.h"

@@ -37,7 +37,7 @@ struct WireResult
 };
 
 /**
- * Sends PACKETS packets at once.
+ * Sends PACKETS packets in one event.
  * \param maxLimit attribute MaxLimit of the limits; 0: the default
  * \param late the device is told of sent frames once per this many frames on the wire
  * \return what the wire sees

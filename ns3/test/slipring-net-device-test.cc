@@ -38,7 +38,7 @@ class PipeTest : public TestCase
     static constexpr uint32_t FRAMES = 10000; //!< frames in each direction
     static constexpr uint32_t LENGTHS = 1455; //!< lengths from 60 to 1514
 
-    /// Sends every millisecond as many frames as one burst takes.
+    /// Sends 100 frames every millisecond.
     void Feed(Ptr<NetDevice> device, uint32_t first, uint32_t seed)
     {
         for (uint32_t i = first; i < first + 100; i++)
@@ -98,7 +98,8 @@ class PipeTest : public TestCase
     }
 };
 
-/// All trace sources of FdNetDevice connect by path and fire once for each frame
+/// All trace sources of FdNetDevice connect by path and fire once for each frame (MacTxDrop: for
+/// each frame that is dropped)
 class TracesTest : public TestCase
 {
   public:

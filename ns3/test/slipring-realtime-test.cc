@@ -95,7 +95,7 @@ class ThreadsTest : public RealtimeTest
 
     void Send()
     {
-        // At most as many frames are on their way as the ring holds.
+        // Fewer frames are on their way than the ring holds.
         for (uint32_t i = 0; i < 100 && m_sent < FRAMES && m_sent < m_received + 500; i++)
         {
             NS_TEST_EXPECT_MSG_EQ(SendPayload(m_sender, MakeFrame(60, m_sent)), true, m_sent);
@@ -346,7 +346,7 @@ class FlushTest : public RealtimeTest
     }
 
     /// At 1 ms, keeps the simulator busy until the clock is at 4 ms. What is scheduled for the time
-    /// between is then due at once.
+    /// between is overdue then.
     static void BeLate()
     {
         Simulator::Schedule(MilliSeconds(1), []() {
@@ -388,8 +388,8 @@ class LateTest : public FlushTest
         }
         Simulator::Stop(MilliSeconds(3));
         Simulator::Run();
-        // By TxBurst, and 200 us after the first of the rest. Each wake-up of a poll thread that starts
-        // late sends what waits, too.
+        // By TxBurst, and 200 us after the first of the rest. Each wake-up of a poll thread that
+        // starts late sends what waits, too.
         NS_TEST_EXPECT_MSG_LT(m_syncs.size(), 10, "syncs");
         for (const Sync& sync : m_syncs)
         {
@@ -430,7 +430,7 @@ class PromptTest : public FlushTest
     }
 };
 
-/// Frames for which byte queue limits stop the queue leave at once
+/// Frames for which byte queue limits stop the queue leave immediately
 class LimitedTest : public FlushTest
 {
   public:

@@ -210,7 +210,7 @@ FloodsAndLearns(FunctionTest& test)
 void
 CountsFullRings(FunctionTest& test)
 {
-    // The largest burst that the sender's ring takes, and a receiver with a quarter of the slots.
+    // A burst that the sender's ring takes, and a receiver with a quarter of the slots.
     NodeContainer nodes(2);
     SlipringNetDeviceHelper helper("vale3:a");
     helper.SetAttribute("RingSlots", UintegerValue(256));

@@ -10,8 +10,8 @@ use crate::settings::{LinkAbilities, LinkPlan};
 /// A running chip with one queue.
 ///
 /// The rings write to the doorbell in `publish`, once per batch. All other registers are only
-/// accessed before and after a sleep, and for statistics. So a busy queue costs one register write
-/// per batch and direction.
+/// accessed before and after a sleep, in probes, for statistics, and to change settings. So a busy
+/// queue costs one register write per batch and direction.
 pub trait NicChip: Send + 'static {
     /// The receive descriptors.
     type Rx: RxDescriptorRings + Send;
@@ -45,8 +45,8 @@ pub trait NicChip: Send + 'static {
     fn mask(&mut self) -> ChipEvents;
 
     /// Reads the state of the link. Also checks that the device still exists, and recovers from
-    /// known faults of the chip, such as lost doorbells. Called after sleeps, and from time to time
-    /// while no frames move.
+    /// known faults of the chip, such as lost doorbells. Called after [`ChipEvents::wants_probe`],
+    /// after changes of settings, and from time to time while no frames move.
     ///
     /// # Errors
     /// [`ChipFault`], which ends the port.
@@ -80,8 +80,8 @@ pub trait NicChip: Send + 'static {
     fn set_link(&mut self, plan: &LinkPlan) -> Result<(), OpenCause>;
 
     /// Sets the length of the longest frame to receive, in bytes without CRC. A chip with few
-    /// possible limits uses the closest one. Called while the chip runs. Without a call, the limit is
-    /// the longest frame of the chip.
+    /// possible limits uses the closest one. Called while the chip runs. Without a call, the limit
+    /// is the longest frame of the chip.
     fn set_max_packet(&mut self, bytes: u32);
 
     /// How long frames to send may wait without any completion, in ns, before [`Self::probe`] is

@@ -218,8 +218,8 @@ mod tests {
         assert!(client.join().unwrap().unwrap_err().reason.contains("closed"));
     }
 
-    /// A process that is stopped answers in no time that its clients wait for. When it continues, the
-    /// queue can come to the request before the thread that has passed it on.
+    /// A stopped process does not answer as long as its clients wait. When it continues, the queue
+    /// may take the request before the thread that has passed it on runs.
     #[test]
     fn a_request_whose_client_has_gone_while_the_program_was_stopped_is_not_executed() {
         let control = Arc::new(CardControl::default());

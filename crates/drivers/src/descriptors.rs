@@ -364,8 +364,9 @@ impl<F: TxFormat> TxDescriptors<F> {
         F::notify(&self.parts.bar, self.parts.doorbell, self.next);
     }
 
-    /// Makes the last descriptor report completion. The device does not own it yet: the doorbell
-    /// has not been written, or the frame's first descriptor is still held back.
+    /// Makes the last descriptor report completion. In formats with a report bit, the device does
+    /// not own it yet: the doorbell has not been written, or the frame's first descriptor is still
+    /// held back.
     #[inline(always)]
     fn report(&mut self) {
         let at = self.parts.index_before(self.next);

@@ -24,8 +24,9 @@ impl IntelFamily for E1000 {
         ChipId::new(INTEL, 0x100f, "82545EM"),
         ChipId::new(INTEL, 0x1026, "82545GM"),
     ];
-    // Intel states 16,110 bytes as the maximum MTU of these cards, so frames have up to 16,128 bytes
-    // with the header (14) and the CRC (4). The register itself (RCTL.LPE) would accept 16,384.
+    // Intel states 16,110 bytes as the maximum MTU of these cards, so frames have up to 16,128
+    // bytes with the header (14) and the CRC (4). The register itself (RCTL.LPE) would accept
+    // 16,384.
     const MAX_PACKET: u32 = 16_124;
     // The 82540 only supports the interrupt line; the messages of the 82545 have an erratum.
     const INTERRUPTS: &'static [InterruptKind] = &[InterruptKind::IntX];

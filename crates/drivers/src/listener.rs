@@ -41,7 +41,7 @@ fn address(pid: u32, card: &str) -> io::Result<SocketAddr> {
 }
 
 /// Creates the socket for requests for the card with this PCI address. A thread serves it from the
-/// port's first sync until the port is closed. Until then, clients wait.
+/// port's first sync until the port is closed. Before the first sync, clients wait.
 ///
 /// # Errors
 /// The system's error if the name is taken, or no descriptor is free.
@@ -133,8 +133,8 @@ fn answer(
 }
 
 /// Returns whether the client has closed its socket. Then it has already told its user that the
-/// request has failed, so the request must not be executed. It has not gone if it has only shut down
-/// its writing side: then it still reads the answer.
+/// request has failed, so the request must not be executed. It has not gone if it has only shut
+/// down its writing side: then it still reads the answer.
 pub(crate) fn has_gone(client: &UnixStream) -> bool {
     // A poll always reports HUP, which the kernel sets only when both directions are shut down.
     let mut fds = [PollFd::new(client, PollFlags::empty())];

@@ -1,5 +1,5 @@
-//! Registers that every copper PHY has (IEEE 802.3, 22.2.4): their bits, and their values for a link.
-//! Each driver has its own way to access them.
+//! Registers that every copper PHY has (IEEE 802.3, 22.2.4): their bits, and their values for a
+//! link. Each driver has its own way to access them.
 
 use crate::settings::{Duplex, LinkMode, LinkOffers};
 

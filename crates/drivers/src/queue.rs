@@ -43,7 +43,8 @@ pub struct CardQueue<C: NicChip> {
     wants_probe: bool,
     /// The events for which the interrupt is unmasked; `None` while all its causes are masked.
     armed_for: Option<Interest>,
-    /// When a frame to send was last completed, or found to be pending; `None` if none is pending.
+    /// Since when frames are pending and none was completed; `None` if no frame is pending, or if
+    /// the last tx sync has found a completed one.
     tx_progress: Option<Nanos>,
     /// When the device is next probed because of frames that are pending.
     tx_probe_at: Nanos,
@@ -144,7 +145,8 @@ impl<C: NicChip> CardQueue<C> {
         Ok(())
     }
 
-    /// Reads the link. Ends the port if the device was removed or is stuck.
+    /// Reads the link. Ends the port if the device was removed or is stuck, or if the link went
+    /// down and the options say that this ends the port.
     #[cold]
     fn probe(&mut self) -> Result<(), RunCause> {
         self.idle_syncs = 0;
@@ -189,8 +191,8 @@ impl<C: NicChip> CardQueue<C> {
         Ok(CardStatus { settings, link: self.link })
     }
 
-    /// Records when frames were last completed. Reads the clock only when the device has frames and
-    /// completes none.
+    /// Records since when frames are pending and none was completed. Reads the clock only when the
+    /// device has frames and completes none.
     #[inline(always)]
     fn watch_pending(&mut self, moved: bool) -> Result<(), RunCause> {
         if moved || self.tx_side.packets_out() == 0 {

@@ -12,12 +12,12 @@
 //! | `chip.rs` | while it runs |
 //!
 //! # Known faults of the chips
-//! - A doorbell is lost if it comes close to the end of a burst. It is rung again with the next
-//!   sync after a completion, and, while frames are not yet sent, before and after each wait.
+//! - A doorbell may be lost if it comes close to the end of a burst. It is rung again with the next
+//!   sync after a completion, and by a probe after 5 ms without a completion.
 //! - An RTL8125 does not pad frames below 60 bytes. So the driver pads them, for all chips.
 //! - With ASPM, the link loses frames while it wakes up. So the driver turns ASPM off.
-//! - An RTL8125A or B may stop at UDP packets to the ports of PTP (319, 320) with less than 47 bytes
-//!   after the IP header. So the driver looks into short frames, and lengthens these.
+//! - An RTL8125A or B may stop at UDP packets to the ports of PTP (319, 320) with less than 47
+//!   bytes after the IP header. So the driver looks into short frames, and lengthens these.
 //!
 //! The driver is tested with a model (`slipring-rtl-model`), not with real chips: no one has
 //! reported a board yet.

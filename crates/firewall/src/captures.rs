@@ -1,14 +1,15 @@
 //! Captures as ports: decides which capture files are read and which are written.
 //!
-//! An existing capture is read if it is the first port, or if the map sends no frames to it. Any
-//! other capture is written. An existing file is overwritten only if the user allows it.
+//! A capture is read if the map sends no frames to it, or if it is the first port and its file
+//! exists. Any other capture is written. An existing file is overwritten only if the user allows
+//! it.
 
 use slipring_abi::name::PortName;
 use slipring_datapath::opening::{PortOpening, PortRole};
 
 use crate::dataplane::PortMap;
 
-/// Returns each port with its role: whether the firewall reads it, writes it, or both.
+/// Returns each port with its role, source or sink.
 pub(crate) fn roles<'p>(ports: &'p [PortName], map: &PortMap) -> Vec<(&'p PortName, PortRole)> {
     PortOpening::roles(ports, |to| (0..ports.len()).any(|from| is_target(map, from, to)))
 }

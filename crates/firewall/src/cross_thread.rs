@@ -24,7 +24,7 @@ pub(crate) struct CrossThreadState {
     input_ended: AtomicBool,
     /// Number of threads that have sent all their frames.
     finished_workers: AtomicU64,
-    /// Wakes the distributor when a thread has finished or has frames to send.
+    /// Wakes the distributor when a thread has finished or calls [`Self::begin`].
     task_queue: TaskQueue,
 }
 
@@ -39,7 +39,8 @@ impl CrossThreadState {
         })
     }
 
-    /// Returns a descriptor that becomes readable when a thread has finished or has frames to send.
+    /// Returns a descriptor that becomes readable when a thread has finished or calls
+    /// [`Self::begin`].
     pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
         self.task_queue.wake_fd()
     }

@@ -323,8 +323,8 @@ impl Dataplane {
         }
     }
 
-    /// Returns whether no frame is in a pipe. Fragments that wait for the rest of their packet do not
-    /// count: after the end of the input the rest does not arrive.
+    /// Returns whether no frame is in a pipe. Fragments that wait for the rest of their packet do
+    /// not count: after the end of the input the rest does not arrive.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.frames.len() == 0

@@ -15,9 +15,9 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | engines | [`dataplane`]: the engines for rules and pipes combined: it takes a frame and returns its output port, without I/O |
+//! | engines | [`dataplane`]: rules and pipes: takes a frame, returns its output port; has no I/O |
 //! | between threads | `deferred_output`, `shared_stats`, `task_queue`, `cross_thread` |
-//! | packet threads | `worker`: the loop between rings and dataplane; `distributor`: with several packet threads, the thread that owns the ports; `bench` |
+//! | packet threads | `worker`: rings and dataplane; `distributor`: the ports' thread; `bench` |
 //! | running them | `captures`, `flags`, `threads` |
 //! | answers | `figures`, `metrics`, `service` |
 //! | programs | `run`: the firewall; `ipfw`: the command line of ipfw and dnctl |

@@ -37,8 +37,8 @@ impl WorkerPort {
         self.first + number % self.count
     }
 
-    /// Sends a copy of `frame`. If other frames already wait for space, queues the copy behind
-    /// them. Returns an error if too many frames wait.
+    /// Sends a copy of `frame`. If the ring has no space or other frames already wait, queues the
+    /// copy. Returns an error if too many frames wait, or if the port cannot send.
     fn copy_out(&mut self, queues: &mut WorkerQueues, frame: &[u8]) -> Result<(), DataplaneLoss> {
         if !self.can_send {
             return Err(DataplaneLoss::NoTx);
@@ -165,7 +165,7 @@ pub(crate) struct FirewallProcessor {
     task_queue: Arc<TaskQueue>,
     stats: Arc<SharedDataplaneStats>,
     deferred: DeferredOutput,
-    /// Maximum number of slots of a burst.
+    /// Maximum number of slots of a burst; values below 64 count as 64.
     burst: u32,
     may_swap: bool,
     scratch: Vec<u8>,

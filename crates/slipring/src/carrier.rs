@@ -3,7 +3,7 @@
 //!
 //! | port | its link | is waited for |
 //! |---|---|---|
-//! | an interface of the kernel | is the kernel's, and can be seen before the port is opened | before |
+//! | an interface of the kernel | is the kernel's, and visible before the port is opened | before |
 //! | a card with a native driver | is negotiated from the moment when the port is opened | after |
 
 use std::time::Duration;
@@ -21,10 +21,10 @@ const CARD_KIND: &str = "vfio";
 /// How long a card may negotiate if the user has set no limit. With 1 Gbit/s over copper, it takes
 /// 2 to 4 s.
 const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest time between two looks at the link of a card. Its driver is in this process, so the kernel
-/// has no interface of it, and rtnetlink announces no change. A change raises the card's interrupt,
-/// which ends a sleep of a waiter, but not its wait, because no frame has come. So this polls, and
-/// only before the first frame.
+/// Longest time between two looks at the link of a card. Its driver is in this process, so the
+/// kernel has no interface of it, and rtnetlink announces no change. A change raises the card's
+/// interrupt, which ends a sleep of a waiter, but not its wait, because no frame has come. So this
+/// polls, and only before the first frame.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Why no frame can be sent.
@@ -38,7 +38,7 @@ enum LinkDownReason {
 
 /// Waits until the interface of `port` is up and has a carrier, or a signal arrives.
 ///
-/// If the interface does not exist, this returns at once, and opening the port reports the error.
+/// If the interface does not exist, this does not wait, and opening the port reports the error.
 /// The same applies if the interface is down and the options say that this is an error.
 ///
 /// # Errors
@@ -127,8 +127,8 @@ fn is_up_within(port: &mut Port, wait: Duration, signals: &Signals) -> Result<bo
 }
 
 /// Returns whether the port has a link to wait for before it is opened. Host rings and pipes have
-/// none, nor has a name that opens a taken card: the interface of this name is its TAP device, whose
-/// carrier says nothing about the card.
+/// none, nor has a name that opens a taken card: the interface of this name is its TAP device,
+/// whose carrier says nothing about the card.
 fn has_link(port: &PortName) -> bool {
     let nic =
         matches!(port.rings, RingSelection::All | RingSelection::One(_)) && port.pipe.is_none();

@@ -201,7 +201,7 @@ impl ReplayPlan {
         self.report(&done, quiet, session)
     }
 
-    /// Reports the result: on stdout or, if stdout is the capture (`quiet`), on stderr.
+    /// Reports the result: on stdout or, if stdout is the capture or the log (`quiet`), on stderr.
     fn report(
         &self,
         done: &VirtualResult,

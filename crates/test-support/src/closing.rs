@@ -17,9 +17,9 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Drops an owner of descriptors while no program is being started by [`spawn`], so that no child
-/// has a copy of them. When this returns, the kernel has freed the interface, the queue or the
-/// name.
+/// Drops an owner of descriptors while no [`Program`](crate::Program) and no program of a
+/// [`Namespace`](crate::Namespace) is being started, so that none of these children has a copy of
+/// them. When this returns, the kernel has freed the interface, the queue or the name.
 pub fn close<T>(holder: T) {
     let _no_starts = STARTS.write().unwrap_or_else(PoisonError::into_inner);
     drop(holder);

@@ -26,7 +26,7 @@
 //! | a program in it, with a run directory of its own | [`Program`]; outside all namespaces, [`program::output`] |
 //! | a daemon, and C programs on its device | [`Sandbox`] |
 //! | a program on a terminal | [`pty::OnTerminal`] |
-//! | descriptors whose end the kernel must see at once | [`close`] |
+//! | descriptors whose end the kernel must see immediately | [`close`] |
 //! | waiting until something happens | [`eventually`], with [`accepts`] for a socket |
 //! | a program that another user runs | [`program::copy_into`], [`Sandbox::copy_of`] |
 //! | skipping a test on a machine that lacks something | [`skip!`], [`installed`], [`is_root`], [`user_namespaces_allowed`] |

@@ -206,7 +206,7 @@ impl AttachedProgram {
     }
 }
 
-/// Returns every program that publishes valid counters in `dir`, by process id.
+/// Returns every program that publishes valid counters in `dir`, in the order of process ids.
 #[must_use]
 pub fn programs(dir: &Path) -> Vec<TopProgram> {
     let known = |published: PublishedCounters| {

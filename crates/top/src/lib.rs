@@ -20,7 +20,8 @@
 //! | [`screen`] | takes and restores the terminal |
 //!
 //! # Invariants
-//! 1. The watched program receives no requests, so it is not slowed down, and need not answer.
+//! 1. The watched program receives no requests, and need not answer: a read of its file only wakes
+//!    its publisher. So it is not slowed down.
 //! 2. Data of another process is checked before use.
 //! 3. The terminal is always restored.
 //!

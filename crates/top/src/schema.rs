@@ -71,7 +71,7 @@ pub struct MetricObject {
 pub struct MetricCounter {
     /// The counter's name, such as `lost.queue`.
     pub name: String,
-    /// The counter's unit, such as `packets`, `bytes`, `ns`, `bit/s` or `1e-9`.
+    /// The counter's unit, such as `packets`, `bytes`, `ns`, `bit/s` or `1e-9`; may be empty.
     pub unit: String,
     /// Counter or gauge.
     pub kind: MetricKind,

@@ -11,7 +11,8 @@ use crate::AccessToken;
 /// The access rule of a gateway.
 #[derive(Debug, Clone)]
 pub(crate) enum WebAccess {
-    /// Programs of this user and of root on this machine, which connect to this loopback address.
+    /// Programs on this machine that connect to this loopback address, and belong to this user, to
+    /// root or, under sudo, to the user who called sudo.
     Own(IpAddr),
     /// Clients that have this token.
     Token(AccessToken),

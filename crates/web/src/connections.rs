@@ -24,8 +24,9 @@ pub(crate) struct ConnectionSlot {
 }
 
 impl ConnectionTable {
-    /// Takes a place in the table for a connection. If the table is full, closes another
-    /// connection; returns `None` if requests of all connections are being answered.
+    /// Takes a place in the table for a connection. If the table is full, or if the peer has too
+    /// many half-open connections, closes another connection. Returns `None` if the table is full
+    /// and requests of all connections are being answered.
     pub(crate) fn acquire(self: &Arc<Self>, peer: ConnectionPeer) -> Option<ConnectionSlot> {
         let end = Arc::new(Notify::new());
         let (number, evicted) = self.lock().acquire(peer, end.clone())?;

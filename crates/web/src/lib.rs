@@ -33,8 +33,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. A client without a token has no more access than on the control socket: only this user and
-//!    root on this machine get answers.
+//! 1. A client without a token has no more access than on the control socket: only this user, root
+//!    and, under sudo, the user who called sudo, on this machine, get answers.
 //! 2. A page of another origin can neither read nor change anything.
 //! 3. The memory that a request needs is limited, and it needs one waiting thread. No thread that
 //!    moves frames ever waits for this crate.

@@ -19,8 +19,8 @@ const CRC_BYTES: u32 = 4;
 /// bit 2 on.
 const EITR_50_US: u32 = 50 << 2;
 
-/// How often to check whether the device has read its settings. With `SETTINGS_POLL_INTERVAL`,
-/// this takes at least 20 ms, twice as long as the device needs.
+/// How many times to check whether the device has read its settings. With
+/// `SETTINGS_POLL_INTERVAL`, this takes at least 20 ms, twice as long as the device needs.
 const SETTINGS_POLLS: u32 = 20;
 /// The time between two such checks.
 const SETTINGS_POLL_INTERVAL: Duration = Duration::from_millis(1);

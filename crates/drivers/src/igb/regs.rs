@@ -10,8 +10,7 @@ pub(super) const RXDCTL: u64 = 0x2828;
 /// Prefetches when fewer than 8 descriptors are left, if 8 are available; writes each one back at
 /// once.
 pub(super) const XDCTL_THRESHOLDS: u32 = 8 | 8 << 8 | 1 << 16;
-/// Minimum time between interrupts of the first vector, the only vector of MSI and of line
-/// interrupts (8.8.14).
+/// Enables the queue, in `RXDCTL` and `TXDCTL`.
 pub(super) const XDCTL_ENABLE: u32 = 1 << 25;
 /// Minimum time between interrupts of the first vector, the only one of MSI and of a line (8.8.14).
 pub(super) const EITR0: u64 = 0x1680;

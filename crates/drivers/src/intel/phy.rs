@@ -29,7 +29,7 @@ const KEPT: u16 =
 const KEPT_WHEN_FORCED: u16 = control::SPEED_100 | control::SPEED_1000 | control::FULL_DUPLEX;
 
 /// Fill levels of the receiver at which pauses begin and end, in bytes: half of the smallest
-/// receiver's memory (82574: 20 KiB), and one long frame less.
+/// receiver's memory (82574: 20 KiB), and 2 KiB less.
 const PAUSE_AT: u32 = 10 * 1024;
 const RESUME_AT: u32 = 8 * 1024;
 /// The type and the destination of pause frames (IEEE 802.3, 31B), in the form in which the
@@ -93,10 +93,10 @@ fn set_pause_levels(bar: &Bar) {
 
 /// Switches pause frames as each new link has negotiated them.
 ///
-/// An access to the PHY takes long, and the thread that probes is the one that moves frames. So once
-/// pause frames are switched, the PHY is read only after the chip has signalled a change of the link.
-/// In a program that never sleeps, no change is signalled: there, a new link is one whose
-/// predecessor a probe has found to be down.
+/// An access to the PHY takes long, and the thread that probes is the one that moves frames. So
+/// once pause frames are switched, the PHY is read only after the chip has signalled a change of
+/// the link. In a program that never sleeps, no change is signalled: there, a link is new if a
+/// probe has found the link down before.
 #[derive(Debug, Default)]
 pub(crate) struct NegotiatedPause {
     /// Whether this end offers pause frames. If it does not, nothing must be switched.

@@ -28,7 +28,7 @@ pub(crate) const fn ring_size(slots: u32) -> u32 {
     (slots + 1).next_multiple_of(GROUP)
 }
 
-/// Returns the size of both rings in bytes, for an error message.
+/// Returns the size of the memory of both rings in bytes, for an error message.
 pub(crate) fn rings_len(size: u32) -> u64 {
     64 * u64::from(size)
 }

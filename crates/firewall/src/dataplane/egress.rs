@@ -9,8 +9,8 @@ use super::{Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput};
 
 impl Dataplane {
     /// Handles a frame that the rules do not check: sends copies to all output ports but the last,
-    /// and returns the last, to which the caller must send the frame. Returns `None` if the frame is
-    /// dropped.
+    /// and returns the last, to which the caller must send the frame. Returns `None` if the frame
+    /// is dropped.
     pub(super) fn forward_bypassed(
         &mut self,
         what: BypassVerdict,

@@ -139,8 +139,8 @@ impl IpfwInput {
     }
 }
 
-/// Removes `--json`, `--json=document`, `--json=lines` or `-j` from the end of a command, and returns
-/// the format. No command has one of these as a word.
+/// Removes `--json`, `--json=document`, `--json=lines` or `-j` from the end of a command, and
+/// returns the format. No command has one of these as a word.
 fn trailing_format(words: &mut Vec<String>) -> Option<ReportFormat> {
     let format = match words.last()?.as_str() {
         "--json" | "--json=document" | "-j" => ReportFormat::Json,

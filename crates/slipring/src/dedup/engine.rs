@@ -1,8 +1,8 @@
 //! The frame processing of `slipring dedup`.
 //!
 //! One thread serves all queues, since copies of a frame may arrive on different queues. A frame
-//! leaves on the output queue that has the number of its input queue. All frames of a batch count
-//! as having arrived at the same time.
+//! leaves on the output queue that has the number of its input queue, modulo the number of output
+//! queues. All frames of a batch count as having arrived at the same time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) fn secret() -> [u64; 2] {
 /// How frames are forwarded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DedupOptions {
-    /// Maximum slots moved at a time.
+    /// Maximum slots moved at a time; values below 64 count as 64.
     pub(super) burst: u32,
     /// Whether to exchange buffers if both rings are in one region.
     pub(super) may_swap: bool,

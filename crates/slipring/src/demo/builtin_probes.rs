@@ -55,8 +55,8 @@ fn round_trip(
     Ok(arrives(client)?.map(|_| start.elapsed()))
 }
 
-/// Waits for the echo of datagram `number` and returns its sender. Skips late echoes of earlier
-/// datagrams.
+/// Waits for a datagram with the bytes `echo` and returns its sender; `None` if none arrives before
+/// the deadline or the stop. Skips other datagrams, such as late echoes.
 fn arrival(
     socket: &UdpSocket,
     echo: [u8; 4],
@@ -132,8 +132,8 @@ fn send(mut stream: TcpStream, duration: Duration, stop: &WorkersStop) -> io::Re
     Ok(())
 }
 
-/// Receives until the sender closes the stream; returns the number of bytes and the time that this
-/// took.
+/// Receives until the sender closes the stream, or `stop` is set; returns the number of bytes and
+/// the time that this took.
 fn receive(mut stream: TcpStream, stop: &WorkersStop) -> io::Result<(u64, Duration)> {
     stream.set_read_timeout(Some(STOP_CHECK_PERIOD))?;
     let start = Instant::now();

@@ -13,7 +13,7 @@ use super::privilege::Privileges;
 use crate::ports::{self, InterfaceMode, InterfaceOwner, InterfaceRow};
 use slipring_core::kinds::{Finding, grant_help};
 
-/// Longest MTU in bytes whose frames fit into a buffer of 2048 bytes, of which XDP reserves the
+/// The usual MTU in bytes. Its frames fit into a buffer of 2048 bytes, of which XDP reserves the
 /// beginning.
 const MAX_SINGLE_BUFFER_MTU: u32 = 1500;
 
@@ -165,7 +165,7 @@ fn offloads(row: &InterfaceRow) -> Option<Finding> {
     Some(Finding::ok("offloads", text))
 }
 
-/// Checks which CPUs handle the interface's interrupts; `None` if the interface has no interrupts.
+/// Checks which CPUs handle the interface's interrupts; `None` if sysfs lists no MSI interrupts.
 fn interrupts(row: &InterfaceRow) -> Option<Finding> {
     let dir = directory(&row.interface)?;
     let irqs: Vec<_> = fs::read_dir(format!("{dir}/device/msi_irqs"))

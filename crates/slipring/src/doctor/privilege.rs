@@ -20,7 +20,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 /// How many of [`REQUIRED_CAPABILITIES`], counted from the first, are needed to open interfaces;
 /// the others are optional.
 const NUM_REQUIRED: usize = 3;
-/// Memory that two ports with default rings lock, in bytes.
+/// Limit of locked memory, in bytes, that suffices for several ports with default rings.
 const RECOMMENDED_MEMLOCK_BYTES: u64 = 64 << 20;
 
 /// Effective capabilities and limits of this process.

@@ -1,6 +1,7 @@
 //! pkt-gen's own texts, for users who call it by its name.
 //!
-//! Messages of the run go to stderr, each line with its time; the result goes to stdout.
+//! Messages of the run go to stderr, each line but that of [`head`] with its time; the result goes
+//! to stdout.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -58,8 +58,8 @@ impl GenFunction {
         }
     }
 
-    /// Returns how thoroughly received frames are checked. Function `rx` only counts them, at full
-    /// speed.
+    /// Returns how thoroughly received frames are checked. Function `rx` only checks their mark,
+    /// for full speed.
     pub(super) fn verify(self) -> StampCheck {
         if self == Self::Rx { StampCheck::Mark } else { StampCheck::Checksum }
     }

@@ -46,7 +46,7 @@ const REPLY_TIMEOUT_NS: Nanos = 1_000_000_000;
 const WAKE_MARGIN_NS: Nanos = 60_000;
 
 impl<S: GenSource> Pinger<S> {
-    /// Sends requests until all are sent and answered, or `stop` is set.
+    /// Sends requests until all are sent, and answered or timed out, or until `stop` is set.
     pub(super) fn run(mut self, stop: &WorkersStop) -> Result<(), RunError> {
         let (sent, answers) = (self.sent.clone(), self.answers.clone());
         let _done = (FinishOnDrop(&sent), FinishOnDrop(&answers));
@@ -97,7 +97,8 @@ impl<S: GenSource> Pinger<S> {
         Ok(batch.packets)
     }
 
-    /// Receives answers until the time `until`, or until `count` answers have arrived.
+    /// Receives answers until the time `until`, until `answered` is `enough`, or until `stop` is
+    /// set.
     fn receive_until(
         &mut self,
         waiter: &mut Waiter,

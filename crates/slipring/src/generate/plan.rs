@@ -260,7 +260,7 @@ fn pinning(reader: &FlagReader<'_>) -> Option<CpuPinning> {
     Some(CpuPinning { first, count: reader.get("cpus").unwrap_or(1) })
 }
 
-/// Converts a ratio to the link engine's type of fraction; `None` if that type cannot represent it.
+/// Converts a ratio to the engine's type of fraction; `None` if that type cannot represent it.
 fn fraction(share: Ratio) -> Option<Fraction> {
     Fraction::new(share.ppb(), 1_000_000_000)
 }

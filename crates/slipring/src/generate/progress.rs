@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use slipring_port::{Nanos, now};
 
-/// Counts of one thread in one direction. No other thread writes them. So the thread adds by a load
-/// and a store, without an atomic addition.
+/// Counts of one thread in one direction. No other thread writes them, except that the reporter
+/// resets `min_space`. So the thread adds by a load and a store, without an atomic addition.
 #[derive(Debug)]
 pub(super) struct Progress {
     packets: AtomicU64,
@@ -29,7 +29,8 @@ pub(super) struct ProgressCounts {
     pub(super) bytes: u64,
     /// Number of batches in which these packets were sent or received.
     pub(super) batches: u64,
-    /// Time of the first packet in ns; 0 if there was none yet.
+    /// Time in ns of the first packet or, if [`Progress::begin`] was called, the time set there; 0
+    /// if there is neither.
     pub(super) first: Nanos,
     /// Time of the last packet in ns.
     pub(super) last: Nanos,

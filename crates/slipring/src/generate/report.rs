@@ -144,7 +144,7 @@ fn quantiles(ages: &Histogram<u64>) -> Option<LatencyQuantiles> {
     })
 }
 
-/// Formats one interval as a line: ` 1.0s tx 1.000 Mpps 480 Mbit/s drop 0`.
+/// Formats one interval as a line: `   1.0s  tx 1.000 Mpps 480 Mbit/s  drop 0`.
 pub(super) fn line(
     stats: &mut SharedGenStats,
     figures: &GenFigures,

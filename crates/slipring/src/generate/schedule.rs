@@ -73,7 +73,8 @@ impl SendSchedule {
         }
     }
 
-    /// Returns when the next frame may be sent; `None` if it may be sent at once.
+    /// Returns when the next frame may be sent, which may be in the past; `None` if there is
+    /// neither a rate nor a time of the source, so that it never has to wait.
     pub(super) fn due(&self, own: Option<Nanos>) -> Option<Nanos> {
         match &self.pace {
             SendPace::Free => own.map(|own| self.start.saturating_add(own)),

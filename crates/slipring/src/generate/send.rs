@@ -57,7 +57,7 @@ pub(super) enum SlotSplit {
     Whole,
     /// A frame takes as many slots of this many bytes as it needs.
     Bytes(usize),
-    /// Each frame takes this many slots.
+    /// Each frame is split into this many slots of equal length, or fewer if fewer suffice.
     Slots(usize),
 }
 
@@ -238,7 +238,7 @@ pub(super) fn waiter_for(
     Ok(waiter)
 }
 
-/// Waits until the tx ring has more room than now.
+/// Waits for the tx ring to have more room than now, for a limited time.
 fn wait_for_room(queue: &mut dyn Queue, waiter: &mut Waiter) -> Result<(), RunError> {
     if queue.rings().tx.avail() > 0 {
         // The ring has space, but not for all slots of the frame. No event reports when there is

@@ -202,7 +202,8 @@ impl SharedGenStats {
     }
 
     /// Returns the number of lost frames and the number of expected frames. A run with senders
-    /// knows both. A run that only receives counts only the gaps between received frames.
+    /// knows both when it is over. Before that, and in a run that only receives, only the gaps
+    /// between received frames count.
     fn missing(&self, report: &TrackerReport, submitted: u64, over: bool) -> (u64, u64) {
         if self.senders.is_empty() || !over {
             return (report.total.lost, report.total.expected);

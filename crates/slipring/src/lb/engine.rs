@@ -52,7 +52,7 @@ pub(super) struct LbProcessor {
     pub(super) groups: Vec<GroupOutputs>,
     pub(super) splitter: FlowSplitter,
     pub(super) backlog: Backlog,
-    /// Maximum slots received at a time.
+    /// Maximum slots received at a time; values below 64 count as 64.
     pub(super) batch: u32,
     pub(super) stats: Arc<SharedLbStats>,
     pub(super) scratch: Vec<u8>,

@@ -3,7 +3,7 @@
 /// How frames are distributed over the outputs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LbSettings {
-    /// Maximum number of slots that are received at a time.
+    /// Maximum number of slots that are received at a time; values below 64 count as 64.
     pub(super) batch: u32,
     /// Maximum frames that may wait for full outputs, over all threads.
     pub(super) backlog: usize,

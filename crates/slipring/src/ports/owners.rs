@@ -42,9 +42,9 @@ pub(crate) fn all() -> HashMap<u32, BTreeSet<InterfaceOwner>> {
 
 /// Returns the interface that a process uses through an object. A socket's interface comes with the
 /// queue to which the socket is bound. An XDP program's interface comes with `None`, because the
-/// program gets the frames of all queues. The interface index of an XDP program is valid only in the
-/// network namespace of its process. So XDP programs are ignored unless `is_here` is true, which
-/// means that the process is in the current namespace.
+/// program gets the frames of all queues. The interface index of an XDP program is valid only in
+/// the network namespace of its process. So XDP programs are ignored unless `is_here` is true,
+/// which means that the process is in the current namespace.
 fn used_by(
     held: HeldObject,
     sockets: &HashMap<u64, BoundQueue>,

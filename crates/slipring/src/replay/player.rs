@@ -162,7 +162,7 @@ impl ReplayPlayer {
         self.carrier.free(due.handle);
     }
 
-    /// Counts a frame that could not be sent.
+    /// Logs and frees a frame that could not be sent. The caller counts it.
     pub(super) fn dropped(&mut self, due: &DueFrame) {
         self.carrier.hop_times.take(due.handle);
         self.carrier.lost((due.handle, due.release_ns, due.len), LinkDropCause::TxFull, None);

@@ -99,7 +99,8 @@ impl LinkAddresses {
         [(IpAddr::V4(self.own), PREFIX_V4)].into_iter().chain(v6)
     }
 
-    /// Returns the gateways that forward beyond this link.
+    /// Returns the gateways for default routes: that of IPv4, and that of IPv6 if it forwards
+    /// beyond this link.
     pub(super) fn gateways(&self) -> impl Iterator<Item = IpAddr> + use<> {
         let v6 = self.v6.filter(|v6| v6.reaches_beyond).map(|v6| IpAddr::V6(v6.gateway));
         [IpAddr::V4(self.gateway)].into_iter().chain(v6)

@@ -167,7 +167,7 @@ fn run_to_end(
         command.args(&call.args).envs(call.env);
         kill_with_parent(&mut command).spawn().map_err(StartError::Exec)
     });
-    // Sending cannot fail: the receiver exists until this process, the parent of `child`, exits.
+    // Sending cannot fail, because the receiver waits for the value.
     match begun {
         Ok(mut child) => {
             let _ = started.send(Ok(Pid::from_child(&child)));

@@ -60,7 +60,7 @@ impl OuterNamespace {
     }
 
     /// Returns the first subnet, starting at `first`, that neither the outer namespace nor a link
-    /// around it uses, and whose link name is free.
+    /// around it uses, that has no name server, and whose link name is free.
     pub(super) fn free_subnet(&self, first: u8) -> Option<LinkSubnet> {
         (first..=u8::MAX).map(LinkSubnet::number).find(|subnet| {
             let taken = self.links.iter().any(|name| *name == subnet.link());

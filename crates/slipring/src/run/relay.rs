@@ -16,7 +16,8 @@ use std::time::Duration;
 const DNS_PORT: u16 = 53;
 /// Maximum time for an answer of the name server.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of queries that wait for their answers.
+/// Maximum number of queries that wait for their answers: this many over UDP, and this many over
+/// TCP.
 const MAX_QUESTIONS: usize = 64;
 /// Longest datagram, in bytes.
 const MAX_DATAGRAM_BYTES: usize = 65_535;

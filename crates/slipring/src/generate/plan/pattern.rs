@@ -119,7 +119,7 @@ fn tag(text: &str) -> Result<VlanTag, Failure> {
 }
 
 /// Parses the frame length `-l`, or pkt-gen's two lengths (maximum, minimum). Without the flag,
-/// returns the shortest length that has space for a timestamp.
+/// returns the shortest length that has space for a timestamp, but at least 60.
 fn sizes(reader: &FlagReader<'_>, pattern: &TrafficPattern) -> Result<Sizes, Failure> {
     let texts: Vec<&String> = reader.matches.get_many("size").into_iter().flatten().collect();
     match texts[..] {

@@ -12,8 +12,7 @@ use slipring_cli::units::{Count, TimeSpan};
 use super::{pinning, wrong};
 use crate::generate::function::GenFunction;
 
-/// pkt-gen's option bits. The bits that are missing here select how buffers are accessed; other
-/// flags decide that in this program.
+/// pkt-gen's option bits. All others have no meaning and are refused.
 pub(super) mod bits {
     pub(in crate::generate::plan) const LATENCY: u32 = 16;
     pub(in crate::generate::plan) const INDIRECT: u32 = 32;
@@ -39,7 +38,7 @@ pub(super) mod bits {
         | CHECKSUM;
 }
 
-/// Flags about the content of frames. They have no effect if no frames are generated.
+/// Flags about the frames to send. They have no effect if no frames are generated.
 const FRAME_FLAGS: [&str; 21] = [
     "size",
     "dst",
@@ -121,7 +120,8 @@ pub(super) fn vnet_header(reader: &FlagReader<'_>) -> u32 {
     }
 }
 
-/// Adds pkt-gen's `-C` to the name, as an `@conf:` option, unless the name already has one.
+/// Adds the numbers of pkt-gen's `-C` to the name, as `@conf:` options, except those that the name
+/// already has.
 pub(super) fn add_conf(port: &mut PortName, text: &str) -> Result<(), Failure> {
     let unfit = || {
         wrong(
