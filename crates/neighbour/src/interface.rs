@@ -184,14 +184,15 @@ impl<F> NeighbourInterface<F> {
 
     /// Handles a received frame, if it is ARP or a neighbour message and has no VLAN tags.
     pub fn receive(&mut self, frame: &[u8], now_ns: u64) -> NeighbourInput {
-        let ethertype = Headers::link(frame).map(|headers| headers.ethertype);
+        let headers = Headers::link(frame).ok().filter(|headers| headers.tags_found().is_empty());
+        let ethertype = headers.map(|headers| headers.ethertype);
         let Some(payload) = frame.get(field::ETHERNET_LEN..) else { return NeighbourInput::Other };
         match ethertype {
-            Ok(EtherType::ARP) => match ArpPacket::parse(payload) {
+            Some(EtherType::ARP) => match ArpPacket::parse(payload) {
                 Ok(packet) => self.receive_arp(&packet, now_ns),
                 Err(error) => return NeighbourInput::InvalidArp(error),
             },
-            Ok(EtherType::IPV6) => match NdMessage::parse(payload) {
+            Some(EtherType::IPV6) => match NdMessage::parse(payload) {
                 Some(Ok(message)) => {
                     let sender_mac = field::array(frame, 6).map(MacAddr).unwrap_or_default();
                     self.receive_nd(&message, sender_mac, now_ns);

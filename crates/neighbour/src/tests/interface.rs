@@ -229,6 +229,14 @@ fn other_frames_are_the_callers() {
     assert!(matches!(interface.receive(&bad, 0), NeighbourInput::InvalidArp(_)));
 }
 
+#[test]
+fn a_frame_with_a_vlan_tag_is_the_callers() {
+    let mut interface = new();
+    let mut tagged = arp(1, [10, 0, 0, 9], [0; 6], [10, 0, 0, 1]);
+    tagged.splice(12..12, [0x81, 0, 0, 7]);
+    assert_eq!(interface.receive(&tagged, 0), NeighbourInput::Other);
+}
+
 proptest! {
     #[test]
     fn no_frames_make_it_panic_or_lose_a_frame(
