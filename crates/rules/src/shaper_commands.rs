@@ -35,6 +35,14 @@ pub const fn changes_shaper(command: &ShaperCommand) -> bool {
     !matches!(command, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
 }
 
+/// Returns how many changes a command makes at most, each of which may fail.
+fn num_changes(command: &ShaperCommand) -> usize {
+    match command {
+        ShaperCommand::Delete(_, ranges) => ranges.len(),
+        command => usize::from(changes_shaper(command)),
+    }
+}
+
 /// Executes commands in the shaper, either all or none. If any fail, returns all commands that
 /// failed.
 pub fn shape(
@@ -43,8 +51,8 @@ pub fn shape(
     rows: RowOrder,
     now: u64,
 ) -> (CommandsResult, Vec<ShaperEvent<u32>>) {
-    let saved = (commands.iter().filter(|(_, command)| changes_shaper(command)).count() > 1)
-        .then(|| shaper.clone());
+    let changes: usize = commands.iter().map(|(_, command)| num_changes(command)).sum();
+    let saved = (changes > 1).then(|| shaper.clone());
     let (mut texts, mut events, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for (at, command) in commands {
         match shape_once(shaper, command, rows, (now, &mut events)) {

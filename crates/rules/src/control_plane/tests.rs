@@ -74,6 +74,16 @@ fn what_any_engine_refuses_is_reported_and_changes_no_other_engine() {
 }
 
 #[test]
+fn a_deletion_that_fails_at_its_last_pipe_deletes_none() {
+    let mut shaper = Dummynet::new(1, [1, 2]);
+    let mut run = |text: &str| shape(&mut shaper, &commands(text), RowOrder::default(), 0).0;
+    assert!(run("pipe 1 config bw 1Mbit/s").is_ok() && run("pipe 2 config bw 1Mbit/s").is_ok());
+    assert!(run("pipe delete 1 2 99").is_err());
+    let shown = run("pipe show").unwrap()[0].text.clone();
+    assert!(shown.contains("00001") && shown.contains("00002"), "{shown}");
+}
+
+#[test]
 fn the_addresses_of_me_change_in_every_engine() {
     let plane = ControlPlane::new(Firewall::new(1, [1, 2]), engines(2));
     let me = vec![("192.0.2.1".parse().unwrap(), Some(1))];
