@@ -3,11 +3,13 @@
 //! | frame | key |
 //! |---|---|
 //! | TCP, UDP, SCTP | addresses, protocol, ports, VLAN ids |
-//! | other IP, any fragment | addresses, protocol, VLAN ids |
+//! | other IP, IPv4 fragments | addresses, protocol, VLAN ids |
+//! | IPv6 fragments | addresses, the number of the fragment header (44), VLAN ids |
 //! | anything else, or broken | MAC addresses, type, VLAN ids |
 //!
 //! Only the first fragment of a packet has ports. So the ports of all fragments are ignored, and
-//! all fragments have the same key. The hash is SipHash-1-3 over the key. An attacker who does not
+//! all fragments have the same key. Fragments of an IPv6 packet may differ in the protocol that
+//! their headers name (RFC 8200, section 4.5), so this is ignored too. The hash is SipHash-1-3 over the key. An attacker who does not
 //! know its two secret words cannot choose flows with equal hashes. With the same two words, the
 //! hashes are the same on every machine.
 //!
@@ -36,7 +38,7 @@ pub enum FlowKind {
     Link(EtherType),
     /// IPv4 addresses. The value is the protocol above IP.
     V4(IpProto),
-    /// IPv6 addresses. The value is the protocol above IP.
+    /// IPv6 addresses. The value is the protocol above IP, or [`IpProto::FRAGMENT`] for fragments.
     V6(IpProto),
 }
 
@@ -96,7 +98,11 @@ impl FlowKey {
             }
             IpVersion::V6 => {
                 let address = |at| array(frame, at).map(u128::from_be_bytes);
-                (FlowKind::V6(ip.proto), address(l3 + 8)?, address(l3 + 24)?)
+                let proto = match ip.fragment {
+                    FragmentPosition::Whole => ip.proto,
+                    _ => IpProto::FRAGMENT,
+                };
+                (FlowKind::V6(proto), address(l3 + 8)?, address(l3 + 24)?)
             }
         };
         let ports = match ip.fragment {

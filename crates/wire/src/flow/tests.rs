@@ -48,6 +48,31 @@ fn key_of_tagged_ipv6_has_addresses_ports_and_vlans() {
 }
 
 #[test]
+fn ipv6_fragments_with_headers_after_the_fragment_header_are_one_flow() {
+    // The fragmentable part of the packet is a destination-options header and a UDP datagram.
+    let options = [IpProto::UDP.0, 0, 1, 4, 0, 0, 0, 0, 0, 1, 0, 2, 0, 8, 0, 0];
+    let fragment = |next: IpProto, bits: u16, data: &[u8]| {
+        let mut frame = vec![0; 12];
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+        frame.extend((data.len() as u16 + 8).to_be_bytes());
+        frame.extend([IpProto::FRAGMENT.0, 64]);
+        frame.extend([0xfd; 32]);
+        frame.extend([next.0, 0]);
+        frame.extend(bits.to_be_bytes());
+        frame.extend([0, 0, 0, 7]);
+        frame.extend(data);
+        FlowKey::of(&frame)
+    };
+    let first = fragment(IpProto::DESTINATION, 1, &options);
+    assert_eq!(first, fragment(IpProto::DESTINATION, 0x10, &[9; 32]));
+    // Only the first fragment has to name the right header.
+    assert_eq!(first, fragment(IpProto::UDP, 0x10, &[9; 32]));
+    assert_eq!((first.src.port, first.dst.port), (0, 0));
+    let atomic = fragment(IpProto::DESTINATION, 0, &options);
+    assert_eq!((atomic.kind, atomic.src.port), (FlowKind::V6(IpProto::UDP), 1));
+}
+
+#[test]
 fn all_fragments_of_a_packet_are_one_flow() {
     let whole = bytes(&v4([1, 2, 3, 4], [5, 6, 7, 8], (9, 10)));
     let [first, later] = [0x2000u16, 0x0010].map(|bits| {
