@@ -26,7 +26,7 @@ const MESSAGES: [(u8, &str); 13] = [
     (13, "Lease Active"),
 ];
 /// How many option names there are per row in a list of requested options.
-const ADDRESSES_PER_ROW: usize = 4;
+const OPTION_NAMES_PER_ROW: usize = 4;
 
 pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     line.protocol = "bootp";
@@ -226,7 +226,7 @@ fn each(
 
 fn requested(line: &mut SummaryLine<'_>, data: &[u8]) {
     for (at, &number) in data.iter().enumerate() {
-        put!(line, "{}", if at % ADDRESSES_PER_ROW == 0 { "\n\t      " } else { ", " });
+        put!(line, "{}", if at % OPTION_NAMES_PER_ROW == 0 { "\n\t      " } else { ", " });
         put!(line, "{} ({number})", option_by_number(number).map_or("Unknown", |(name, _)| name));
     }
 }

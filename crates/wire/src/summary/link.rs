@@ -45,9 +45,8 @@ pub(super) fn frame(
         }
         let claimed = usize::from(ethertype.0).min(length - at);
         let packet = upto(bytes_from(frame, at), claimed);
-        let len = llc(line, frame, packet, claimed)?;
-        *header_len = at + len;
-        return Ok(());
+        *header_len = at;
+        return llc(line, frame, packet, claimed, header_len);
     }
     if line.link {
         type_of(line, ethertype, length, tags);
@@ -185,27 +184,30 @@ const SAPS: [(u8, &str); 13] = [
     (0xff, "Global"),
 ];
 
-/// Writes LLC. Returns the length of its header.
+/// Writes LLC. Adds the length of its header to `link_len`.
 fn llc(
     line: &mut SummaryLine<'_>,
     frame: &[u8],
     packet: &[u8],
     length: usize,
-) -> Result<usize, TruncatedHeader> {
+    link_len: &mut usize,
+) -> DecodeResult {
     line.protocol = "llc";
     if packet.len() < 3 || length < 3 {
+        *link_len += packet.len();
         line.cut();
         line.bytes_always(packet);
-        return Ok(packet.len());
+        return Ok(());
     }
     let (dsap, ssap) = (u8_at(packet, 0)?, u8_at(packet, 1)?);
     let is_unnumbered = packet[2] & 3 == 3;
     let (control, header_len) = match is_unnumbered {
         true => (u16::from(packet[2]), 3),
         false if packet.len() < 4 || length < 4 => {
+            *link_len += packet.len();
             line.cut();
             line.bytes(packet);
-            return Ok(packet.len());
+            return Ok(());
         }
         false => (u16_at(packet, 2)?.swap_bytes(), 4),
     };
@@ -214,10 +216,11 @@ fn llc(
     }
     let inner = bytes_from(packet, header_len);
     let left = length - header_len;
+    if (dsap, ssap, control) == (0xaa, 0xaa, 3) && is_unnumbered {
+        return snap(line, frame, packet, length, link_len);
+    }
+    *link_len += header_len;
     match (dsap, ssap, control) {
-        (0xaa, 0xaa, 3) if is_unnumbered => {
-            return snap(line, frame, packet, length);
-        }
         (0x42, 0x42, 3) if is_unnumbered => stp::line(line, inner, left)?,
         (0x06, 0x06, 3) if is_unnumbered => ip::packet(line, inner, left)?,
         _ => {
@@ -229,7 +232,7 @@ fn llc(
             line.bytes(packet);
         }
     }
-    Ok(header_len)
+    Ok(())
 }
 
 /// Writes an LLC header, such as `LLC, dsap STP (0x42) Individual, ssap STP (0x42) Command, ctrl
@@ -299,20 +302,23 @@ fn llc_kind(
 const OUIS: [(u32, &str); 4] =
     [(0, "Ethernet"), (0x00_000c, "Cisco"), (0x00_80c2, "RFC2684"), (0x08_0007, "Appletalk")];
 
-/// Writes SNAP. Its header has eight bytes, including the LLC header.
+/// Writes SNAP. Adds the length of its header, eight bytes with the LLC header, to `link_len`.
 fn snap(
     line: &mut SummaryLine<'_>,
     frame: &[u8],
     packet: &[u8],
     length: usize,
-) -> Result<usize, TruncatedHeader> {
+    link_len: &mut usize,
+) -> DecodeResult {
     const LEN: usize = 8;
     line.protocol = "snap";
     if packet.len() < LEN || length < LEN {
+        *link_len += packet.len();
         line.cut();
         line.bytes(packet);
-        return Ok(packet.len());
+        return Ok(());
     }
+    *link_len += LEN;
     let (oui, kind) = (u24_at(packet, 3)?, EtherType(u16_at(packet, 6)?));
     let left = length - LEN;
     if line.link {
@@ -326,7 +332,7 @@ fn snap(
         }
         line.bytes(packet);
     }
-    Ok(LEN)
+    Ok(())
 }
 
 fn snap_header(line: &mut SummaryLine<'_>, oui: u32, kind: EtherType, length: usize) {

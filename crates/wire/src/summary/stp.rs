@@ -49,9 +49,10 @@ fn config(line: &mut SummaryLine<'_>, packet: &[u8], length: usize, kind: u8) ->
     let flags = u8_at(packet, 4)?;
     put!(line, ", Flags [");
     line.bits(&FLAGS, u32::from(flags), ", ");
+    put!(line, "]");
     put!(
         line,
-        "], bridge-id {:04x}.{}.{:04x}, length {length}",
+        ", bridge-id {:04x}.{}.{:04x}, length {length}",
         u16_at(packet, 17)?,
         mac_at(packet, 19)?,
         u16_at(packet, 25)?

@@ -421,3 +421,39 @@ fn a_name_of_dns_follows_at_most_64_pointers() {
     };
     assert_eq!([64, 65].map(read), [true, false]);
 }
+
+#[test]
+fn ipv6_addresses_with_96_zero_bits_end_in_an_ipv4_address() {
+    let text = |src: [u16; 8], dst: [u16; 8]| {
+        let ip = Ipv6Spec { src: src.into(), dst: dst.into(), ..Ipv6Spec::default() };
+        let frame = FrameSpec { ip: IpSpec::V6(ip), ..FrameSpec::default() };
+        let text = line(&built(&frame, 0));
+        text.trim_start_matches("IP6 ").split_once(": ").unwrap().0.replace(".1234", "")
+    };
+    // tcpdump 4.99 prints these addresses so.
+    assert_eq!(
+        text([0, 0, 0, 0, 0, 0, 0x102, 0x304], [0, 0, 0, 0, 0, 0, 1, 2]),
+        "::1.2.3.4 > ::0.1.0.2"
+    );
+    assert_eq!(text([0, 0, 0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 0, 0, 0, 1]), "::0.1.0.0 > ::1");
+    assert_eq!(text([0; 8], [0, 0, 0, 0, 0, 0xffff, 0x102, 0x304]), ":: > ::ffff:1.2.3.4");
+    assert_eq!(text([0, 0, 0, 0, 0, 2, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0]), "::2:0:0 > ::1:0:0");
+}
+
+#[test]
+fn the_link_header_of_a_packet_that_is_cut_inside_llc_has_its_own_length() {
+    let link_len = |llc: &[u8], kept: &[u8]| {
+        let mut frame = vec![2; 12];
+        frame.extend((llc.len() as u16 + 46).to_be_bytes());
+        frame.extend(llc.iter().chain(kept));
+        Summary::new(&frame).with_wire_len(60 + llc.len()).write(false, None)
+    };
+    let snap = link_len(&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0], &[0x45, 0, 0, 46]);
+    assert_eq!((&*snap.text, snap.link_len), ("IP  [|ip]", 22));
+    let ip = link_len(&[6, 6, 3], &[0x45, 0, 0, 46]);
+    assert_eq!((&*ip.text, ip.link_len), ("IP  [|ip]", 17));
+    let stp = link_len(&[0x42, 0x42, 3], &[0; 5]);
+    assert_eq!((&*stp.text, stp.link_len), ("STP 802.1d, Config, Flags [none] [|stp]", 17));
+    let cut = link_len(&[0xaa, 0xaa, 3, 0], &[]);
+    assert_eq!((&*cut.text, cut.link_len), (" [|snap]", 18));
+}

@@ -197,7 +197,14 @@ pub(super) struct Ipv6Text(pub(super) Ipv6Addr);
 
 impl fmt::Display for Ipv6Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self.0.segments() {
+            // inet_ntop(3) writes the last 32 bits as an IPv4 address if exactly the 96 bits before
+            // them are the longest run of zeros.
+            [0, 0, 0, 0, 0, 0, high, low] if high != 0 => {
+                write!(f, "::{}", Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))
+            }
+            _ => self.0.fmt(f),
+        }
     }
 }
 
