@@ -43,8 +43,8 @@ pub(crate) struct StormControl {
 
 #[derive(Debug, Clone)]
 struct StormBucket {
+    limit: StormLimit,
     tokens: TokenBucket,
-    counts_packets: bool,
 }
 
 impl StormControl {
@@ -54,12 +54,23 @@ impl StormControl {
         Ok(Self { buckets: [make(broadcast)?, make(multicast)?, make(unknown)?] })
     }
 
+    /// Takes over the buckets of `before` whose limits are unchanged. So a change of other settings
+    /// does not refill them in the middle of a storm.
+    pub(crate) fn keep_unchanged(&mut self, before: Self) {
+        let limit_of = |bucket: &Option<StormBucket>| bucket.as_ref().map(|bucket| bucket.limit);
+        for (bucket, before) in self.buckets.iter_mut().zip(before.buckets) {
+            if limit_of(bucket) == limit_of(&before) {
+                *bucket = before;
+            }
+        }
+    }
+
     /// Returns whether a frame may be flooded, and takes its tokens.
     #[inline]
     pub(crate) fn admits(&mut self, class: FloodClass, now_ns: u64, len: u32) -> bool {
         match &mut self.buckets[class as usize] {
             None => true,
-            Some(bucket) => bucket.tokens.take(now_ns, if bucket.counts_packets { 1 } else { len }),
+            Some(bucket) => bucket.tokens.take(now_ns, bucket.cost(len)),
         }
     }
 }
@@ -68,11 +79,20 @@ impl StormBucket {
     fn new(limit: StormLimit) -> Result<Self, SwitchConfigError> {
         // A bucket that counts packets charges each packet as one byte, so its rate is eight bits
         // per packet.
-        let (bps, burst, counts_packets) = match limit {
-            StormLimit::Packets { per_sec, burst } => (per_sec.saturating_mul(8), burst, true),
-            StormLimit::Bits { per_sec, burst_bytes } => (per_sec, burst_bytes, false),
+        let (bps, burst) = match limit {
+            StormLimit::Packets { per_sec, burst } => (per_sec.saturating_mul(8), burst),
+            StormLimit::Bits { per_sec, burst_bytes } => (per_sec, burst_bytes),
         };
         let tokens = TokenBucket::new(bps, burst, 0).map_err(|_| SwitchConfigError::Burst)?;
-        Ok(Self { tokens, counts_packets })
+        Ok(Self { limit, tokens })
+    }
+
+    /// Returns how many tokens a frame of `len` bytes takes.
+    #[inline]
+    fn cost(&self, len: u32) -> u32 {
+        match self.limit {
+            StormLimit::Packets { .. } => 1,
+            StormLimit::Bits { .. } => len,
+        }
     }
 }

@@ -97,8 +97,8 @@ impl Switch {
         Some(port.counters)
     }
 
-    /// Changes a port's configuration. Its counters stay. Its addresses are forgotten if its
-    /// VLANs changed.
+    /// Changes a port's configuration. Its counters stay, and so does what unchanged storm limits
+    /// have admitted. Its addresses are forgotten if its VLANs changed.
     ///
     /// # Errors
     /// [`SwitchConfigError`] if the port does not exist or `config` is invalid. The port is
@@ -108,9 +108,10 @@ impl Switch {
         id: SwitchPortId,
         config: SwitchPortConfig,
     ) -> Result<(), SwitchConfigError> {
-        let fresh = SwitchPort::new(config)?;
+        let mut fresh = SwitchPort::new(config)?;
         let port = self.port_mut(id).ok_or(SwitchConfigError::NoSuchPort(id.0))?;
         let moved = port.config.vlan != fresh.config.vlan;
+        fresh.storm.keep_unchanged(core::mem::take(&mut port.storm));
         *port = SwitchPort { counters: port.counters, ..fresh };
         if moved {
             self.table.flush(0, |entry| entry.port == id);

@@ -287,9 +287,13 @@ impl BatchForwarder {
         Ok(())
     }
 
+    /// Floods a frame to the ports of a flood set. Returns their number.
     fn flood_set(batch: &mut SwitchBatch, set: usize, entry: BatchEntry) -> u32 {
-        batch.flood(set, entry);
-        batch.sets.get_mut(set).ports
+        let ports = batch.sets.get_mut(set).ports;
+        if ports > 0 {
+            batch.flood(set, entry);
+        }
+        ports
     }
 
     /// Floods a frame when the batch has no space for another flood set: adds one entry per port

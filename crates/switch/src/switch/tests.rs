@@ -294,6 +294,34 @@ fn a_storm_is_cut_to_its_limit_and_known_unicast_is_not() {
 }
 
 #[test]
+fn a_change_of_other_settings_does_not_refill_a_storm_limit() {
+    let limit = |burst| Some(StormLimit::Packets { per_sec: 100, burst });
+    let storm = StormLimits { broadcast: limit(10), multicast: None, unknown: limit(10) };
+    let stormy = SwitchPortConfig { storm, ..SwitchPortConfig::default() };
+    let mut fixture =
+        Fixture::new(SwitchConfig::default(), [stormy.clone(), SwitchPortConfig::default()]);
+    let passed = |fixture: &mut Fixture, to: u64| {
+        (0..50).filter(|_| !fixture.send(0, &frame(to, 0x11, None)).is_empty()).count()
+    };
+    assert_eq!([ALL, 0x99].map(|to| passed(&mut fixture, to)), [10, 10]);
+    let storm = StormLimits { unknown: limit(20), ..storm };
+    let changed = SwitchPortConfig { storm, learns: !stormy.learns, ..stormy };
+    fixture.switch.reconfigure(SwitchPortId(0), changed).unwrap();
+    assert_eq!([ALL, 0x99].map(|to| passed(&mut fixture, to)), [0, 20]);
+}
+
+#[test]
+fn a_flooded_frame_that_no_port_receives_takes_no_place_in_the_batch() {
+    let mut fixture = Fixture::plain(1);
+    let all = frame(ALL, 0x11, None);
+    let packets = (0..3).map(|i| packet(&all, i));
+    fixture.switch.forward(0, SwitchPortId(0), 0, packets, &mut fixture.batch);
+    assert_eq!(fixture.batch.sets.packets(1), 0);
+    fixture.switch.settle(&mut fixture.batch);
+    assert_eq!(fixture.dropped(0, SwitchDropReason::NoDestination), 3);
+}
+
+#[test]
 fn a_custom_lookup_decides() {
     let mut fixture = Fixture::plain(4);
     let all = frame(ALL, 0x11, None);
