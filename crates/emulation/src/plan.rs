@@ -96,19 +96,6 @@ impl EmulationPlan {
             since_ns: change.at_ns,
         })
     }
-
-    /// Returns the links with the settings that apply at `until_ns`, in ns since the start.
-    ///
-    /// # Errors
-    /// [`Failure`] if a scheduled change is invalid. All changes were checked at the start, so this
-    /// happens only if a file that a change names was removed or modified since.
-    pub fn network_at(&self, until_ns: u64) -> Result<NetworkSpec, Failure> {
-        let begun = self.schedule.iter().take_while(|change| change.at_ns <= until_ns);
-        match begun.last() {
-            Some(change) => Ok(change.config.network()?),
-            None => Ok(self.network.clone()),
-        }
-    }
 }
 
 /// The clock of a run.

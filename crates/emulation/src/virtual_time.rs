@@ -82,6 +82,8 @@ pub struct VirtualResult {
     pub measured: Vec<LinkMeasurement>,
     /// Time from the first arrival to the last departure or loss, in ns.
     pub elapsed_ns: u64,
+    /// The links with the settings that applied at the end.
+    pub network: NetworkSpec,
     /// Whether the run was stopped before the end of the captures.
     pub stopped: bool,
 }
@@ -89,9 +91,9 @@ pub struct VirtualResult {
 impl VirtualResult {
     /// Returns remarks that the link reports do not contain, such as refused frames; each remark
     /// starts with a line break.
-    pub fn remarks(&self, network: &NetworkSpec) -> String {
+    pub fn remarks(&self) -> String {
         let mut text = String::new();
-        for (name, entry) in network.entries.iter().zip(&self.account.entries) {
+        for (name, entry) in self.network.entries.iter().zip(&self.account.entries) {
             let refused = entry.refused.iter().filter(|(_, tally)| tally.packets > 0);
             for (cause, PacketCounts { packets, .. }) in refused {
                 text += &format!("\n{name}: {packets} frames were refused ({cause})");
@@ -144,7 +146,9 @@ impl VirtualRun<'_> {
             stopped = stop();
         }
         run.finish()?;
-        Ok(run.into_result(self.network, stopped))
+        let begun = self.changes.into_iter().take_while(|(at_ns, _)| *at_ns <= run.carrier.end_ns);
+        let network = begun.last().map_or_else(|| self.network.clone(), |(_, changed)| changed);
+        Ok(run.into_result(network, stopped))
     }
 
     fn carrier(&self) -> Result<OfflineCarrier, Failure> {
@@ -273,9 +277,10 @@ impl VirtualLoop {
         while let Some((index, first_ns)) = earliest(&next).filter(|first| first.1 <= horizon_ns) {
             let others = next.iter().enumerate().filter(|(other, _)| *other != index);
             let until_ns = others.filter_map(|(_, next_ns)| *next_ns).min();
-            // Takes the frames before the next frame of any other input, but at least those of
-            // `first_ns`, which is no later than the frames of the other inputs.
-            let until_ns = until_ns.map_or(horizon_ns, |until| horizon_ns.min(until - 1));
+            // This takes at least the first frame of this input, because that frame is no later
+            // than the frames of the other inputs.
+            let until_ns =
+                until_ns.map_or(horizon_ns, |until| horizon_ns.min(until.saturating_sub(1)));
             let feed = &mut self.feeds[index];
             feed.take(until_ns.max(first_ns), usize::MAX, &self.carrier.chunks, &mut self.entering);
             let EnteringFrames { arrivals, malformed, .. } = &self.entering;
@@ -335,10 +340,10 @@ impl VirtualLoop {
         (0..ports).map(total).collect()
     }
 
-    fn into_result(self, plan: &NetworkSpec, stopped: bool) -> VirtualResult {
-        let links = (0..plan.links.len())
+    fn into_result(self, network: NetworkSpec, stopped: bool) -> VirtualResult {
+        let links = (0..network.links.len())
             .map(|link| self.network.counters(slipring_link::LinkId(link as u32)));
-        let mut entries = vec![EntryAccount::default(); plan.entries.len()];
+        let mut entries = vec![EntryAccount::default(); network.entries.len()];
         for feed in &self.feeds {
             let entry = &mut entries[usize::from(feed.entry.0)];
             entry.received = feed.received;
@@ -358,6 +363,7 @@ impl VirtualLoop {
             account,
             measured: self.carrier.measured,
             elapsed_ns: self.carrier.end_ns,
+            network,
             stopped,
         }
     }

@@ -208,7 +208,7 @@ impl ReplayPlan {
         quiet: bool,
         session: &mut Session<'_>,
     ) -> Result<Exit, Failure> {
-        let network = &self.links.network_at(done.elapsed_ns)?;
+        let network = &done.network;
         let (links, unrouted) = (&done.account.links, done.account.unrouted);
         let report = EmulationReport::of(network, links, &done.measured, unrouted)
             .changed(self.links.changes(done.elapsed_ns));
@@ -219,7 +219,7 @@ impl ReplayPlan {
             copies: done.account.copies().packets,
             extra: report.document().unordered(done.account.unordered()),
         };
-        let mut text = report.summary() + &done.remarks(network);
+        let mut text = report.summary() + &done.remarks();
         if self.links.stats {
             text += &format!("\n{}", report.openmetrics());
         }

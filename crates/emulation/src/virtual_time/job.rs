@@ -34,11 +34,11 @@ pub(crate) fn run(
         session.reporter.start(Some(plan.seed), "virtual", &ports)?;
     }
     let done = links.run(|| signals.stopping())?;
-    let network = &plan.network_at(done.elapsed_ns)?;
+    let network = &done.network;
     let report =
         EmulationReport::of(network, &done.account.links, &done.measured, done.account.unrouted)
             .changed(plan.changes(done.elapsed_ns));
-    let mut text = text(&report, network, &done);
+    let mut text = text(&report, &done);
     if plan.stats {
         text += &format!("\n{}", report.openmetrics());
     }
@@ -81,9 +81,9 @@ fn prepare<'p>(
     })
 }
 
-fn text(report: &EmulationReport<'_>, network: &NetworkSpec, done: &VirtualResult) -> String {
+fn text(report: &EmulationReport<'_>, done: &VirtualResult) -> String {
     let elapsed = human::span(Duration::from_nanos(done.elapsed_ns));
-    let remarks = done.remarks(network);
+    let remarks = done.remarks();
     format!("{}\n{elapsed} of virtual time{remarks}", report.summary())
 }
 

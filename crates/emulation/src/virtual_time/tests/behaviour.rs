@@ -1,6 +1,11 @@
 //! Tests of links with exact results: times and counts.
 
-use super::{EPOCH, Lab, MS, SECOND, capture, frames, link, times, up};
+use std::io::Write;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use slipring_pcap::{LinkType, PcapFileReader, PcapWriter};
+
+use super::{EPOCH, Lab, MS, SECOND, capture, data, frames, link, times, up};
 
 /// Returns `count` frames of one length at time 0.
 fn burst(count: usize, len: u32) -> Vec<(u64, u32)> {
@@ -64,6 +69,30 @@ fn flags_given_twice_apply_first_to_the_first_capture() {
     assert_eq!(lab.run(args).status, 0);
     assert_eq!(times(&lab.frames("up.pcap")), [20 * MS]);
     assert_eq!(times(&lab.frames("down.pcap")), [4 * MS]);
+}
+
+#[test]
+fn two_captures_that_begin_at_time_zero_enter_together() {
+    let lab = Lab::new();
+    let at_zero = |ids: [u64; 2]| {
+        let mut bytes = Vec::new();
+        let writer = PcapWriter::begin(&mut bytes, LinkType::ETHERNET, 0);
+        for (ts_ns, id) in [0, 2 * MS].into_iter().zip(ids) {
+            writer.packet(&mut bytes, ts_ns, 100, &data(id, 100)).unwrap();
+        }
+        bytes
+    };
+    lab.write("in.pcap", &at_zero([0, 1]));
+    lab.write("in2.pcap", &at_zero([2, 3]));
+    let args = "--virtual @in.pcap @up.pcap @in2.pcap @down.pcap -D 1ms";
+    let output = lab.run(args);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    for name in ["up.pcap", "down.pcap"] {
+        let bytes = lab.bytes(name);
+        let packets = PcapFileReader::new(&bytes[..]);
+        let times: Vec<_> = packets.map(|packet| packet.unwrap().ts_ns).collect();
+        assert_eq!(times, [MS, 3 * MS], "{name}");
+    }
 }
 
 #[test]
@@ -183,6 +212,37 @@ fn a_change_takes_effect_at_its_time() {
     let expected =
         [20 * MS, 10 * SECOND - 1 + 20 * MS, 10 * SECOND + 50 * MS, 11 * SECOND + 50 * MS];
     assert_eq!(times(&lab.frames("out.pcap")), expected);
+}
+
+#[test]
+fn a_trace_that_is_gone_at_the_end_does_not_fail_the_report() {
+    let lab = Lab::new();
+    let file = "
+        [ports.left]
+        [ports.right]
+        [link.up]
+        from = \"left\"
+        to = \"right\"
+        rate = { trace = \"trace\" }
+        [[at]]
+        t = \"1ms\"
+        set = { \"link.up.delay\" = \"20ms\" }
+    ";
+    lab.write("link.toml", file.as_bytes());
+    lab.write("trace", b"1\n2\n3\n");
+    mknodat(CWD, lab.path("in"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // The pipe is opened once the settings have been read.
+            let mut pipe = std::fs::File::options().write(true).open(lab.path("in")).unwrap();
+            std::fs::remove_file(lab.path("trace")).unwrap();
+            pipe.write_all(&capture([(0, 60), (2 * MS, 60)])).unwrap();
+        });
+        lab.run("--virtual @in @out.pcap --config @link.toml --json")
+    });
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(up(&report)["delay_ns"]["max"], 20 * MS);
 }
 
 #[test]
