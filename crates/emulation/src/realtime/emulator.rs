@@ -318,7 +318,9 @@ impl<T: FrameTap> Carrier for RealtimeCarrier<T> {
     }
 
     fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
-        self.store.copy(handle)
+        let copy = self.store.copy(handle)?;
+        self.tap.copied(handle, copy);
+        Some(copy)
     }
 
     #[inline(always)]

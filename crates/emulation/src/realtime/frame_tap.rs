@@ -1,7 +1,9 @@
 //! Observers of single frames, such as logs. In an emulation without an observer, the compiler
 //! removes the calls.
 
-use slipring_link::{Delivery, EntryId, FrameArrival, LinkDropCause, LostFrame, QueueDeparture};
+use slipring_link::{
+    Delivery, EntryId, FrameArrival, FrameHandle, LinkDropCause, LostFrame, QueueDeparture,
+};
 use slipring_port::Nanos;
 
 use crate::store::EmulationStore;
@@ -17,7 +19,10 @@ pub trait FrameTap: Send + Sized {
     /// Called when a frame has arrived and was stored.
     fn arrived(&mut self, _entry: EntryId, _frame: &FrameArrival, _store: &mut EmulationStore) {}
 
-    /// Called when a link loses a frame or no link accepts it, before the frame is freed.
+    /// Called when a link has made a copy of a frame.
+    fn copied(&mut self, _original: FrameHandle, _copy: FrameHandle) {}
+
+    /// Called when a link loses a frame, before the frame is freed.
     fn lost(&mut self, _lost: &LostFrame, _store: &mut EmulationStore) {}
 
     /// Called when a frame was due but could not be sent, before the frame is freed.

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -31,13 +31,24 @@ const MAX_QUEUED_RECORDS: usize = 1 << 16;
 pub struct LogTap {
     /// The queue to the writer; `None` in a default tap.
     writer: Option<SyncSender<LogRecord>>,
-    /// The frames inside the links, by handle: number in the log, entry, and arrival time.
-    inside: HashMap<u32, ((u64, usize), Nanos)>,
+    /// The frames inside the links, by handle.
+    inside: HashMap<u32, LoggedOrigin>,
     /// The last frame number used, and the step to the next one. The step is 2 if there are two
     /// threads: one thread uses even numbers, and the other thread odd numbers.
     last_id: u64,
     step: u64,
     missed: Arc<AtomicU64>,
+}
+
+/// What the log knows of a frame inside the links.
+#[derive(Debug, Clone, Copy)]
+struct LoggedOrigin {
+    /// The frame's number in the log.
+    id: u64,
+    /// The entry at which the frame, or the original of a copy, arrived.
+    entry: usize,
+    /// When the frame arrived; `None` for a copy that a link made.
+    arrival_ns: Option<Nanos>,
 }
 
 /// A frame to be logged.
@@ -64,7 +75,7 @@ pub struct FrameLogWriter {
 #[derive(Debug)]
 struct LogRecord {
     id: u64,
-    /// The entry at which the frame arrived.
+    /// The entry at which the frame, or the original of a copy, arrived.
     entry: usize,
     at_ns: Nanos,
     len: u32,
@@ -128,9 +139,18 @@ impl FrameLogWriter {
 impl LogTap {
     /// Logs the arrival of a frame.
     pub fn log_arrival(&mut self, entry: EntryId, frame: &ObservedFrame<'_>) {
-        let id = (self.new_id(), usize::from(entry.0));
-        self.inside.insert(frame.handle.0, (id, frame.at_ns));
-        self.send_record(id, frame, FrameFate::Arrived);
+        let (id, entry) = (self.new_id(), usize::from(entry.0));
+        let origin = LoggedOrigin { id, entry, arrival_ns: Some(frame.at_ns) };
+        self.inside.insert(frame.handle.0, origin);
+        self.send_record(origin, frame, FrameFate::Arrived);
+    }
+
+    /// Notes that a link has made a copy of a frame. The copy gets its own number, and the entry of
+    /// the original. Its arrival is not logged.
+    pub fn note_copy(&mut self, original: FrameHandle, copy: FrameHandle) {
+        let entry = self.inside.get(&original.0).map_or(0, |origin| origin.entry);
+        let origin = LoggedOrigin { id: self.new_id(), entry, arrival_ns: None };
+        self.inside.insert(copy.0, origin);
     }
 
     /// Logs the loss of a frame; `None` for the link if no link lost the frame.
@@ -140,12 +160,9 @@ impl LogTap {
         cause: LinkDropCause,
         link: Option<LinkId>,
     ) {
-        let (id, _) = self.take_id(frame.handle);
-        self.send_record(
-            id,
-            frame,
-            FrameFate::Lost { cause, link: link.map(|link| link.0 as usize) },
-        );
+        let origin = self.take_origin(frame.handle);
+        let fate = FrameFate::Lost { cause, link: link.map(|link| link.0 as usize) };
+        self.send_record(origin, frame, fate);
     }
 
     /// Logs the departure of a frame that was due at `release_ns`. `arrival_ns` is the arrival time
@@ -157,26 +174,26 @@ impl LogTap {
         release_ns: Nanos,
         arrival_ns: Nanos,
     ) {
-        let (id, came_ns) = self.take_id(frame.handle);
+        let origin = self.take_origin(frame.handle);
         let fate = FrameFate::Sent {
             exit: usize::from(exit.0),
             late_ns: frame.at_ns.saturating_sub(release_ns),
-            delay_ns: frame.at_ns.saturating_sub(came_ns.unwrap_or(arrival_ns)),
+            delay_ns: frame.at_ns.saturating_sub(origin.arrival_ns.unwrap_or(arrival_ns)),
         };
-        self.send_record(id, frame, fate);
+        self.send_record(origin, frame, fate);
     }
 
-    fn send_record(
-        &mut self,
-        (id, entry): (u64, usize),
-        frame: &ObservedFrame<'_>,
-        fate: FrameFate,
-    ) {
+    fn send_record(&mut self, origin: LoggedOrigin, frame: &ObservedFrame<'_>, fate: FrameFate) {
         let Some(writer) = &self.writer else { return };
+        let LoggedOrigin { id, entry, .. } = origin;
         let &ObservedFrame { at_ns, len, bytes, .. } = frame;
         let bytes = bytes.to_vec();
-        if writer.try_send(LogRecord { id, entry, at_ns, len, bytes, fate }).is_err() {
+        let sent = writer.try_send(LogRecord { id, entry, at_ns, len, bytes, fate });
+        if let Err(error) = sent {
             self.missed.fetch_add(1, Ordering::Relaxed);
+            if let TrySendError::Disconnected(_) = error {
+                self.writer = None;
+            }
         }
     }
 
@@ -185,13 +202,11 @@ impl LogTap {
         self.last_id
     }
 
-    /// Removes a frame that leaves. Returns its number and entry, and its arrival time. A copy that
-    /// a link made gets a new number, entry 0 and no time.
-    fn take_id(&mut self, handle: FrameHandle) -> ((u64, usize), Option<Nanos>) {
-        if let Some((id, came_ns)) = self.inside.remove(&handle.0) {
-            return (id, Some(came_ns));
-        }
-        ((self.new_id(), 0), None)
+    /// Removes a frame that leaves. A frame of which neither the arrival nor the copying was seen
+    /// gets a new number, and entry 0.
+    fn take_origin(&mut self, handle: FrameHandle) -> LoggedOrigin {
+        let known = self.inside.remove(&handle.0);
+        known.unwrap_or_else(|| LoggedOrigin { id: self.new_id(), entry: 0, arrival_ns: None })
     }
 }
 
@@ -208,6 +223,10 @@ impl FrameTap for LogTap {
         let &FrameArrival { handle, len, arrival_ns: at_ns } = frame;
         let bytes = store.get(handle).bytes;
         self.log_arrival(entry, &ObservedFrame { handle, at_ns, len, bytes });
+    }
+
+    fn copied(&mut self, original: FrameHandle, copy: FrameHandle) {
+        self.note_copy(original, copy);
     }
 
     fn lost(&mut self, lost: &LostFrame, store: &mut EmulationStore) {
@@ -314,5 +333,55 @@ impl RealtimeLogs {
         };
         let totals: Vec<_> = (0..ports).map(totals).collect();
         log.finish(&totals, self.epoch_ns + end_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_link::{DuplicateSpec, LinkSpec};
+    use slipring_model::Chance;
+    use slipring_port::OpenOptions;
+
+    use super::super::{Emulator, RealtimeOptions};
+    use super::*;
+
+    /// Makes a tap without a writer. The records wait in the receiver.
+    fn tap() -> (LogTap, Receiver<LogRecord>) {
+        let (sender, records) = sync_channel(16);
+        (LogTap { writer: Some(sender), step: 1, ..LogTap::default() }, records)
+    }
+
+    #[test]
+    fn a_copy_is_logged_at_the_entry_of_its_original() {
+        let names = ["netmap:l{0", "netmap:l}0", "netmap:r{0", "netmap:r}0"];
+        let names = names.map(|name| slipring_core::parse(name).unwrap());
+        let ports = slipring_core::Host::new().open_all(&names, &OpenOptions::default()).unwrap();
+        let [_left, near, far, mut right] = <[_; 4]>::try_from(ports).unwrap();
+        let chance = Chance::from_f64(1.0).unwrap();
+        let duplicate = Some(DuplicateSpec { chance, copies: 1, after_ns: 0 });
+        let down = LinkSpec { duplicate, ..LinkSpec::wire("down") };
+        let plan = NetworkSpec::between("left", "right", LinkSpec::wire("up"), down);
+        let (tap, records) = tap();
+        let options = RealtimeOptions::default();
+        let mut emulator = Emulator::between(vec![near, far], &plan, &options, tap, 1_000).unwrap();
+        let queue = &mut right.queues[0];
+        assert!(queue.rings().tx.push(&[7; 60]));
+        queue.tx_sync().unwrap();
+        emulator.turn(|| 2_000).unwrap();
+        emulator.turn(|| 3_000).unwrap();
+        let seen: Vec<_> = records.try_iter().map(|record| (record.id, record.entry)).collect();
+        assert_eq!(seen.len(), 3, "{seen:?}");
+        assert!(seen.iter().all(|&(_, entry)| entry == 1), "{seen:?}");
+        assert_ne!(seen[1].0, seen[2].0);
+    }
+
+    #[test]
+    fn a_tap_whose_writer_has_failed_copies_no_more_frames() {
+        let (mut tap, records) = tap();
+        drop(records);
+        let frame = ObservedFrame { handle: FrameHandle(1), at_ns: 5, len: 60, bytes: &[7; 60] };
+        tap.log_arrival(EntryId(0), &frame);
+        assert!(tap.writer.is_none());
+        assert_eq!(tap.missed.load(Ordering::Relaxed), 1);
     }
 }

@@ -8,11 +8,11 @@
 //!   16 d 1 1504        1 packet of 1504 bytes was dropped
 //! ```
 //!
-//! There is one file for each port where frames arrive, named after the first link that begins
-//! there. It covers the whole path of the frames, even if this has several links. Times are whole
-//! milliseconds, rounded down, since the start of the run, or since the first frame in virtual
-//! time. Opportunities to send are logged if that link has a constant rate at the start (once per
-//! millisecond), or a trace of opportunities (as traced).
+//! There is one file for each port where frames arrive, named after the first link of their path.
+//! It covers the whole path, even if this has several links. Times are whole milliseconds since the
+//! first frame, rounded down. Opportunities to send are logged for links whose rate is known in
+//! advance: once per millisecond for a constant rate, and as traced for a trace of opportunities.
+//! They follow the rate that the link has when the log is created, not later changes of it.
 
 use std::io::Write;
 
@@ -110,6 +110,7 @@ enum LinkCapacity {
         at_ns: Vec<u64>,
         mtu: u32,
         end: TraceEnd,
+        /// The index of the next opportunity; with [`TraceEnd::Hold`], it continues after the trace.
         next: usize,
         base_ns: u64,
     },
@@ -142,14 +143,17 @@ impl LinkCapacity {
                 Some((end_ms * NANOS_PER_MS, new as u64))
             }
             Self::Trace { at_ns, mtu, end, next, base_ns } => {
-                if *next == at_ns.len() {
-                    if *end == TraceEnd::Once {
-                        return None;
-                    }
-                    *base_ns += at_ns.last().copied().unwrap_or(0);
+                let last_ns = *at_ns.last()?;
+                if *next == at_ns.len() && *end == TraceEnd::Loop {
+                    *base_ns += last_ns;
                     *next = 0;
                 }
-                let due_ns = *base_ns + at_ns.get(*next)?;
+                let offset_ns = match at_ns.get(*next) {
+                    Some(offset_ns) => *offset_ns,
+                    None if *end == TraceEnd::Hold => held_ns(at_ns, *next),
+                    None => return None,
+                };
+                let due_ns = *base_ns + offset_ns;
                 if due_ns > until_ns {
                     return None;
                 }
@@ -158,6 +162,16 @@ impl LinkCapacity {
             }
         }
     }
+}
+
+/// Returns the time of opportunity `index`, which is after the end of a trace that is held: there,
+/// opportunities continue at the distance between the last two different times (from 0, if there is
+/// only one), as in the engine.
+fn held_ns(at_ns: &[u64], index: usize) -> u64 {
+    let last_ns = at_ns.last().copied().unwrap_or(0);
+    let before_ns = at_ns.iter().rev().copied().find(|&at_ns| at_ns < last_ns).unwrap_or(0);
+    let beyond = (index - at_ns.len()) as u64 + 1;
+    last_ns.saturating_add((last_ns - before_ns).saturating_mul(beyond))
 }
 
 #[cfg(test)]
@@ -183,5 +197,17 @@ mod tests {
         let events: Vec<_> =
             events(rate, 4 * NANOS_PER_MS).iter().map(|&(at, _)| at / 1_000_000).collect();
         assert_eq!(events, [0, 1, 2, 2, 3, 4, 4]);
+    }
+
+    #[test]
+    fn a_held_trace_goes_on_at_the_distance_of_its_last_two_times() {
+        let held = |at_ms: &[u64]| {
+            let at_ns = at_ms.iter().map(|ms| ms * NANOS_PER_MS).collect();
+            let rate = RateSpec::Opportunities { at_ns, mtu: 1504, end: TraceEnd::Hold };
+            let events = events(rate, 12 * NANOS_PER_MS);
+            events.iter().map(|&(at_ns, _)| at_ns / NANOS_PER_MS).collect::<Vec<_>>()
+        };
+        assert_eq!(held(&[0, 1, 4, 4]), [0, 1, 4, 4, 7, 10]);
+        assert_eq!(held(&[5]), [5, 10]);
     }
 }

@@ -272,6 +272,9 @@ impl Carrier for ReplayCarrier {
     fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
         let copy = self.chunks.copy(handle)?;
         self.hop_times.copied(handle, copy);
+        if let Some(log) = &mut self.log {
+            log.tap.note_copy(handle, copy);
+        }
         Some(copy)
     }
 
