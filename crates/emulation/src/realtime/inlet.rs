@@ -111,6 +111,7 @@ impl PortInlet {
         let RxScratch { ready, bursts } = rx_scratch;
         let wire_bytes = self.count_ready(queues, ready);
         if wire_bytes == 0 {
+            self.stamper.missed(now);
             return &[];
         }
         let spread = self.stamper.spread(now, wire_bytes);

@@ -38,6 +38,12 @@ impl Stamper {
         Self { byte_ps: 8_000_000_000_000 / bits_per_sec.max(1), last_poll: now }
     }
 
+    /// Notes that a poll at `now` has found no frames: none arrived before it.
+    #[inline]
+    pub(super) fn missed(&mut self, now: Nanos) {
+        self.last_poll = now.max(self.last_poll);
+    }
+
     /// Returns the arrival times for frames of `wire_bytes` in total that a poll at `now` has
     /// found.
     #[inline]
@@ -87,6 +93,15 @@ mod tests {
         let spread = stamper.spread(1_000_500, 100 * 1250);
         assert!(spread.at(1250) > 1_000_000);
         assert_eq!(spread.at(50 * 1250), 1_000_250);
+    }
+
+    #[test]
+    fn no_frame_came_before_a_poll_that_found_nothing() {
+        let mut stamper = Stamper::new(TEN_GBIT, 0);
+        stamper.missed(1_000_000);
+        stamper.missed(999_000);
+        let spread = stamper.spread(1_000_500, 100 * 1250);
+        assert!(spread.at(1250) > 1_000_000);
     }
 
     #[test]
