@@ -19,7 +19,7 @@ use slipring_port::Nanos;
 use crate::config::tree::ConfigEntry;
 use crate::config::{EmulationConfig, EmulationConfigError};
 
-/// Maximum number of past versions that are kept for undo.
+/// Maximum number of versions that have begun and are kept, the current one included.
 const MAX_PAST_VERSIONS: usize = 1000;
 
 /// The changes of a version.
@@ -193,12 +193,11 @@ impl SettingsTimeline {
         count
     }
 
-    /// Removes the oldest versions until [`MAX_PAST_VERSIONS`] versions are left, future ones
-    /// included, but keeps the current version. Returns the number of removed versions.
+    /// Removes the oldest of the versions that have begun, so that [`MAX_PAST_VERSIONS`] of them
+    /// stay; future versions do not count. Returns the number of removed versions.
     pub(super) fn forget(&mut self, time: Nanos) -> usize {
         let begun = self.versions.len() - self.pending(time).len();
-        let surplus =
-            self.versions.len().saturating_sub(MAX_PAST_VERSIONS).min(begun.saturating_sub(1));
+        let surplus = begun.saturating_sub(MAX_PAST_VERSIONS);
         self.versions.drain(..surplus);
         surplus
     }
@@ -376,8 +375,20 @@ mod tests {
         (0..MAX_PAST_VERSIONS as u64).for_each(|at| {
             add(&mut timeline, at, set("up.delay", &format!("{at}ns"))).unwrap();
         });
-        assert_eq!(timeline.forget(0), 1);
-        assert_eq!(timeline.current(0).at_ns, 0);
+        let last = MAX_PAST_VERSIONS as u64 - 1;
+        assert_eq!(timeline.forget(last), 1);
+        assert_eq!(timeline.current(last).at_ns, last);
         assert_eq!(timeline.versions().len(), MAX_PAST_VERSIONS);
+    }
+
+    #[test]
+    fn a_long_script_to_come_removes_nothing_from_undo() {
+        let mut timeline = timeline();
+        add(&mut timeline, 1, set("up.delay", "50ms")).unwrap();
+        (0..MAX_PAST_VERSIONS as u64).for_each(|at| {
+            add(&mut timeline, 1_000 + at, set("up.delay", &format!("{at}ns"))).unwrap();
+        });
+        assert_eq!(timeline.forget(2), 0);
+        assert_eq!(timeline.versions()[0].number, 1);
     }
 }
