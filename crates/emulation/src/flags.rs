@@ -285,9 +285,13 @@ fn limits() -> [Arg; 3] {
         own("late-drop", "TIME", "Drop frames that are later than this [default: only count them]")
             .short('d')
             .allow_hyphen_values(true),
-        own("bounds", "DELAY[,BPS[,HOLD]]", "Largest values that live changes may set")
-            .short('M')
-            .allow_hyphen_values(true),
+        own(
+            "bounds",
+            "DELAY[,BPS[,HOLD]]",
+            "Largest values that settings may have, also those of live changes",
+        )
+        .short('M')
+        .allow_hyphen_values(true),
     ]
 }
 
@@ -354,8 +358,12 @@ fn old() -> [Arg; 4] {
         Arg::new(id).short(short).help(help).help_heading("For compatibility with TLEM")
     };
     [
-        letter("hugepages-classic", 'H', "Use huge pages; twice: or do not run")
-            .action(ArgAction::Count),
+        letter(
+            "hugepages-classic",
+            'H',
+            "Use huge pages if there are enough, as is the default; twice: or do not run",
+        )
+        .action(ArgAction::Count),
         letter("no-zerocopy", 'c', "Copy frames, as is always done").action(ArgAction::SetTrue),
         letter("session", 's', "Session file: refused, see --name and ctl").value_name("FILE"),
         letter("ask-to-exit", 'a', "Ask the server of a session to exit: refused")

@@ -19,8 +19,11 @@ pub struct LinkSettings {
     pub seed: Option<u64>,
 }
 
-/// Tables of a file that are refused here, because they set what a command does, not links.
-const OF_THE_COMMAND: [&str; 2] = ["route", "output"];
+/// Settings that are not of links, and who uses them.
+const NOT_OF_LINKS: [(&str, &str); 2] = [
+    ("route", "a setting of `slipring emulate` alone"),
+    ("output", "a setting of commands, which write the logs"),
+];
 
 impl LinkSettings {
     /// Reads a file. Names of traces and tables in it are relative to the file's directory.
@@ -40,9 +43,9 @@ impl LinkSettings {
     }
 
     fn of(config: &EmulationConfig) -> Result<Self, Diagnostic> {
-        if let Some(key) = OF_THE_COMMAND.into_iter().find(|key| config.root.get(key).is_some()) {
-            let summary = format!("{key} is a setting of `slipring emulate` alone");
-            let error = Diagnostic::new(SR0003, summary);
+        let given = |(key, _): &(&str, &str)| config.root.get(key).is_some();
+        if let Some((key, whose)) = NOT_OF_LINKS.into_iter().find(given) {
+            let error = Diagnostic::new(SR0003, format!("{key} is {whose}"));
             return Err(error.with_help(format!("take the table [{key}] out")));
         }
         let change = |change: &ScheduledChange| Ok((change.at_ns, change.config.network()?));

@@ -295,7 +295,7 @@ fn markov(section: &mut ConfigSection<'_>) -> Result<RateSpec, EmulationConfigEr
     Ok(RateSpec::Markov { states })
 }
 
-const STATES_SYNTAX: &str = "write each state with its rate and mean time: { bps = \"10Mbit\", mean = \"2s\" }, or 10Mbit/2s";
+const STATES_SYNTAX: &str = "write each state with its rate and mean time: { bps = \"10Mbit\", mean = \"2s\" }, or \"10Mbit:2s\"";
 
 /// Reads `{ bps = "10Mbit", mean = "2s", next = [0, 1] }`, or the short form `10Mbit:2s`.
 fn state(path: &str, node: &ConfigNode) -> Result<MarkovState, EmulationConfigError> {
@@ -373,3 +373,35 @@ fn overhead(path: &str, node: &ConfigNode) -> Result<i32, EmulationConfigError> 
 
 /// Default length of a DOCSIS minislot, in bytes.
 const DOCSIS_MINISLOT_BYTES: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use crate::config::EmulationConfig;
+
+    use super::*;
+
+    /// Reads a rate as it is written in a file.
+    fn rate(text: &str) -> RateSpec {
+        let file =
+            format!("[ports.a]\n[ports.b]\n[link.up]\nfrom = \"a\"\nto = \"b\"\nrate = {text}\n");
+        let network = EmulationConfig::parse("link.toml", &file).unwrap().network().unwrap();
+        network.links[0].spec.rate.clone()
+    }
+
+    #[test]
+    fn the_examples_in_the_help_of_lists_are_accepted() {
+        let states = ["{ bps = \"10Mbit\", mean = \"2s\" }", "\"10Mbit:2s\""];
+        for state in states {
+            assert!(STATES_SYNTAX.contains(state), "{STATES_SYNTAX}");
+            let rate = rate(&format!("{{ model = \"markov\", states = [{state}] }}"));
+            let RateSpec::Markov { states } = &rate else { panic!("{rate:?}") };
+            assert_eq!((states[0].bps, states[0].mean_ns), (10_000_000, 2_000_000_000));
+        }
+        let slots = "[[\"0ms\", \"2ms\"], [\"5ms\", \"1ms\"]]";
+        assert!(SLOTS_SYNTAX.contains(slots), "{SLOTS_SYNTAX}");
+        let rate = rate(&format!(
+            "{{ model = \"tdm\", bps = \"10Mbit\", period = \"10ms\", slots = {slots} }}"
+        ));
+        assert!(matches!(rate, RateSpec::Slots { slots, .. } if slots.len() == 2));
+    }
+}
