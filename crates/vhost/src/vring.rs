@@ -142,6 +142,11 @@ impl<'v> AvailChains<'v> {
         Ok(Some(DescriptorChain::new(self.memory, self.table, head)))
     }
 
+    /// Number of descriptors of the queue.
+    pub(crate) fn size(&self) -> usize {
+        self.size.into()
+    }
+
     /// Puts the last `count` chains back. They will be taken again.
     pub(crate) fn unpop(&mut self, count: u16) {
         *self.next -= count;

@@ -52,6 +52,18 @@ fn a_frame_longer_than_a_buffer_is_dropped_where_buffers_are_not_merged() {
 }
 
 #[test]
+fn a_frame_that_does_not_fit_in_all_buffers_of_the_queue_is_dropped_and_the_next_one_arrives() {
+    let mut rig = Rig::new();
+    let setup = Setup { size: 8, ..Setup::default() };
+    let mut guest = Guest::plug(&rig.socket, setup).unwrap();
+    guest.offer(0, 8, 100);
+    rig.send(&frame(1, 800));
+    rig.send(&frame(2, 60));
+    assert_eq!(guest.received(), [(frame(2, 60), 1)]);
+    assert_eq!(rig.dropped(DropCause::TxTooLong), 1);
+}
+
+#[test]
 fn an_old_guest_has_short_headers() {
     let mut rig = Rig::new();
     let features = 1 << 30;

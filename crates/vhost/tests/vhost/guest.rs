@@ -26,7 +26,7 @@ const FRONTEND_BASE: u64 = 0x7f00_0000_0000;
 const BUFFERS: u64 = 1 << 20;
 /// Distance between two buffers in bytes.
 pub(crate) const BUFFER: u64 = 4096;
-/// Number of descriptors of each queue.
+/// Number of descriptors of each queue, unless [`Setup`] says another one.
 pub(crate) const SIZE: u16 = 256;
 
 pub(crate) const WRITE: u16 = 2;
@@ -37,6 +37,8 @@ pub(crate) const INDIRECT: u16 = 4;
 pub(crate) struct Ring {
     memory: Arc<GuestMemoryMmap>,
     index: usize,
+    /// Number of descriptors.
+    size: u16,
     pub(crate) offered: u16,
     pub(crate) taken: u16,
     pub(crate) kick: EventFd,
@@ -44,10 +46,10 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    fn new(memory: &Arc<GuestMemoryMmap>, index: usize) -> Self {
+    fn new(memory: &Arc<GuestMemoryMmap>, index: usize, size: u16) -> Self {
         let event = || EventFd::new(EFD_NONBLOCK).unwrap();
         let (kick, call) = (event(), event());
-        Self { memory: memory.clone(), index, offered: 0, taken: 0, kick, call }
+        Self { memory: memory.clone(), index, size, offered: 0, taken: 0, kick, call }
     }
 
     fn base_address(&self) -> u64 {
@@ -88,7 +90,7 @@ impl Ring {
 
     /// Offers the chain that begins with a descriptor.
     pub(crate) fn offer(&mut self, head: u16) {
-        let at = self.avail().0 + 4 + 2 * u64::from(self.offered % SIZE);
+        let at = self.avail().0 + 4 + 2 * u64::from(self.offered % self.size);
         self.memory.write_obj(head, GuestAddress(at)).unwrap();
         self.offered = self.offered.wrapping_add(1);
         self.set_offered(self.offered);
@@ -102,7 +104,7 @@ impl Ring {
     /// Kicks the port if it wants to be notified of the last chain. Returns whether it did.
     pub(crate) fn tell(&self) -> bool {
         fence(Ordering::SeqCst);
-        let at = GuestAddress(self.used().0 + 4 + 8 * u64::from(SIZE));
+        let at = GuestAddress(self.used().0 + 4 + 8 * u64::from(self.size));
         let event: u16 = self.memory.load(at, Ordering::Relaxed).unwrap();
         let wanted = event == self.offered.wrapping_sub(1);
         if wanted {
@@ -118,11 +120,11 @@ impl Ring {
         if index == self.taken {
             return None;
         }
-        let at = self.used().0 + 4 + 8 * u64::from(self.taken % SIZE);
+        let at = self.used().0 + 4 + 8 * u64::from(self.taken % self.size);
         let [head, len]: [u32; 2] = self.memory.read_obj(GuestAddress(at)).unwrap();
         self.taken = self.taken.wrapping_add(1);
         // This requests a notification of every chain.
-        let wish = GuestAddress(self.avail().0 + 4 + 2 * u64::from(SIZE));
+        let wish = GuestAddress(self.avail().0 + 4 + 2 * u64::from(self.size));
         self.memory.store(self.taken, wish, Ordering::Relaxed).unwrap();
         Some((head as u16, len))
     }
@@ -143,12 +145,14 @@ impl Ring {
 pub(crate) struct Setup {
     pub(crate) features: u64,
     pub(crate) pairs: usize,
+    /// Number of descriptors of each queue, at most [`SIZE`].
+    pub(crate) size: u16,
     pub(crate) memory: Memory,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { features: FEATURES, pairs: 1, memory: Memory::Sealed }
+        Self { features: FEATURES, pairs: 1, size: SIZE, memory: Memory::Sealed }
     }
 }
 
@@ -175,7 +179,7 @@ impl Guest {
         let offset = FileOffset::new(file.try_clone().unwrap(), 0);
         let range = (GuestAddress(BASE), MEMORY as usize, Some(offset));
         let memory = Arc::new(GuestMemoryMmap::from_ranges_with_files([range]).unwrap());
-        let rings = (0..2 * setup.pairs).map(|i| Ring::new(&memory, i)).collect();
+        let rings = (0..2 * setup.pairs).map(|i| Ring::new(&memory, i, setup.size)).collect();
         let header = if setup.features & (1 << 32 | 1 << 15) == 0 { 10 } else { 12 };
         let mut guest = Self { frontend, rings, file, header, next: 0 };
         guest.set_up(setup)?;
@@ -211,12 +215,12 @@ impl Guest {
     pub(crate) fn start(&mut self, i: usize, base: u16) -> Result<(), vhost::Error> {
         let (frontend, ring) = (&mut self.frontend, &self.rings[i]);
         let frontend_address = |at: u64| FRONTEND_BASE + (at - BASE);
-        frontend.set_vring_num(i, SIZE)?;
+        frontend.set_vring_num(i, ring.size)?;
         frontend.set_vring_addr(
             i,
             &VringConfigData {
                 queue_max_size: SIZE,
-                queue_size: SIZE,
+                queue_size: ring.size,
                 flags: 0,
                 desc_table_addr: frontend_address(ring.base_address()),
                 used_ring_addr: frontend_address(ring.used().0),
@@ -242,8 +246,8 @@ impl Guest {
     pub(crate) fn offer(&mut self, first: u16, count: u16, len: u32) {
         let ring = self.rx();
         for i in first..first + count {
-            ring.describe(i % SIZE, ring.buffer(i % SIZE), len, WRITE, 0);
-            ring.offer(i % SIZE);
+            ring.describe(i % ring.size, ring.buffer(i % ring.size), len, WRITE, 0);
+            ring.offer(i % ring.size);
         }
         ring.tell();
     }
@@ -258,7 +262,7 @@ impl Guest {
         let mut bytes = vec![0; self.header];
         bytes[0] = flags;
         bytes.extend_from_slice(frame);
-        let i = self.next % SIZE;
+        let i = self.next % self.tx().size;
         self.next += 1;
         let ring = self.tx();
         ring.write(ring.buffer(i), &bytes);
