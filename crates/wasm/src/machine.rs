@@ -110,7 +110,10 @@ impl CompiledModule {
         answer: ResultWidth,
         params: Arc<[f64]>,
     ) -> Result<ModuleInstance, ModuleError> {
+        // The limits apply to each memory and each table, so there is one of each at most.
         let limits = StoreLimitsBuilder::new()
+            .memories(1)
+            .tables(1)
             .memory_size(usize::try_from(self.limits.memory_bytes).unwrap_or(usize::MAX))
             .table_elements(MAX_TABLE_ELEMENTS)
             .build();

@@ -243,6 +243,16 @@ fn memory_grows_to_its_limit_and_no_further() {
 }
 
 #[test]
+fn a_module_has_one_memory_and_one_table_at_most() {
+    let body = "(i64.const 1)";
+    for parts in ["(memory 1) (memory 1)", "(table 1 funcref) (table 1 funcref)"] {
+        let parts = parts.to_owned() + &function("delay_ns", "i64", body);
+        let made = read(&parts, ModuleLimits::default()).and_then(|it| it.delay("delay_ns", &[]));
+        assert!(made.is_err(), "{parts}");
+    }
+}
+
+#[test]
 fn each_direction_has_an_instance_of_its_own() {
     let maker = counting().delay("delay_ns", &[]).unwrap();
     let mut sim = Sim::between(delay("up", maker.clone()), delay("down", maker), 1);
