@@ -22,7 +22,7 @@ pub trait FrameTap: Send + Sized {
     /// Called when a link has made a copy of a frame.
     fn copied(&mut self, _original: FrameHandle, _copy: FrameHandle) {}
 
-    /// Called when a link loses a frame, before the frame is freed.
+    /// Called when a link loses a frame or no link accepts it, before the frame is freed.
     fn lost(&mut self, _lost: &LostFrame, _store: &mut EmulationStore) {}
 
     /// Called when a frame was due but could not be sent, before the frame is freed.

@@ -8,11 +8,11 @@
 //!   16 d 1 1504        1 packet of 1504 bytes was dropped
 //! ```
 //!
-//! There is one file for each port where frames arrive, named after the first link of their path.
-//! It covers the whole path, even if this has several links. Times are whole milliseconds since the
-//! first frame, rounded down. Opportunities to send are logged for links whose rate is known in
-//! advance: once per millisecond for a constant rate, and as traced for a trace of opportunities.
-//! They follow the rate that the link has when the log is created, not later changes of it.
+//! There is one file for each port where frames arrive, named after the first link that begins
+//! there. It covers the whole path of the frames, even if this has several links. Times are whole
+//! milliseconds, rounded down, since the start of the run, or since the first frame in virtual
+//! time. Opportunities to send are logged if that link has a constant rate at the start (once per
+//! millisecond), or a trace of opportunities (as traced). Later changes of the rate are not logged.
 
 use std::io::Write;
 
