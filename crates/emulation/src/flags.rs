@@ -361,7 +361,7 @@ fn old() -> [Arg; 4] {
         letter(
             "hugepages-classic",
             'H',
-            "Use huge pages if there are enough, as is the default; twice: or do not run",
+            "Use huge pages if there are enough, which is the default; -HH: do not run without them",
         )
         .action(ArgAction::Count),
         letter("no-zerocopy", 'c', "Copy frames, as is always done").action(ArgAction::SetTrue),

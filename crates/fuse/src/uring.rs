@@ -48,7 +48,7 @@ pub enum RequestTransport {
 const PARAMETER_PATH: &str = "/sys/module/fuse/parameters/enable_uring";
 /// The file that processes lock to switch the parameter. Only root can open it, so no other user
 /// can block slipring by locking it. It exists wherever the parameter exists, in contrast to FUSE's
-/// own uevent file, which is missing if FUSE is built into the kernel.
+/// own uevent file, which is missing in kernels without loadable modules.
 const LOCK_PATH: &str = "/sys/bus/platform/uevent";
 
 /// Keeps the module parameter in the requested state until this value is dropped.

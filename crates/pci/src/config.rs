@@ -74,8 +74,8 @@ pub fn subsystem(device: &dyn PciDevice) -> Result<PciId, PciError> {
     Ok(id_of(device.config_read(SUBSYSTEM, Width::Long)?))
 }
 
-/// Allows the device to decode its memory BARs, and forbids it to access memory. A driver calls this
-/// before it stops the device, which may still have the rings of a process that was killed.
+/// Allows the device to decode its memory BARs, and forbids it to access memory. A driver calls
+/// this before it stops the device, which may still have the rings of a process that was killed.
 ///
 /// # Errors
 /// The transport's error.
@@ -84,7 +84,8 @@ pub fn enable_registers(device: &dyn PciDevice) -> Result<(), PciError> {
     device.config_write(COMMAND, Width::Word, (command | COMMAND_MEMORY) & !COMMAND_BUS_MASTER)
 }
 
-/// Allows the device to decode its memory BARs, to access memory, and to assert its interrupt line.
+/// Allows the device to decode its memory BARs, to access memory, and to assert its interrupt
+/// line.
 ///
 /// # Errors
 /// The transport's error.

@@ -95,7 +95,7 @@ fn the_host_s_side_is_a_port() {
     });
     assert_eq!((hear(&a), hear(&b)), (2, 1), "both waited in the rings");
     // Without -w, ping waits for the last answer only as long as the earlier answers took.
-    let report = here.command("ping", "-c 5 -i 0.01 -w 60 10.0.0.2");
+    let report = here.command("ping", "-c 5 -i 0.01 -W 60 10.0.0.2");
     assert!(report.contains(" 5 received"), "{report}");
     stop.store(true, Ordering::Relaxed);
     close(bridge.join().unwrap());

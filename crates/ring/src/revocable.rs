@@ -12,7 +12,8 @@
 //! ```
 //!
 //! The handler is process-wide and installed with the first mapping. It runs in the faulting
-//! thread: it takes no lock, allocates nothing, and makes only a few system calls.
+//! thread: it takes no lock, allocates nothing, and makes only a few system calls. What
+//! is not in a watched mapping goes to the handler that the program had set before.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -230,7 +231,8 @@ fn install_sigbus_handler() {
         let mut before = action;
         // SAFETY:
         // - Both pointers are to complete `sigaction`s, alive during the call.
-        // - The handler only does what is allowed in a signal handler: system calls and atomics.
+        // - The handler only does what is allowed in a signal handler: system calls, atomics, and a
+        //   call of the former handler, which must itself be allowed there.
         let done = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, &raw mut before) };
         debug_assert_eq!(done, 0, "SIGBUS can be handled");
         before

@@ -27,8 +27,8 @@ use crate::driver_drops::DriverDrops;
 use crate::layout::map;
 use crate::program::context::XDP_ABORTED;
 
-/// Number of frames per round, if these are enough to decide. The kernel passes at most
-/// this number of redirected frames to a driver in one call.
+/// Number of frames per round, if these are enough to decide. The kernel passes at most this number
+/// of redirected frames to a driver in one call.
 const FEW_FRAMES: u32 = 16;
 /// Maximum number of frames per round.
 const MAX_FRAMES: u32 = 16_384;
@@ -72,14 +72,13 @@ impl EgressProbe {
             if fate.is_some_and(|fate| fate.refused > 0) {
                 return Ok(false);
             }
+            if fate.is_some_and(|fate| fate.dropped >= FEW_FRAMES.into()) {
+                continue;
+            }
             if round.without == 0 {
                 return Ok(round.shows(FEW_FRAMES));
             }
-            match fate {
-                Some(fate) if fate.dropped < FEW_FRAMES.into() => return Ok(true),
-                Some(_) => {}
-                None => return self.shows_among_others(ifname, round),
-            }
+            return fate.map_or_else(|| self.shows_among_others(ifname, round), |_| Ok(true));
         }
         Ok(false)
     }

@@ -1,13 +1,13 @@
-//! Log lines of rules with `log`. A separate thread writes them to the log file, and monitors read
-//! them.
+//! Log lines of rules with `log`. A separate thread writes them to the log file, and clients
+//! (monitors) read them.
 //!
 //! # Invariants
-//! 1. Adding a line never waits for a disk, a terminal or a client. Lines for which there is no
-//!    space are dropped and counted.
-//! 2. Threads are woken only if they sleep. Lines are stored for monitors only while a monitor
-//!    reads them: after [`MAX_KEPT_LINES`] lines without a request, further lines are only counted.
-//!    The buffer is then full of lines that the monitor has not read, so a monitor that returns
-//!    later misses as many lines as if all had been stored.
+//! 1. Adding a line never waits for a disk, a terminal or a client. If the buffer of the log file
+//!    is full, the new line is dropped and counted. If the buffer of the monitors is full, its
+//!    oldest line is removed.
+//! 2. Threads are woken only if they sleep. Lines are stored for monitors only until
+//!    [`MAX_KEPT_LINES`] lines have been added since a monitor's last request; later lines are only
+//!    counted. So a monitor that returns late misses the newest lines instead of the oldest ones.
 
 use std::collections::VecDeque;
 use std::io::Write;

@@ -94,8 +94,8 @@ enum GuestBuffers {
     Enough,
     /// The guest has too few buffers now. The frame must wait until the guest offers more.
     Wait,
-    /// The frame does not fit in [`MAX_FRAME_SEGMENTS`] segments, or in all descriptors of the
-    /// queue, or, if frames may not span several chains, in the next chain.
+    /// The frame does not fit in [`MAX_FRAME_SEGMENTS`] segments, or in as many chains as the queue
+    /// has descriptors, or, if frames may not span several chains, in the next chain.
     Never,
 }
 
@@ -140,10 +140,10 @@ impl ChainFiller<'_> {
                 return Ok(GuestBuffers::Never);
             }
             let Some(len) = self.pop_chain()? else {
-                // The guest cannot offer more than all descriptors of the queue.
-                let taken = self.scratch.segments.len().max(self.scratch.chains.len());
+                // Each chain has at least one of the queue's descriptors, so the guest cannot offer
+                // more chains.
+                let is_all = self.scratch.chains.len() >= self.chains.size();
                 self.unpop_chains();
-                let is_all = taken >= self.chains.size();
                 return Ok(if is_all { GuestBuffers::Never } else { GuestBuffers::Wait });
             };
             have += len;

@@ -149,8 +149,8 @@ fn map_value(frame: &[u8], destinations: &[IpAddr]) -> Vec<u8> {
     value
 }
 
-/// `R2` is the frame; `R7` is the map's value, and later the address that is [`COUNT_BYTES`] before
-/// the destination in it.
+/// `R2` points to the frame. `R7` points to the start of the map's value; later the offset of the
+/// chosen destination's entry is added, so that this entry is at `R7 + COUNT_BYTES`.
 fn code(frame: &[u8], destinations: usize, out: u32) -> Result<BpfCode, AssembleError> {
     let (at, end) = positions(frame);
     let (log2_size, mut program) = (if is_v6(frame) { 4 } else { 3 }, Assembler::new());

@@ -118,14 +118,14 @@ impl<H: Copy> Dummynet<H> {
     ///   overtakes another one of its link.
     /// - New limits and losses apply to arriving packets. If only parameters of AQM change, AQM
     ///   keeps its state. If another algorithm is chosen, it starts without state.
-    /// - If weights change, queues keep their order. A queue's next packet or turn uses the new one.
+    /// - If weights change, queues keep their order. A queue's next packet or turn uses it.
     /// - If the scheduler changes, the waiting packets leave first, in the order of the old
     ///   scheduler.
     /// - If the mask changes, the old dynamic queues and pipes are emptied in parallel with the new
     ///   ones. If a queue moves to another parent, its packets stay with the old parent.
     ///
     /// # Errors
-    /// [`ShaperConfigError`] if a number is out of range, or a new queue has no parent.
+    /// [`ShaperConfigError`] if the number or a parameter is invalid, or a new queue has no parent.
     pub fn configure(
         &mut self,
         now_ns: u64,

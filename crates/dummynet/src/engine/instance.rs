@@ -145,7 +145,8 @@ impl<H: Copy> SchedInstance<H> {
         held
     }
 
-    /// Removes all packets, in the order in which the scheduler would have sent them.
+    /// Removes all packets, in the order in which the scheduler would have sent them; with FQ-CoDel
+    /// and FQ-PIE, in the order of their arrival.
     pub(crate) fn drain(
         &mut self,
         now_ns: u64,

@@ -39,7 +39,8 @@ const ALLOWED: &str = "5 or 10 whole numbers separated by commas; only the rate 
 /// Reads a trace.
 ///
 /// # Errors
-/// Returns an error if a row has neither five nor ten fields, a field is not a number in its range, or the total time is zero or exceeds 64 bits.
+/// Returns an error if a row has neither five nor ten fields, a field is not a number in its range,
+/// or the total time is zero or exceeds 64 bits.
 pub fn theaterq(text: &str) -> Result<Vec<TheaterqRow>, FormatError> {
     let mut rows = Vec::new();
     for (line, number) in text.lines().zip(1..) {

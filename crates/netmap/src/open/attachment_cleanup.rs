@@ -31,15 +31,18 @@ impl NicVanishedHandler for AttachmentCleanup {
         let gone = if ours { attached.remove(key) } else { None };
         drop(names);
         let Some(gone) = gone else { return };
-        let (provider, port) = (self.provider.clone(), key.1.clone());
+        let (provider, port, uid) = (self.provider.clone(), key.1.clone(), domain.uid());
         let finish = move || {
             drop(gone);
             domain.commit();
-            provider.notify(&AdapterEvent::InterfaceGone { uid: domain.uid(), port });
+            provider.notify(&AdapterEvent::InterfaceGone { uid, port });
         };
         // The caller is a worker of the attachment, so it cannot wait: the attachment is dropped
         // after its workers, and a commit waits for changes, which may wait for a worker's end. If
         // no thread can be created, the attachment is dropped here, and the next commit saves that.
-        let _ = thread::Builder::new().name("vale-cleanup".to_owned()).spawn(finish);
+        if thread::Builder::new().name("vale-cleanup".to_owned()).spawn(finish).is_err() {
+            let port = key.1.clone();
+            self.provider.notify(&AdapterEvent::InterfaceGone { uid, port });
+        }
     }
 }

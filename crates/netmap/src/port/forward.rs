@@ -101,10 +101,16 @@ impl Forward {
         let all = self.parameters.as_ref().is_some_and(|one| one.forwards_between_nic_and_host());
         let is_on = all || ring.flags() & NR_FORWARD != 0;
         let targets = if i < self.nic_rx { &self.to_host } else { &self.to_nic };
-        let is_moved = lock(&self.progress).get_mut(i).is_some_and(|progress| match is_on {
-            true => progress.forward(ring, |rx| PartialFrame::begin(port, rx, targets, all), port),
+        let mut progress = lock(&self.progress);
+        let others = progress.iter().enumerate().filter(|(other, _)| *other != i);
+        let in_use: Vec<usize> = others.filter_map(|(_, of)| of.frame.as_ref()?.ring()).collect();
+        let targets_now = targets.clone().filter(|to| !in_use.contains(to));
+        let begin = |rx| PartialFrame::begin(port, rx, targets_now.clone(), all);
+        let is_moved = progress.get_mut(i).is_some_and(|progress| match is_on {
+            true => progress.forward(ring, begin, port),
             false => progress.skip(ring),
         });
+        drop(progress);
         if !is_moved {
             return;
         }
@@ -137,7 +143,12 @@ impl RxProgress {
         port: &dyn Adapter,
     ) -> bool {
         let (to, n) = (ring.head(), ring.num_slots());
-        if to >= n || self.next >= n || to == self.next {
+        if to >= n || to == self.next {
+            return false;
+        }
+        if self.next >= n {
+            // The ring was damaged before. Forwarding begins again with the next frame.
+            (self.next, self.frame) = (to, None);
             return false;
         }
         while self.next != to {
@@ -175,11 +186,22 @@ impl RxSlots<'_> {
 }
 
 impl PartialFrame {
+    /// The tx ring that has slots of the frame.
+    fn ring(&self) -> Option<usize> {
+        self.tx.as_ref().map(|tx| tx.ring)
+    }
+
     /// Begins a frame with the slots `rx`. It gets the first of the tx rings `targets` that has
-    /// free slots for these, unless neither its first slot is marked nor `all` are forwarded.
-    fn begin(port: &dyn Adapter, rx: RxSlots<'_>, targets: &Range<usize>, all: bool) -> Self {
+    /// free slots for these, unless neither its first slot is marked nor `all` are forwarded. Of
+    /// the rings, none has a part of a frame of another rx ring.
+    fn begin(
+        port: &dyn Adapter,
+        rx: RxSlots<'_>,
+        targets: impl Iterator<Item = usize>,
+        all: bool,
+    ) -> Self {
         let is_marked = all || rx.ring.slot(rx.at).flags.0 & NS_FORWARD != 0;
-        let mut rings = targets.clone().filter(|_| is_marked);
+        let mut rings = targets.filter(|_| is_marked);
         let tx = rings.find_map(|ring| {
             let view = port.ring(TxRx::Tx, ring)?;
             let fits = free_slots(view) >= rx.count;
@@ -219,9 +241,9 @@ impl PartialFrame {
     }
 }
 
-/// Moves the bytes in rx slot `at` to the tx slot `to`, by exchange of buffers or by a copy; returns
-/// false if the rx slot is invalid or the bytes do not fit. `NS_MOREFRAG` is not set yet: until the frame is whole, the program may
-/// send frames of its own from these slots.
+/// Moves the bytes in rx slot `at` to the tx slot `to`, by exchange of buffers or by a copy. Returns
+/// false if the rx slot is invalid or the bytes do not fit. `NS_MOREFRAG` is not set yet: until the
+/// frame is whole, the program may send frames of its own from these slots.
 fn move_slot(ring: &RingView, at: SlotIdx, tx: &RingView, to: SlotIdx) -> bool {
     let (slot, free, region) = (ring.slot(at), tx.slot(to), ring.region());
     if !region.is_usable(slot.buf) || u32::from(slot.len) > region.buf_size() {

@@ -21,8 +21,9 @@ use crate::types::port_name::{MAX_NAME_LEN, is_vale, split};
 
 /// The maximum number of persistent ports of one user: as many as a switch can have.
 const MAX_PERSISTENT_PORTS: usize = 1024;
-/// The port index in lists for a port that does not exist. netmap's value, 255, is a port here.
-const NO_PORT_INDEX: u32 = u32::MAX;
+/// The port index in lists for a port that does not exist. It is netmap's value, which programs
+/// compare with, although the 256th port of a switch has the same index.
+const NO_PORT_INDEX: u32 = 255;
 
 impl Netmap {
     /// Handles `VALE_ATTACH`: an interface or a persistent port becomes a port of a switch.

@@ -18,7 +18,7 @@ use slipring_port::{Queue, SocketRing};
 /// The gate of a queue, as other threads use it.
 #[derive(Debug)]
 pub(crate) struct QueueGate {
-    /// Index of the queue's interface.
+    /// Position of the queue's interface in the router's list of interfaces; not its ifindex.
     pub(crate) interface: usize,
     /// Number of the queue.
     pub(crate) number: usize,

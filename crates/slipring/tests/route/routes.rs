@@ -275,7 +275,8 @@ fn an_interface_with_a_table_of_its_own_takes_the_fast_path(setup: Setup) {
     assert_eq!(answer["other_tables"][0], exception, "{answer}");
 }
 
-/// Tables for such rules are created only at the start.
+/// The router creates its VRFs only when it starts: as many as the rules by interface need then. The
+/// kernel's table 100 is there at that time, but the rule comes later, so no VRF is left for e2.
 fn a_rule_that_needs_tables_that_are_not_there_leaves_the_interface_to_the_kernel(setup: Setup) {
     let rig = setup.with_c().ip(TABLE).start();
     rig.ip(RULE);

@@ -42,7 +42,8 @@ impl OracleVerdict {
 #[derive(Clone, Debug)]
 enum Op {
     Prob(u32),
-    /// Looks up states of this name. It is the first opcode of a rule that keeps states.
+    /// Looks up states of this name. A rule that keeps states begins with it, after a `prob` if
+    /// there is one, unless the rule's option does not look states up (`KeepSpec::probe`).
     ProbeState(&'static str),
     CheckState(Option<&'static str>),
     Match(Cond),
@@ -256,8 +257,9 @@ impl Oracle {
             return RuleResult::NextRule;
         }
         let mut cmd = 0;
-        // A `prob` directly before a lookup is drawn there. Any other `prob` does not affect
-        // whether patterns match, so it is drawn after all patterns have matched.
+        // A `prob` directly before a lookup of a state is drawn before that lookup, because it
+        // decides whether the lookup happens. Any other `prob` is drawn after all patterns have
+        // matched.
         let mut lot = None;
         loop {
             let rule = &self.rules[*f_pos];
