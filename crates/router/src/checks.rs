@@ -92,7 +92,7 @@ pub(crate) fn is_set_for(interface: &str, setting: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use slipring_bpf::{BpfAttachType, BpfLinkFlags};
-    use slipring_test_support::{Namespace, eventually, installed};
+    use slipring_test_support::{Namespace, close, eventually, installed};
 
     use super::*;
 
@@ -218,8 +218,10 @@ mod tests {
             let _own = attach(BpfAttachType::TcxIngress);
             assert_eq!(tcx::find(&r0).unwrap(), []);
             for at in [BpfAttachType::TcxIngress, BpfAttachType::TcxEgress] {
-                let _other = attach(at);
+                let other = attach(at);
                 assert_eq!(shows(&tcx::find(&r0).unwrap()), ["bpftool net show dev r0"]);
+                // No program that another test starts keeps the link.
+                close(other);
             }
         });
     }
