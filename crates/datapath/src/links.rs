@@ -66,15 +66,20 @@ pub fn is_elsewhere(port: &PortName, options: &OpenOptions) -> bool {
     is_daemons && options.daemon.as_deref().is_some_and(native::serves_other_network)
 }
 
-/// Returns whether the port is an interface that is down, and that opening it leaves down. A TAP
-/// device does not count, because a `tap:` port sets its device up; nor does a name that opens a
-/// taken card, because the interface of this name is the card's TAP device.
-fn is_down(port: &PortName, options: &OpenOptions) -> bool {
-    let is_interface = port.kind.has(HOST_RINGS) || port.kind.has(DEVICE_PATH);
-    is_interface
+/// Returns whether the port is an interface of the kernel whose link the kernel decides about. A
+/// TAP device does not count, because a `tap:` port sets its device up; nor does a pipe, nor a name
+/// that opens a taken card, because the interface of this name is the card's TAP device.
+#[must_use]
+pub fn is_interface(port: &PortName) -> bool {
+    (port.kind.has(HOST_RINGS) || port.kind.has(DEVICE_PATH))
         && port.pipe.is_none()
-        && Iface::find(&port.name).is_ok_and(|iface| !iface.up)
         && !opens_taken_card(port)
+}
+
+/// Returns whether the port is an interface that is down, and that opening it leaves down.
+fn is_down(port: &PortName, options: &OpenOptions) -> bool {
+    is_interface(port)
+        && Iface::find(&port.name).is_ok_and(|iface| !iface.up)
         && !is_elsewhere(port, options)
 }
 

@@ -70,5 +70,6 @@ pub use carrier::{
     LinkId, LostFrame, QueueArrival, QueueDeparture,
 };
 pub use counters::{LinkCounters, LinkDrops, PacketCounts};
+pub use line::held_opportunity_ns;
 pub use network::{ChangeError, Network};
 pub use spec::*;

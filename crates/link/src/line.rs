@@ -19,6 +19,7 @@ use crate::streams::LinkStreams;
 use crate::user::{PreciseTime, UserRateModel};
 use fluid::FluidLine;
 use opportunities::OpportunityLine;
+pub use opportunities::held_opportunity_ns;
 use segments::RateSegments;
 
 pub(crate) enum LinkLine {

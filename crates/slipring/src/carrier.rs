@@ -8,11 +8,10 @@
 
 use std::time::Duration;
 
-use slipring_abi::name::kind::{DEVICE_PATH, HOST_RINGS};
 use slipring_abi::name::{PortName, RingSelection};
 use slipring_cli::codes::SR0113;
 use slipring_cli::{Diagnostic, Failure, Reporter, Signals};
-use slipring_datapath::{links, opens_taken_card};
+use slipring_datapath::links;
 use slipring_port::iface::Iface;
 use slipring_port::{Interest, OpenOptions, Port, PortMode, RunError, WaitStrategy, Waiter, now};
 
@@ -126,13 +125,9 @@ fn is_up_within(port: &mut Port, wait: Duration, signals: &Signals) -> Result<bo
     Ok(true)
 }
 
-/// Returns whether the port has a link to wait for before it is opened. Host rings and pipes have
-/// none, nor has a name that opens a taken card: the interface of this name is its TAP device,
-/// whose carrier says nothing about the card.
+/// Returns whether the port has a link to wait for before it is opened. Host rings have none.
 fn has_link(port: &PortName) -> bool {
-    let nic =
-        matches!(port.rings, RingSelection::All | RingSelection::One(_)) && port.pipe.is_none();
-    nic && (port.kind.has(HOST_RINGS) || port.kind.has(DEVICE_PATH)) && !opens_taken_card(port)
+    matches!(port.rings, RingSelection::All | RingSelection::One(_)) && links::is_interface(port)
 }
 
 impl LinkDownReason {

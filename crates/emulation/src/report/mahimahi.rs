@@ -17,7 +17,7 @@
 use std::io::Write;
 
 use slipring_cli::Failure;
-use slipring_link::{LinkSpec, RateSpec, TraceEnd};
+use slipring_link::{LinkSpec, RateSpec, TraceEnd, held_opportunity_ns};
 
 use crate::output_file::OutputFile;
 
@@ -150,7 +150,7 @@ impl LinkCapacity {
                 }
                 let offset_ns = match at_ns.get(*next) {
                     Some(offset_ns) => *offset_ns,
-                    None if *end == TraceEnd::Hold => held_ns(at_ns, *next),
+                    None if *end == TraceEnd::Hold => held_opportunity_ns(at_ns, *next),
                     None => return None,
                 };
                 let due_ns = *base_ns + offset_ns;
@@ -162,16 +162,6 @@ impl LinkCapacity {
             }
         }
     }
-}
-
-/// Returns the time of opportunity `index`, which is after the end of a trace that is held: there,
-/// opportunities continue at the distance between the last two different times (from 0, if there is
-/// only one), as in the engine.
-fn held_ns(at_ns: &[u64], index: usize) -> u64 {
-    let last_ns = at_ns.last().copied().unwrap_or(0);
-    let before_ns = at_ns.iter().rev().copied().find(|&at_ns| at_ns < last_ns).unwrap_or(0);
-    let beyond = (index - at_ns.len()) as u64 + 1;
-    last_ns.saturating_add((last_ns - before_ns).saturating_mul(beyond))
 }
 
 #[cfg(test)]

@@ -99,18 +99,7 @@ impl OpportunityLine {
         }
         // With [`TraceEnd::Hold`], opportunities continue after the last one.
         (self.schedule.end() == TraceEnd::Hold)
-            .then(|| self.round_ns.saturating_add(self.held_ns()))
-    }
-
-    /// Returns the offset of the current opportunity from the start of the round, in ns. The
-    /// opportunity is after the end of the trace, where opportunities continue at the distance
-    /// between the last two different times (from the start of the round, if there is only one).
-    fn held_ns(&self) -> u64 {
-        let last_ns = self.schedule.period_ns();
-        let before_ns =
-            self.at_ns.iter().rev().copied().find(|&at_ns| at_ns < last_ns).unwrap_or(0);
-        let beyond = (self.index - self.at_ns.len()) as u64 + 1;
-        last_ns.saturating_add((last_ns - before_ns).saturating_mul(beyond))
+            .then(|| self.round_ns.saturating_add(held_opportunity_ns(&self.at_ns, self.index)))
     }
 
     fn step(&mut self) {
@@ -142,11 +131,23 @@ impl OpportunityLine {
     }
 
     fn skip_held(&mut self, offset_ns: u64) {
-        let (first_ns, index) = (self.held_ns(), self.index);
+        let (first_ns, index) = (held_opportunity_ns(&self.at_ns, self.index), self.index);
         let gap_ns = first_ns - self.schedule.period_ns();
         let gap_ns = gap_ns / ((index - self.at_ns.len()) as u64 + 1);
         if offset_ns > first_ns {
             self.index += ((offset_ns - first_ns) / gap_ns) as usize;
         }
     }
+}
+
+/// Returns the offset of opportunity `index` from the start of a trace with
+/// [`TraceEnd::Hold`](crate::TraceEnd::Hold), in ns. `at_ns` has the trace's offsets, and `index`
+/// is beyond them: opportunities continue at the distance between the last two different offsets
+/// (from the start of the trace, if there is only one).
+#[must_use]
+pub fn held_opportunity_ns(at_ns: &[u64], index: usize) -> u64 {
+    let last_ns = at_ns.last().copied().unwrap_or(1);
+    let before_ns = at_ns.iter().rev().copied().find(|&at_ns| at_ns < last_ns).unwrap_or(0);
+    let beyond = (index - at_ns.len()) as u64 + 1;
+    last_ns.saturating_add((last_ns - before_ns).saturating_mul(beyond))
 }

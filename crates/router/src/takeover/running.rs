@@ -111,7 +111,7 @@ impl TakeoverService {
             let ifaces = || routing.engine.interfaces().iter().map(|of| &of.iface);
             (ifaces().map(|iface| iface.index).collect::<Vec<_>>(), queues_of(ifaces()))
         });
-        let Some((indexes, queues)) = known else { return Err(self.wait(ENDS)) };
+        let Some((indexes, queues)) = known else { return Err(self.refusal_for_now(ENDS)) };
         if args.get("ifindexes") != Some(&json!(indexes)) {
             let cause = "its interfaces were deleted, and others have their names";
             return Err(self.refusal(cause, true));
@@ -131,12 +131,12 @@ impl TakeoverService {
         // Another successor may claim the takeover between this check and the claim. The protocol
         // then refuses the later one.
         if let Some(obstacle) = self.phase().obstacle() {
-            return Err(self.wait(obstacle));
+            return Err(self.refusal_for_now(obstacle));
         }
         Ok(json!({ "pid": std::process::id() }))
     }
 
-    fn wait(&self, obstacle: &str) -> ControlRefusal {
+    fn refusal_for_now(&self, obstacle: &str) -> ControlRefusal {
         ControlRefusal {
             help: Some("wait until that is over: slipring route ctl status".to_owned()),
             ..self.refusal(obstacle, false)
