@@ -90,7 +90,7 @@ class RawPort
     bool Send(const Frame& frame, uint32_t queue = 0);
 
     /**
-     * Receives a frame, and returns its slots.
+     * Receives a frame, and gives its slots back to the driver.
      * \param frame receives the frame
      * \param queue number of the queue
      * \return false if there is none
@@ -98,7 +98,7 @@ class RawPort
     bool Receive(Frame& frame, uint32_t queue = 0);
 
     /**
-     * Receives all frames that have arrived.
+     * Receives all frames that have arrived in queue 0.
      * \return their number
      */
     uint32_t ReceiveAll();
@@ -189,7 +189,7 @@ class FunctionTest : public TestCase
     std::function<void(FunctionTest&)> m_function; //!< the test
 };
 
-/// Queue limits that record all calls, and limit nothing unless told to
+/// Queue limits that record the calls of Queued and Completed; the default limit is out of reach
 class NotingLimits : public QueueLimits
 {
   public:

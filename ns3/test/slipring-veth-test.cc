@@ -146,7 +146,7 @@ class NoNetAdmin
     __user_cap_data_struct m_before[2]{};                              //!< its capabilities
 };
 
-/// A packet socket on a promiscuous interface takes cap_net_raw only
+/// A packet socket on an interface that is promiscuous already needs only cap_net_raw
 class PromiscuousTest : public TestCase
 {
   public:

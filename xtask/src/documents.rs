@@ -29,9 +29,10 @@ fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-/// Returns whether a span names a source file that does not exist in its crate. Spans with `{a,b}`
-/// or `*` are not checked. Spans that begin with `crates/` are also not checked, because they name
-/// files that the reader is going to create, or files of another repository.
+/// Returns whether a span names a source file that does not exist in its crate. Spans with `{`,
+/// `*`, `…` or `<` are not checked, nor are those that begin with `/` or `xtask/`. Spans that begin
+/// with `crates/` are also not checked, because they name files that the reader is going to create,
+/// or files of another repository.
 fn is_missing(root: &Path, span: &str) -> bool {
     let file = span.split_whitespace().next().unwrap_or_default();
     let is_source = file.contains("/src/") && !file.contains(['{', '*', '…', '<']);
@@ -48,7 +49,8 @@ fn promised_tests(text: &str) -> impl Iterator<Item = &str> {
     spans.filter(|span| span.contains('_') && span.chars().all(|c| c.is_alphanumeric() || c == '_'))
 }
 
-/// Returns the names of all functions in the crates and in xtask, including tests.
+/// Returns the names of all functions in the crates and in xtask, including tests, but not of
+/// methods.
 fn tests_of(tree: &Tree) -> Result<BTreeSet<String>, String> {
     let mut functions = Functions(BTreeSet::new());
     for krate in &tree.crates {

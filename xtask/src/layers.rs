@@ -3,7 +3,8 @@
 //! A crate may use only crates that are above it in the table. Parts and engines may use only facts
 //! and other parts, so that they contain no memory mappings, ports or clocks. Hosts must not use
 //! command lines and reports, which are services for all programs. A program may use another
-//! program only if `PROGRAM_USES` has a reason. Tests may use anything.
+//! program only if `PROGRAM_USES` has a reason. Crates with helpers for tests use no other crate of
+//! the workspace. Dev-dependencies are not checked.
 
 use crate::tree::Tree;
 
@@ -87,8 +88,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-bench", Layer::Program),
     ("xtask", Layer::Program),
     ("slipring-capi", Layer::Binding),
-    // These are last in the table, so no crate may use them, except as dev-dependencies, which are
-    // not checked.
+    // No crate may use these, except as dev-dependencies, which are not checked.
     ("slipring-rtl-model", Layer::Tests),
     ("slipring-test-support", Layer::Tests),
 ];

@@ -1,8 +1,8 @@
 //! Finds functions that make slices of raw memory. No safe function may return a slice of memory to
 //! which another process writes.
 //!
-//! Such a function must be `unsafe`, take a `PrivateMem` (which proves that no other process maps
-//! the memory), or be listed in `.ci/lent-memory.toml` with a reason.
+//! A function that makes a slice of raw memory must be `unsafe`, take a `PrivateMem` (which proves
+//! that no other process maps the memory), or be listed in `.ci/lent-memory.toml` with a reason.
 
 use syn::visit::{self, Visit};
 use syn::{ExprPath, ImplItemFn, Item, ItemFn, PathSegment, Safety, Signature};

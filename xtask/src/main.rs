@@ -1,6 +1,6 @@
 //! Checks of the source tree. `README.md` says what each check guarantees.
 //!
-//! Every check returns its complaints, one per line. An empty list means success.
+//! Every check returns the lines of its complaints. An empty list means success.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,10 +1,10 @@
 //! Proves that the crates of L0 and L2 do not need std.
 //!
-//! The proof has two parts. First, the root files must contain `#![no_std]` and
-//! `#![forbid(unsafe_code)]` without conditions, and the crates must not name std outside tests.
-//! Second, all these crates and their dependencies are linked to one library, which has its own
-//! panic handler and allocator. If any of them used std, there would be a second panic handler, and
-//! rustc would refuse to link.
+//! The proof has two parts. First, the root files must contain `#![no_std]` and, except in
+//! [`UNSAFE_FACTS`], `#![forbid(unsafe_code)]` without conditions. Outside tests, they must not
+//! have `extern crate std`. Second, all these crates and their dependencies are linked to one
+//! library, which has its own panic handler and allocator. If any of them used std, there would be
+//! a second panic handler, and rustc would refuse to link.
 
 use std::fmt::Write as _;
 use std::path::Path;

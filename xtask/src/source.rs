@@ -66,7 +66,7 @@ impl Source {
     }
 }
 
-/// Returns whether attributes restrict an item to tests.
+/// Returns whether an item has the attribute `test` or `cfg(test)`.
 pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let path = attribute.path();
@@ -78,7 +78,7 @@ pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Returns the attributes of an item of any kind.
+/// Returns the attributes of an item; none for kinds of items that are not listed here.
 pub(crate) fn attributes_of(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,

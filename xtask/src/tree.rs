@@ -49,8 +49,8 @@ impl Tree {
         path.strip_prefix(&self.root).unwrap_or(path)
     }
 
-    /// Returns the Markdown files in the root directory, in `docs`, in `docs/design` and in the
-    /// directory of each crate. The changelog is omitted, because it describes the past.
+    /// Returns the Markdown files in the root directory, in `docs`, in `docs/design` and in each
+    /// directory in `crates`. The changelog is omitted, because it describes the past.
     pub(crate) fn documents(&self) -> Result<Vec<PathBuf>, String> {
         let mut found = Vec::new();
         let crates = list(&self.root.join("crates"))?;
@@ -93,7 +93,7 @@ impl Crate {
         let src = self.dir.join("src");
         let known = ["lib.rs", "main.rs"].map(|name| src.join(name));
         let mut roots: Vec<_> = known.into_iter().filter(|root| root.is_file()).collect();
-        // If a crate has no programs of its own, this directory does not exist.
+        // In most crates, this directory does not exist.
         let programs = std::fs::read_dir(src.join("bin")).into_iter().flatten().flatten();
         let programs = programs.map(|entry| entry.path());
         roots.extend(programs.filter(|path| path.extension().is_some_and(|end| end == "rs")));

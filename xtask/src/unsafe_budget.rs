@@ -1,7 +1,7 @@
 //! Compares the number of unsafe blocks and impls of each crate with `.ci/unsafe-budget.toml`.
 //!
-//! When a number in that file is raised, a reviewer sees it. Each block must have a SAFETY comment,
-//! either at its own statement or in the lines above. clippy checks the same, but not inside
+//! When a number in that file is raised, a reviewer sees it. Each block and impl must have a SAFETY
+//! comment immediately above it or above its statement. clippy checks the same, but not inside
 //! macros.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};

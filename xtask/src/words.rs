@@ -125,7 +125,7 @@ fn comment(line: &str) -> Option<&str> {
     line.trim_start().strip_prefix("//").map(|text| text.trim_start_matches(['/', '!']))
 }
 
-/// Returns the doc comments that consist of one word.
+/// Returns complaints about `///` comments that consist of one word, except a link or code.
 fn one_word_docs(text: &str, file: &str) -> Vec<String> {
     let doc = |line: &str| line.trim_start().strip_prefix("///").map(|text| text.trim().to_owned());
     let lines: Vec<_> = text.lines().map(doc).collect();

@@ -1,5 +1,5 @@
-//! Tests of `make install` and `make uninstall` in temporary directories. Instead of the binary, a
-//! shell script is installed.
+//! Tests of `make install` and `make uninstall` in temporary directories. A shell script or a small
+//! program takes the place of the binary.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,8 @@ case $1 in
 esac
 ";
 
-/// Like [`BINARY`], but a compiled program, which has symbols.
+/// A program that is compiled in place of [`BINARY`], so that it has symbols. It only writes the
+/// manual page.
 const PROGRAM_WITH_SYMBOLS: &str = r#"
 fn main() {
     let words: Vec<_> = std::env::args().collect();

@@ -12,8 +12,9 @@ use std::process::{Command, Output};
 const TOOLS: [&str; 9] = ["bash", "cat", "cp", "env", "grep", "head", "sed", "sort", "uname"];
 
 /// A script that stands for apt-get. While the file `locked` has lines, it fails with the next of
-/// them as its message, as if another program held apt's lock. Otherwise it records its arguments,
-/// and installs a compiler or make if that is requested.
+/// them as its message, as if another program held apt's lock. Otherwise it records its arguments
+/// without the first three, which are options, and installs a compiler or make if that is
+/// requested.
 const APT_GET: &str = r#"
 said=$(head -n 1 "$MACHINE/locked")
 if [ -n "$said" ]; then

@@ -40,8 +40,8 @@ const CELLS: BpfMapSpec = BpfMapSpec::new(BpfMapKind::Array, 4, 8 * SLOTS as u32
 enum Part {
     Plain(BpfInsn),
     /// A 32-bit compare-and-exchange in the map, at this offset and with this register. It clears
-    /// the upper half of `R0` (RFC 9669, 5.3), but Linux 6.18 omits that where its verifier, wrongly,
-    /// finds that no path reads this half. So an instruction that clears it follows.
+    /// the upper half of `R0` (RFC 9669, 5.3), but Linux 6.18 omits that where its verifier,
+    /// wrongly, finds that no path reads this half. So an instruction that clears it follows.
     CompareExchange32(i16, BpfReg),
     /// Skips this many parts if the condition holds.
     Skip {

@@ -87,7 +87,8 @@ fn parse(program: &mut Assembler) {
         .put(load(AccessWidth::Byte, BpfReg::R8, BpfReg::R2, 33));
 }
 
-/// Puts the address of the next hop's entry into `R7`. Jumps to "pass" if there is no route.
+/// Puts the address of the next hop's entry into `R7`, and counts a hit. Jumps to "pass" if there
+/// is no route.
 fn route(program: &mut Assembler) {
     program.put(mov_imm(BpfReg::R9, 0));
     look_up(program, "tables", BpfReg::R9);
@@ -313,7 +314,7 @@ impl Router for InKernel {
     }
 }
 
-/// Runs `check` in the interpreter, and in the kernel if this process may.
+/// Runs `check` in the interpreter, and in the kernel if this process may use bpf(2).
 fn everywhere(check: impl Fn(&mut dyn Router)) {
     check(&mut Simulated::new());
     if let Some(mut router) = InKernel::new() {

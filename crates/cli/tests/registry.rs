@@ -1,4 +1,5 @@
-//! Tests that `slipring_cli::codes` defines every error code that the sources name.
+//! Tests that `slipring_cli::codes` defines every error code that the sources name, except those in
+//! directories `tests`.
 
 #![allow(clippy::unwrap_used)]
 

@@ -150,7 +150,8 @@ fn clients_that_do_not_read_delay_neither_others_nor_the_end() {
     let server = site.serve(None);
     let mut deaf: Vec<_> = (0..5).map(|_| site.connect()).collect();
     for peer in &mut deaf {
-        // The answer is longer than the socket's buffer, so the thread that sends it waits forever.
+        // The answer is longer than the socket's buffer, so the thread that sends it waits until
+        // the server ends.
         peer.get_mut()
             .write_all(b"{\"id\":1,\"do\":\"much\"}\n{\"id\":2,\"do\":\"watch\"}\n")
             .unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the number of host rings that a name opens.
+//! Tests of the number of host rings that a name opens, and of aliases in entered namespaces.
 #![allow(clippy::unwrap_used)]
 
 use slipring_core::netns::Netns;

@@ -83,8 +83,8 @@ fn receive(mirror: &mut Mirror, bytes: &[u8]) {
     }
 }
 
-/// Gives the mirror a dump of all routes. Most prefixes are /24, and some are longer, as in the
-/// table of the Internet.
+/// Gives the mirror a dump of all routes. Most prefixes are /24, some are shorter, and 3000 are
+/// longer.
 fn dump(mirror: &mut Mirror, bytes: &mut Vec<u8>) {
     mirror.begin_dump(DumpKind::Ipv4Routes);
     for at in 0..ROUTES {
@@ -134,7 +134,7 @@ fn a_million_routes_fit_into_a_hundred_mebibytes_with_their_tables() {
     println!("{held} MiB held, {peak} MiB at most");
     assert!(held <= 100, "{held} MiB");
     assert!(peak <= 110, "{peak} MiB");
-    // A second dump and a new snapshot must use no additional memory.
+    // A second dump of the same routes must change nothing, and must use no additional memory.
     drop(tables);
     dump(&mut mirror, &mut bytes);
     assert!(mirror.publish().is_none());

@@ -75,8 +75,8 @@ static SHORT: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| samples(frames::short_fr
 /// verdict as one of the two.
 fn compare(expression: &str) -> bool {
     let plain = compare_plain(expression, expression);
-    // The optimizer also rejects expressions that match no frame. Then the unoptimized program
-    // takes its place.
+    // With its optimizer, libpcap also rejects expressions that match no frame. Then the
+    // unoptimized program takes the place of the optimized one.
     let optimized = libpcap(expression, &[]).unwrap_or_else(|| plain.clone());
     let ours = slipring_filter::compile(expression).unwrap();
     let mut accepted = 0;

@@ -293,7 +293,8 @@ fn a_server_that_ends_leaves_no_client_waiting() {
 
 #[test]
 fn the_kernels_parameter_is_as_it_was_when_the_device_is_served() {
-    // The parameter is on, unless the server of another test has just switched it.
+    // The server of another test may have switched the parameter on for a moment. The lock waits
+    // until that server has switched it off again.
     let parameter = || {
         let held = fs::File::options().write(true).open("/sys/bus/platform/uevent").unwrap();
         rustix::fs::flock(&held, rustix::fs::FlockOperation::LockShared).unwrap();

@@ -119,7 +119,7 @@ fn a_packet_waits_for_its_next_hop_and_goes_on_when_it_answers() {
     assert_eq!((&sent[0][..6], &sent[0][6..12]), (&HOST.0[..], &RIGHT.0[..]));
     assert_eq!(sent[0][12..], frame[12..], "nothing but the addresses has changed");
     assert_eq!(right.waiting(), 0);
-    // The next frame passes at once, because the next hop is known.
+    // The next frame passes without waiting, because the next hop is known.
     assert_eq!(right.send(&mut frame, 10), GatewayVerdict::Pass);
     assert_eq!(frame, sent[0]);
 }
@@ -226,7 +226,8 @@ fn the_router_answers_for_its_address_and_learns_who_asked() {
     // The router has learned the host's MAC address from the host's own request, so it sends no
     // request for it.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 1), GatewayVerdict::Pass);
-    // The router does not answer requests for other hosts, and does not store their senders.
+    // The right port answers neither a request for another host nor one that arrives at the left
+    // port.
     assert_eq!(right.receive(&asks("10.2.0.77"), 0), GatewayVerdict::Consumed);
     assert_eq!(left.receive(&asks("10.1.0.1"), 0), GatewayVerdict::Consumed);
     assert!(all(&mut right).is_empty());
@@ -497,8 +498,8 @@ fn a_scan_of_a_large_subnet_is_bounded_and_known_hosts_go_on() {
     assert_eq!(gate.send(&mut packet("10.0.0.9", 64), 2), GatewayVerdict::Pass);
 }
 
-/// A random event. After any sequence of events, each packet must have been sent once, refused, or
-/// counted as lost.
+/// A random event. After any sequence of events, each packet must have been sent once, still wait,
+/// or be counted as lost.
 #[derive(Debug, Clone)]
 enum Step {
     Send(u8),
@@ -655,7 +656,7 @@ fn what_is_no_whole_ping_of_the_router_stays_unanswered() {
             "{what}"
         );
     }
-    // Replies do not accumulate if no one fetches them.
+    // If no one fetches the replies, only a limited number of them is queued.
     let taken = (0..1_000).filter(|_| left.receive(&whole, 0) == GatewayVerdict::Consumed).count();
     assert_eq!(taken, all(&mut left).len());
     assert!(taken < 100, "{taken}");

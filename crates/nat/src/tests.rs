@@ -128,7 +128,7 @@ fn settle_header(packet: &mut [u8]) {
     packet[10..12].copy_from_slice(&sum);
 }
 
-/// Returns the packet with `words` added IP options of four bytes each, which have no effect.
+/// Returns the packet with `words` times four bytes of IP options added, which have no effect.
 fn with_options(mut packet: Vec<u8>, words: u8) -> Vec<u8> {
     const NO_OPERATION: u8 = 1;
     packet.splice(20..20, vec![NO_OPERATION; usize::from(words) * 4]);
@@ -146,7 +146,8 @@ fn ends(packet: &[u8]) -> (At, At) {
     ((src.address.octets(), src.port), (dst.address.octets(), dst.port))
 }
 
-/// Asserts that all checksums of a packet are right, by recomputing them.
+/// Asserts that the IP checksum of a packet is right and, unless the packet is a fragment, its TCP,
+/// UDP or ICMP checksum, too.
 fn check(packet: &[u8]) {
     let Some(view) = Ipv4View::read(packet) else { return };
     assert_eq!(checksum::of(&packet[..view.l4]), 0, "IP header");

@@ -1,4 +1,5 @@
-//! Tests of two clients on the two ends of a virtual cable: each receives what the other sends.
+//! Tests of clients on the two ends of a virtual cable: frames between the ends and to and from the
+//! host, access rights, switches and monitors. One test is of a vhost-user port.
 //!
 //! Needs root. The cable is in a network namespace that is removed at the end of the test.
 #![allow(clippy::unwrap_used)]
@@ -434,7 +435,7 @@ fn the_host_has_as_many_rings_as_are_asked_for_up_to_those_of_the_interface() {
         let client = world.open_as("left", &wish(asked)).unwrap();
         let register = &client.register;
         assert_eq!([register.nr_host_tx_rings, register.nr_host_rx_rings], given);
-        // Each of these rings leads to the host.
+        // Each host tx ring leads to the host.
         for i in 0..given[0] {
             client.send_on(u64::from(register.nr_tx_rings + i), &question());
             client.receive_of_host(&world, 1, is_answer);
@@ -543,7 +544,7 @@ fn monitors_see_what_passes_an_interface_while_others_use_it() {
         assert_eq!(right.receive(&world), frame(i));
         assert_eq!(sent.receive(&world), frame(i));
         assert_eq!(got.receive(&world), frame(i));
-        // This poll returns the slot of the frame.
+        // This poll gives the slot of the frame back, so that the zero-copy monitor gets the frame.
         right.open.poll(PollEvents::IN, None, Duration::ZERO);
         assert_eq!(released.receive(&world), frame(i));
     }

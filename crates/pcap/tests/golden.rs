@@ -1,5 +1,5 @@
-//! Tests that files of both formats and both byte orders have exactly the right bytes, when read
-//! and when written.
+//! Tests of both formats, byte by byte. Files are read in both byte orders, and written in
+//! little-endian order.
 
 #![allow(clippy::unwrap_used)]
 

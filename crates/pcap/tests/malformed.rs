@@ -1,4 +1,4 @@
-//! Tests of every way in which a file can be invalid. Each test compares the error message.
+//! Tests of the errors that invalid files cause. Most tests compare the messages.
 
 #![allow(clippy::unwrap_used)]
 
@@ -196,8 +196,8 @@ fn interfaces_are_limited_in_number() {
     assert_eq!(message(&file), "byte 81948: more than 4096 interfaces in one section");
 }
 
-/// An unknown block of a gigabyte needs no buffer of that size, and does not count as the end of
-/// the file.
+/// An unknown block of a gigabyte needs no buffer of that size, and is an error if the file ends
+/// inside it.
 #[test]
 fn a_huge_unknown_block_is_skipped_in_pieces() {
     let mut decoder = Decoder::new();

@@ -1,4 +1,5 @@
-//! Tests that files which were written can be read, as a whole or in parts.
+//! Tests that files which this crate wrote can be read, as a whole or in parts, and that broken
+//! files do no harm.
 
 #![allow(clippy::unwrap_used)]
 

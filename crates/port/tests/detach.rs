@@ -1,4 +1,5 @@
-//! Tests that detach an interface from the host, and that redirect the host's side of an interface.
+//! Tests that detach an interface from the host, that redirect the host's side of an interface, and
+//! that read or change an interface's settings and default routes.
 #![allow(clippy::unwrap_used)]
 
 use std::net::UdpSocket;
@@ -94,7 +95,7 @@ fn the_host_s_side_is_a_port() {
         (wire, stack)
     });
     assert_eq!((hear(&a), hear(&b)), (2, 1), "both waited in the rings");
-    // Without -w, ping waits for the last answer only as long as the earlier answers took.
+    // With -w instead of -W, ping would send more than 5 requests if an answer were late.
     let report = here.command("ping", "-c 5 -i 0.01 -W 60 10.0.0.2");
     assert!(report.contains(" 5 received"), "{report}");
     stop.store(true, Ordering::Relaxed);

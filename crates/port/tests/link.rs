@@ -1,4 +1,4 @@
-//! Tests of all kinds of ports that use a kernel interface, while that interface is down.
+//! Tests of ports that use a kernel interface, while the interface is down, comes up or is removed.
 #![allow(clippy::unwrap_used)]
 
 use std::net::UdpSocket;
@@ -44,9 +44,9 @@ const KINDS: [Kind; 6] = [
     Kind::Host,
 ];
 
-/// A port on the interface `va`, and the network stack at its other end: the stack of the veth
-/// peer's namespace, or the host's stack. The stack has the address 10.0.0.1 and knows the port's
-/// address as 10.0.0.2.
+/// The interface `va` for a port of one kind, and the network stack at the port's other end: the
+/// stack of the veth peer's namespace, or the host's stack. The stack has the address 10.0.0.1 and
+/// knows [`STATION`] as the MAC address of 10.0.0.2.
 struct Lab {
     kind: Kind,
     here: Namespace,
@@ -102,8 +102,8 @@ impl Lab {
         }
     }
 
-    /// Makes the stack know the port's MAC address. This must be repeated after the interface was
-    /// down, because the stack then forgets its neighbours.
+    /// Makes the stack know the port's MAC address. This must be repeated after the stack's
+    /// interface was down, because the stack then forgets the neighbours on it.
     fn introduce(&self) {
         let (far, ifname) = self.far();
         far.ip(&format!("neigh replace 10.0.0.2 lladdr {STATION} dev {ifname} nud permanent"));
@@ -176,8 +176,8 @@ impl Lab {
         }
     }
 
-    /// Sends frames while the interface is down, and asserts that all arrive when it is up, although
-    /// the program only waits for frames.
+    /// Sends frames while the interface is down, and asserts that all arrive when it is up,
+    /// although the program only waits for frames.
     fn assert_what_waits_arrives(&self, port: &mut Port, socket: &UdpSocket) {
         self.down();
         self.send(port, 10..15);

@@ -4,8 +4,9 @@
 use slipring_port::netlink::{LinkSnapshot, Netlink};
 use slipring_test_support::Namespace;
 
-/// Returns the output of `ip` about a link, without numbers and lifetimes that differ from link to
-/// link.
+/// Returns the addresses and routes of a link as `ip` prints them, in sorted lines. Leaves out
+/// interface numbers, states, link-local addresses, and local, broadcast, anycast and multicast
+/// routes.
 fn settings(namespace: &Namespace, link: &str) -> String {
     let addresses = namespace.ip(&format!("-o addr show dev {link}"));
     let addresses = addresses.lines().filter(|line| !line.contains("fe80"));

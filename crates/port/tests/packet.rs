@@ -114,8 +114,8 @@ fn try_next(port: &mut Port) -> Result<Option<Vec<u8>>, RunError> {
     Ok(port.queues.iter_mut().find_map(|queue| queue.rings().rx.packet(&mut scratch, take)))
 }
 
-/// Sends what is in the transmit rings. The kernel takes no frames while a CPU's backlog is full,
-/// which all namespaces share; then the frames stay in the ring until a later sync.
+/// Sends what is in the transmit rings. The kernel takes no frames while the backlog of a CPU,
+/// which all namespaces share, is full; then the frames stay in the ring until a later sync.
 fn send_all(port: &mut Port) {
     eventually("the frames to be sent", || {
         port.tx_sync().unwrap();
@@ -139,7 +139,7 @@ fn datagram(to: &UdpSocket, payload: &[u8], tags: Vec<TagSpec>) -> Vec<u8> {
     spec.build(spec.header_len() + payload.len()).unwrap().bytes
 }
 
-/// The payload of a UDP or TCP frame, whose checksum must be right.
+/// The payload of a UDP frame, whose checksum must be right.
 fn checked_payload(frame: &[u8]) -> &[u8] {
     let headers = Headers::parse(frame).unwrap();
     let ip = headers.ip.unwrap();
@@ -199,7 +199,7 @@ fn by_xdp() -> OpenOptions {
 
 #[test]
 fn frames_that_af_xdp_sockets_send_leave_as_they_were_and_count_when_they_have_left() {
-    // With an MTU of 9000, a frame takes several buffers.
+    // With an MTU of 9000, the longest frame takes several buffers.
     for mtu in [1500, 9000] {
         let Some(lab) = Lab::with(&format!("mtu {mtu}")) else { return };
         let (mut port, socket) = (lab.try_open(None, &by_xdp()).unwrap(), lab.socket());
@@ -386,8 +386,8 @@ fn host_answers(socket: &UdpSocket, port: &mut Port) -> bool {
     socket.send(b"anyone?").unwrap();
     let frame = next(port);
     assert_eq!(checked_payload(&frame), b"anyone?");
-    // Waits for the answer to a second request. If the host answered the first request, that answer
-    // would arrive earlier. So this proves without a timeout that the host did not answer.
+    // Sends a datagram to the peer and waits for it. If the host answered the first datagram, that
+    // answer would arrive earlier. So this proves without a timeout that the host did not answer.
     assert!(port.queues[0].rings().tx.push(&datagram(socket, b"end", vec![])));
     send_all(port);
     let mut payload = [0; 100];

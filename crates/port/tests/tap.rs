@@ -80,8 +80,8 @@ fn datagram(to: &UdpSocket, payload: &[u8]) -> Vec<u8> {
     spec.build(spec.header_len() + payload.len()).unwrap().bytes
 }
 
-/// The payload of a UDP frame, whose checksum must be right; `None` for other frames that a host
-/// sends by itself (IGMP).
+/// The payload of a UDP frame to port 7, whose checksum must be right; `None` for other frames,
+/// which a host sends by itself (IGMP).
 fn checked_payload(frame: &[u8]) -> Option<&[u8]> {
     let headers = Headers::parse(frame).unwrap();
     let (_, 7) = headers.ports(frame)? else { return None };
@@ -289,7 +289,7 @@ fn a_device_goes_with_its_port_and_its_name_can_be_left_to_the_kernel() {
     assert_eq!(ifname, "tap0");
     assert!(host.run(|| Iface::find("tap0")).unwrap().up);
     close(port);
-    // A program that another test is just starting has a copy of the descriptor for a moment.
+    // A program that another test is just starting may have a copy of the descriptor for a moment.
     eventually("the device to be gone", || host.run(|| Iface::find("tap0")).err());
     assert_eq!(region.free_bufs(), before);
 }
@@ -348,7 +348,8 @@ fn runts_and_giants_are_dropped_by_name() {
     assert_eq!(seen.dropped(DropCause::TxTooLong), 1);
 }
 
-/// Sends more than the kernel keeps for a port of 64 slots, which reads none: four rings' worth.
+/// Sends more frames than the kernel keeps for a port of 64 slots, which reads none: the kernel
+/// keeps four rings' worth.
 fn overflow(host: &Namespace) {
     let socket = socket(host);
     for _ in 0..1000 {

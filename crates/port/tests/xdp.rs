@@ -78,7 +78,7 @@ fn wait(
 fn receive(queue: &mut dyn Queue) -> Vec<Vec<u8>> {
     let mut waiter = Waiter::new([&*queue], WaitStrategy::default()).unwrap();
     let mut woken = WaitOutcome::Interrupted;
-    // SIGCHLD interrupts a wait, even where it is ignored.
+    // SIGCHLD may interrupt a wait, even though the process ignores it.
     while woken == WaitOutcome::Interrupted {
         woken = wait(&mut waiter, &mut *queue, Interest::RX).unwrap();
     }
@@ -95,7 +95,7 @@ fn drain(queue: &mut dyn Queue) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Receives `count` frames, or as many as arrive.
+/// Receives frames until there are at least `count`; panics if fewer arrive.
 fn receive_n(queue: &mut dyn Queue, count: usize) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     while frames.len() < count {
@@ -300,7 +300,7 @@ fn queue_holder() {
     let region = region(2048);
     let port = xdp::open_into("xdp:va", "va", &region, &options(XdpMode::Best), sockets).unwrap();
     println!("bound");
-    // Until the test closes the pipe.
+    // Waits until the test closes the pipe.
     let _ = std::io::stdin().read_line(&mut String::new());
     drop(port);
 }
@@ -362,12 +362,14 @@ fn slots_that_cannot_be_sent_are_dropped_by_name_and_freed() {
     assert_eq!(region.free_bufs(), free);
 }
 
-/// Makes the other side's stack send a packet to an unused address.
+/// Gives the stack an address on the interface, and a neighbour entry for an address that no host
+/// has.
 fn address(netns: &Namespace, ifname: &str, net: u8) {
     netns.ip(&format!("addr add 10.0.{net}.2/24 dev {ifname}"));
     netns.ip(&format!("neigh add 10.0.{net}.1 lladdr 02:00:00:00:00:01 dev {ifname}"));
 }
 
+/// Makes the stack send a datagram of `len` bytes to the neighbour that [`address`] has added.
 fn send_udp(netns: &Namespace, net: u8, len: usize) {
     netns.run(move || {
         let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -375,7 +377,7 @@ fn send_udp(netns: &Namespace, net: u8, len: usize) {
     });
 }
 
-/// Returns whether the IP checksum and the transport checksum of a frame are right.
+/// Returns whether the transport checksum of an IPv4 frame is right.
 fn checksums_hold(frame: &[u8]) -> bool {
     let headers = slipring_wire::Headers::parse(frame).unwrap();
     let ip = headers.ip.unwrap();

@@ -1,5 +1,5 @@
-//! A helper process and the operations that it refuses. This executable is also the helper, so it
-//! has its own `main`.
+//! Tests of a helper process: which requests it carries out, which it refuses, and when it ends.
+//! This executable is also the helper, so it has its own `main`.
 #![allow(clippy::unwrap_used)]
 
 use std::io;
@@ -128,7 +128,7 @@ impl Lab {
     }
 }
 
-/// A program that has become another user cannot do this itself.
+/// A program that has become another user cannot change the files of its run itself.
 fn the_files_of_a_run_are_moved_and_removed(_: &Lab) {
     let dir = std::env::temp_dir().join(format!("slipring-helper-{}", std::process::id()));
     let names = || {

@@ -210,7 +210,8 @@ proptest! {
         let RingHalves { app: mut tx, kern: mut tx_kern } = RingHalves::<Tx>::create(&region, 0, SLOTS).unwrap();
         let RingHalves { app: mut rx, kern: mut rx_kern } = RingHalves::<Rx>::create(&region, 0, SLOTS).unwrap();
         let (mut queued, mut received) = (VecDeque::new(), VecDeque::new());
-        // The frames that the driver has taken but not completed, and the slots that it may fill.
+        // The tx slots that the driver has taken and not given back, and the rx slots that it may
+        // fill.
         let (mut taken, mut fillable) = (0, ROOM);
         let (mut number, mut returned) = (0u64, 0);
         for (op, count) in ops {
@@ -225,7 +226,7 @@ proptest! {
                     });
                     prop_assert_eq!(filled, count.min(room));
                 }
-                // The driver takes frames and delivers each at once.
+                // The driver delivers each frame as soon as it has taken it.
                 1 => {
                     let head = tx_kern.released().unwrap();
                     prop_assert_eq!(tx_kern.pending(head) as usize, queued.len());

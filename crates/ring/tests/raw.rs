@@ -1,5 +1,5 @@
-//! Tests that the raw loops, to which the safe interface is compared, do the same work as the safe
-//! loops.
+//! Tests that the raw loops, to which benchmarks compare the safe interface, pass all frames in
+//! order.
 #![allow(clippy::unwrap_used)]
 
 use slipring_ring::raw::pipe;

@@ -16,7 +16,7 @@ use slipring_route_bpf::{PassReason, ResidentMode, ResidentOptions};
 use slipring_test_support::{Program, close, eventually, installed};
 use slipring_wire::mac::MacAddr;
 
-/// Builds the hosts and starts the router in native mode; returns from the test if that is not
+/// Builds the hosts and starts the router in the given mode; returns from the test if that is not
 /// possible here.
 macro_rules! running {
     ($mode:expr) => {{
@@ -240,7 +240,7 @@ fn a_probe_finds_the_interface_whose_peer_drops_redirected_frames() {
     });
     assert!(probe(LEFT, "la"));
     router.change(|router| router.set_options(LEFT, ResidentOptions::default()));
-    // While the port's egress option is off, the kernel forwards in that direction.
+    // While the egress option of `RIGHT` is off, the kernel forwards the frames that leave there.
     router.change(|router| {
         router.set_options(RIGHT, ResidentOptions { egress: false, ..ResidentOptions::default() });
     });

@@ -1,8 +1,8 @@
-//! Instruction counts of the stages, measured by valgrind. Other load on the machine does not
-//! affect them. A count that is more than 5 % above the expected one fails the run. When a count
-//! shrinks, update the expected one here.
+//! Instruction counts of all stages together for one batch, measured by valgrind. Other load on the
+//! machine does not affect them. A count that is more than 5 % above the expected one fails the
+//! run. When a count shrinks, update the expected one here.
 //!
-//! One batch has 64 frames of 64 bytes, with routes to random destinations.
+//! One batch has 64 short frames to random destinations, which all have routes.
 #![allow(missing_docs, reason = "the macros make public items")]
 
 mod router;

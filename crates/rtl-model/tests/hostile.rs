@@ -1,4 +1,4 @@
-//! Tests that no input of a client makes the server panic, hang or access other memory.
+//! Tests that invalid and arbitrary messages of a client do not make the server panic or hang.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read as _, Write as _};
@@ -23,7 +23,7 @@ fn hello() -> Vec<u8> {
     message(1, b"\0\0\x01\0{\"capabilities\":{}}\0")
 }
 
-/// Sends bytes and closes the socket. Returns the server's result, and its replies.
+/// Sends bytes and closes the socket for writing. Returns the server's result, and its replies.
 fn talk(bytes: &[u8]) -> (Result<(), ServerError>, Vec<u8>) {
     let (mut client, server) = UnixStream::pair().unwrap();
     client.write_all(bytes).unwrap();
@@ -74,7 +74,7 @@ fn requests_that_make_no_sense_are_refused_and_the_connection_goes_on() {
         // Memory without a descriptor; an unmapping of a range that is not mapped.
         (2, words(&[32, 3, 0, 0, 0, 16, 4096, 0]), 95),
         (3, words(&[24, 0, 0, 16, 4096, 0]), 22),
-        // Regions and interrupts beyond the last one.
+        // Regions, interrupts and vectors that do not exist, and a read of too many bytes.
         (5, words(&[32, 0, 9, 0, 0, 0, 0, 0]), 22),
         (7, words(&[16, 0, 5, 0]), 22),
         (8, words(&[20, 0x24, 2, 3, 2]), 22),
@@ -109,7 +109,7 @@ fn arbitrary_requests_do_no_harm() {
                 .collect();
             bytes.extend(message(next() as u16 % 16, &body));
         }
-        // No case has two reads of about a megabyte, whose replies would fill the socket.
+        // No case reads so much that the replies fill the socket, which is only read afterwards.
         let (result, _) = talk(&bytes);
         assert!(result.is_ok(), "{result:?}");
     }

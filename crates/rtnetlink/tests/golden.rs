@@ -1,8 +1,9 @@
 //! Tests with messages captured from Linux 6.18, which must have the contents that the commands
 //! requested.
 //!
-//! `captured.txt` contains the notifications after each command of a session in a network namespace
-//! (`ip addr add`, `ip route add`, …), and then dumps. Each message has the name of its step.
+//! `captured.txt` contains the messages of a session in a network namespace: the notifications
+//! after each command (`ip addr add`, `ip route add`, …), dumps, and an error. Each message has the
+//! name of its step.
 
 #![allow(clippy::unwrap_used)]
 

@@ -150,7 +150,7 @@ proptest! {
     }
 }
 
-/// Reads all messages in the bytes, and returns their number.
+/// Reads all messages in the bytes. Returns the number of messages and errors.
 fn read_all(bytes: &[u8]) -> usize {
     let mut count = 0;
     for message in Messages::new(bytes) {

@@ -58,8 +58,8 @@ fn ranks_agree<const N: usize>(keys: &[u64], key: u64) -> Result<(), TestCaseErr
     Ok(())
 }
 
-/// Tests a step of several searches at once, in a level of four nodes: each search continues at the
-/// child that its key selects.
+/// Tests one step of several searches together, in a level of four nodes: each search continues at
+/// the child that its key selects.
 fn descents_agree<const N: usize>(keys: &[u64], places: &[u32]) {
     let mut nodes: [[u64; N]; 4] =
         core::array::from_fn(|node| core::array::from_fn(|at| keys[(node * 5 + at) % keys.len()]));
@@ -78,7 +78,7 @@ fn descents_agree<const N: usize>(keys: &[u64], places: &[u32]) {
     }
 }
 
-/// Numbers on either side of the points at which signed and unsigned order differ.
+/// Any numbers, and numbers on either side of the points at which signed and unsigned order differ.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![any::<u64>(), (1_u64 << 63) - 3..(1 << 63) + 3, 0..4_u64, u64::MAX - 3..=u64::MAX]
 }

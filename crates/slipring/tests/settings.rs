@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 fn slipring(args: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slipring"));
-    // This path is not a directory, so a program that opened anything would fail.
+    // This path is not a directory, so a program that used its run directory would fail.
     command
         .args(args.split_ascii_whitespace())
         .env("SLIPRING_RUN", "/dev/null/run")

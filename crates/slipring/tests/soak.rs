@@ -1,6 +1,5 @@
 //! Runs gen, bridge and gen in a row for minutes, at half the rate that the path can carry. No
-//! frame may be lost, and the counters of the three programs and of the links between them must
-//! agree to the packet.
+//! frame may be lost, and the counters of the three programs must agree to the packet.
 //!
 //! ```text
 //!   left: gen tx -- veth --> mid: bridge -- veth --> right: gen rx

@@ -83,7 +83,7 @@ fn one_of_several_has_to_be_named() {
     let dir = tempfile::tempdir().unwrap();
     let other = tempfile::tempdir().unwrap();
     let (_first, second) = (publish(dir.path()), publish(other.path()));
-    // A second name for the same open file looks like the file of a second program.
+    // A second name for the open file of `second` looks like the file of another program.
     std::fs::hard_link(second.path(), dir.path().join("1.stats")).unwrap();
     let several = AttachedProgram::find(dir.path(), None).unwrap_err();
     assert!(matches!(&several, AttachError::Several { running } if running.len() == 2));

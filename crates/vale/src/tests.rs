@@ -151,7 +151,7 @@ fn what_monitors_saw_and_lost_stands_behind_their_port() {
     assert!(text.ends_with(end), "{text}");
 }
 
-/// The daemon's answers about a switch with ports a, b and c.
+/// The daemon's answers about a switch with the ports a and b.
 mod service {
     use super::*;
     use serde_json::{Value, json};

@@ -109,7 +109,7 @@ fn a_rate_holds_the_line_for_as_long_as_it_says() {
 
 #[test]
 fn a_rate_is_told_the_number_of_the_frame_whatever_was_lost_before_the_line() {
-    // The delay is 1 us for each earlier frame.
+    // A frame takes 1 us of the line for each earlier frame, including lost ones.
     let body = "(i64.add (local.get $now) (i64.mul (local.get $number) (i64.const 1000)))";
     let module = module(&function("finish_ns", "i64", body));
     let finish = module.rate("finish_ns", &[]).unwrap();
@@ -273,8 +273,8 @@ fn a_change_keeps_the_instance_unless_the_model_is_another() {
         let mut sim = Sim::new(link(&[1.0], 1_000_000_000_000), 1);
         sim.push(0, &[0; 60]);
         sim.push(0, &[0; 60]);
-        // The module is compiled again for the new settings. Its state stays, because the contents
-        // of both modules are equal.
+        // The module is compiled again for the new settings. The contents of both modules are
+        // equal, so the state stays if the parameters are also equal.
         sim.change(10_000, link(params, 2_000_000_000_000));
         sim.push(10_000, &[0; 60]);
         assert_eq!(*sim.releases().last().unwrap(), 10_000 + last);

@@ -17,7 +17,7 @@ use slipring_web::{AccessToken, WebGateway, WebOptions};
 
 const TOKEN: &str = "0123456789abcdef";
 
-/// Answers as an emulator would, and counts its requests.
+/// Answers in place of an emulator, and counts the requests `stats`.
 #[derive(Default)]
 struct CountingService(AtomicU64);
 

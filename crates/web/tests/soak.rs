@@ -1,5 +1,6 @@
 //! Incomplete HTTP requests, for minutes. Clients connect, send a part of a request or nothing, and
-//! keep the connection open. During this, the gateway must answer other clients.
+//! keep the connection open. During this, the gateway must answer at least 90 % of the requests of
+//! another client.
 //!
 //! `make soak` runs this. `SLIPRING_SOAK_SECONDS` sets the time.
 
@@ -28,7 +29,7 @@ const PARTS: [&[u8]; 5] = [
     b"POST /api/v1/lab/set HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 9\r\n\r\n",
 ];
 
-/// Connects again and again until it is stopped. Returns how often.
+/// Connects again and again until it is stopped. Returns the number of attempts.
 fn attack(address: SocketAddr, stop: &AtomicBool) -> usize {
     let mut kept = Vec::new();
     for at in 0.. {
@@ -46,14 +47,14 @@ fn attack(address: SocketAddr, stop: &AtomicBool) -> usize {
     unreachable!("it counts until it is stopped")
 }
 
-/// Sends one whole request; returns the first line of the response.
+/// Sends one whole request; returns the first line of the response, or the error.
 fn ask(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let request = "GET /api/v1/running HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let mut answer = String::new();
-    // There are thousands of new connections, so the gateway may close one before it reads the
-    // request. A second attempt then succeeds.
+    // There are thousands of new connections, so the gateway may close this one before it reads the
+    // request.
     let asked =
         stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
     match asked {

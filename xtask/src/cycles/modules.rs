@@ -7,14 +7,15 @@ use syn::{Attribute, Item, ItemMod, UseTree, Visibility};
 
 use crate::source::{Source, attributes_of, is_test_only};
 
-/// All modules of one target. The key is the path from the root module, which is called `crate`.
+/// All modules of one target, except those only for tests. The key is the path from the root
+/// module, which is called `crate`.
 #[derive(Default)]
 pub(super) struct Modules(pub(super) BTreeMap<String, Module>);
 
 /// What a module defines and imports.
 #[derive(Default)]
 pub(super) struct Module {
-    /// Names that the module's items define: types, functions, constants, macros.
+    /// Names that the module's items define: types, traits, functions, constants, statics, macros.
     pub(super) items: Vec<String>,
     pub(super) imports: Vec<Import>,
     /// The items themselves, without child modules and imports.
@@ -154,7 +155,8 @@ fn name_of(item: &Item) -> Option<String> {
     })
 }
 
-/// Returns whether attributes restrict an item to tests: `cfg(test)` or `cfg(all(test, ..))`.
+/// Returns whether attributes restrict an item to tests, such as `test`, `cfg(test)` and
+/// `cfg(all(test, ..))`.
 pub(super) fn is_only_for_tests(attributes: &[Attribute]) -> bool {
     let conditional = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
     is_test_only(attributes)

@@ -16,7 +16,8 @@ const MAX_HOPS: usize = 16;
 pub(super) fn graph(modules: &Modules) -> Graph {
     let uses = modules.0.iter().map(|(path, module)| {
         let mut names = Names { modules, at: path, found: Vec::new() };
-        // A trait may be used only through its methods. So a private import counts as a use.
+        // If code only calls methods of a trait, nothing but the import names the trait. So a
+        // private import counts as a use.
         let used = module.imports.iter().filter(|import| !import.is_reexport);
         used.for_each(|import| names.note_import(import));
         module.code.iter().for_each(|item| names.visit_item(item));
@@ -85,8 +86,8 @@ impl Modules {
     }
 }
 
-/// Collects the modules whose items the code of one module names. For each module, the name of one
-/// such item is kept as an example.
+/// Collects the items that the code of one module names: for each, the module that defines it, and
+/// its name.
 struct Names<'m> {
     modules: &'m Modules,
     at: &'m str,

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Generates text that consists mostly of characters with a meaning in port names.
+/// Generates text in which about half of the characters are of the kind that port names treat
+/// specially.
 fn text(max: usize) -> impl Strategy<Value = String> {
     let c = prop_oneof![
         4 => proptest::sample::select(&['-', '*', '^', '@', ',', '=', '.', '0', '9', '%', '"'][..]),
@@ -113,7 +114,7 @@ fn port() -> impl Strategy<Value = PortName> {
     })
 }
 
-/// Generates strings that are port names except for a few characters.
+/// Generates strings of parts of port names and single arbitrary characters.
 fn nearly_a_name() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         proptest::sample::select(

@@ -1,4 +1,4 @@
-//! Runs the same program in the kernel and in the interpreter.
+//! Loads programs into the kernel, for tests that compare it with the interpreter.
 #![allow(clippy::unwrap_used, dead_code)]
 
 use slipring_bpf::{

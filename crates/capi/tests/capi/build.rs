@@ -1,4 +1,4 @@
-//! Builds the test programs, and provides the paths of their files.
+//! Builds and runs the test programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ impl Language {
     }
 }
 
-/// The libraries that Rust's standard library needs in a static program.
+/// The libraries that Rust's standard library, which is in `libslipring.a`, needs.
 const SYSTEM_LIBRARIES: [&str; 5] = ["-lgcc_s", "-lpthread", "-lm", "-ldl", "-lc"];
 
 /// With which library a program is linked.
@@ -38,8 +38,8 @@ pub(crate) enum Linked {
 
 /// Compiles `source` to a program below `dir`. A warning is an error.
 pub(crate) fn program(dir: &TempDir, source: &Path, language: Language, linked: Linked) -> PathBuf {
-    // The header is compiled alone, so that warnings about it are shown. netmap's headers count as
-    // system headers.
+    // The header is alone in its directory, so that warnings about it are shown. netmap's headers
+    // count as system headers.
     let include = dir.path().join("include");
     fs::create_dir_all(&include).unwrap();
     fs::copy(root().join("include/slipring.h"), include.join("slipring.h")).unwrap();
@@ -56,7 +56,7 @@ pub(crate) fn program(dir: &TempDir, source: &Path, language: Language, linked: 
     program
 }
 
-/// Runs a program that [`program`] has built. It must succeed.
+/// Runs a program that [`program`] has built, and that must succeed; returns its output.
 pub(crate) fn run(program: &Path, args: &[&str]) -> String {
     let mut command = Command::new(program);
     let libraries = built("libslipring.so");

@@ -74,8 +74,8 @@ fn sources() -> Vec<String> {
     found
 }
 
-/// Returns the header without comments and preprocessor lines. Words are separated by single
-/// spaces.
+/// Returns the header without comments, preprocessor lines and lines that start with `extern`.
+/// Words are separated by single spaces.
 fn header() -> String {
     let text = fs::read_to_string(root().join("include/slipring.h")).unwrap();
     let mut plain = String::new();
@@ -108,7 +108,7 @@ fn split_arguments(text: &str) -> Vec<String> {
     trimmed.filter(|part| !part.is_empty()).collect()
 }
 
-/// Returns the exported functions. Each has its declaration in C and its body.
+/// Returns the body of each exported function, by the function's declaration in C.
 fn functions() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for source in sources() {
@@ -163,7 +163,8 @@ fn every_exported_function_runs_where_a_panic_ends() {
     }
 }
 
-/// Returns the structures that are in the header and in the Rust code: their names and fields.
+/// Returns the structures of the Rust code with their names and fields as the header should have
+/// them.
 fn structures() -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/structs.rs")).unwrap();
     let mut found = BTreeMap::new();

@@ -20,13 +20,13 @@ const COMPATIBLE: &[&str] = &[
     "MIT-0",
 ];
 
-/// Returns whether licences of [`COMPATIBLE`] satisfy a licence expression. The expression is an
-/// AND of parts, and each part may have alternatives.
+/// Returns whether licences of [`COMPATIBLE`] satisfy a licence expression: alternatives (OR) of
+/// licences that apply together (AND), or `(A) AND B` with alternatives in A and B.
 fn is_compatible(expression: &str) -> bool {
     let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
     let all_of = |part: &str| part.split(" AND ").all(|one| COMPATIBLE.contains(&one.trim()));
     let any_of = |part: &str| part.split(" OR ").any(all_of);
-    // If both sides of an AND have alternatives in brackets, each side is checked.
+    // If the left side of an AND is in brackets, each side is checked by itself.
     match expression.split_once(") AND ") {
         Some((left, right)) => {
             any_of(&left.replace('(', " ")) && any_of(&right.replace(['(', ')'], " "))

@@ -1,4 +1,5 @@
-//! Runs `tests/c/library.c` as C11 and as C++17, with the static and with the shared library.
+//! Runs `tests/c/library.c` as C11 with the static and the shared library, and as C++17 with the
+//! shared library.
 
 use std::fs;
 use std::path::Path;

@@ -60,8 +60,8 @@ impl IntervalTree {
         self.replace(first, first.last_of(len), &model.starts(first, len));
     }
 
-    /// Counts the nodes from an entry downwards, and checks their keys and that all leaves are on
-    /// the same level.
+    /// Counts the nodes from an entry downwards, and checks their keys and that no number is above
+    /// the leaves, which are `levels` below the entry.
     fn counted(&self, entry: u32, levels: u32) -> usize {
         if entry & NODE_FLAG == 0 {
             assert_eq!(levels, 0, "a number above the leaves");
@@ -164,7 +164,7 @@ fn a_tree_that_grows_and_shrinks_by_single_changes_stays_right() {
         tree.set(&model, key, len);
     }
     agree(&tree, &model, &probes);
-    // A change of a prefix that contains all remaining prefixes removes them from the tree.
+    // A change of a prefix that contains all removed prefixes frees their nodes.
     tree.set(&model, 0x2001 << 112, 16);
     assert!(tree.nodes.len() - tree.free.len() < 10);
     agree(&tree, &model, &probes);

@@ -93,7 +93,8 @@ fn every_shell_has_a_script() {
     assert_eq!(run("slipring completions tcsh").status, 2);
 }
 
-/// Each shell must accept its own completion script; `-n` reads the script without running it.
+/// Each shell must accept its own completion script. The flag makes it read the script without
+/// running it.
 #[test]
 fn the_shells_take_their_scripts() {
     for (shell, flag) in [(Shell::Bash, "-n"), (Shell::Zsh, "-n"), (Shell::Fish, "--no-execute")] {
@@ -181,7 +182,8 @@ fn runs_that_go_on_are_candidates_by_their_names() {
     assert_eq!(line("gen --peer l"), "");
 }
 
-/// Sources the script in a real bash with a `slipring` that knows two ports, and completes `line`.
+/// Sources the script in a real bash, and completes `line` with a `slipring` that prints `answer`
+/// for the candidates. Returns `None` if there is no bash.
 fn completed_by_bash(line: &str, answer: &str) -> Option<Vec<String>> {
     let session = format!(
         r#"{script}

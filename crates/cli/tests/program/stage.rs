@@ -1,4 +1,4 @@
-//! A program of two commands, and a harness that captures what it prints.
+//! A program of three commands, one of them hidden, and a harness that captures what it prints.
 
 use std::ffi::OsString;
 use std::io::{self, Write};

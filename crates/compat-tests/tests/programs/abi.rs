@@ -1,5 +1,5 @@
-//! Tests of the netmap interface: every request, every error, and every rule of syncs and polls.
-//! The programs are static and make only system calls. There is one test per scenario.
+//! Tests of the netmap interface: requests, errors, and the rules of syncs and polls. The programs
+//! are static and do without slipring's library. There is one test per scenario.
 
 use std::fs;
 use std::path::{Path, PathBuf};

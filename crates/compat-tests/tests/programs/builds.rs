@@ -25,7 +25,7 @@ pub(crate) fn built() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Returns the path of slipring's C library, and builds it if needed.
+/// Returns the directory with slipring's C library, which is built first if needed.
 pub(crate) fn libnetmap() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
@@ -47,7 +47,7 @@ pub(crate) fn c_program(name: &str, more: &[&str]) -> PathBuf {
 /// The libraries of the system that a static program with our C library needs.
 pub(crate) const SYSTEM_LIBRARIES: [&str; 3] = ["-lgcc_eh", "-lm", "-ldl"];
 
-/// Builds a static program with our C library, which syncs its ports in its own process.
+/// Builds a static program with our C library, so that it can sync ports in its own process.
 pub(crate) fn c_program_with_library(name: &str) -> PathBuf {
     let library = libnetmap().join("libslipring.a");
     let found = ["-DNETMAP_INPROCESS_LINKED", library.to_str().unwrap()];

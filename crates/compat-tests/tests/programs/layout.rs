@@ -44,7 +44,9 @@ fn c_name(name: &str) -> String {
     c
 }
 
-/// Converts a line of Rust in a structure to a C assertion; `None` if the line declares no field.
+/// Converts a line of Rust to a C assertion about a structure's size, a constant, or a field's
+/// offset. Returns `None` if the line declares none of these, or only what C does not have.
+/// `structure` is the structure that was declared last.
 fn assertion(line: &str, structure: &mut String) -> Option<String> {
     let line = line.trim();
     if let Some((name, size)) = line.strip_prefix("struct ").and_then(|rest| rest.split_once(": "))

@@ -18,8 +18,8 @@ use super::builds::{SYSTEM_LIBRARIES, c_program, libnetmap};
 /// known to differ.
 fn expected(name: &str) -> Option<String> {
     let refused = Some("refused".to_owned());
-    // libnetmap queries the device while it parses these options, and refuses an option that is
-    // given twice, even with the same file.
+    // libnetmap queries the device while it parses `@share`, and refuses a second `@extmem`, even
+    // with the same file.
     if name.contains("@share") || name.matches("@extmem").count() > 1 {
         return None;
     }
@@ -113,7 +113,7 @@ fn option(file: &str) -> impl Strategy<Value = String> + use<> {
     ]
 }
 
-/// Returns the name with one character added, removed or changed.
+/// Returns the name with at most one character added, removed or changed.
 fn damaged(name: String, at: usize, how: u8, with: char) -> String {
     let mut chars: Vec<char> = name.chars().collect();
     let at = at % (chars.len() + 1);

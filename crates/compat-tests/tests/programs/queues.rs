@@ -20,8 +20,8 @@ const CABLE: &str = "
     ip link set near up
     ip link set far up";
 
-/// Defines two tests for each scenario of `tests/c/queues.c`: with and without syncs in the
-/// program.
+/// Defines one test per scenario of `tests/c/queues.c`. Each scenario runs twice: with and without
+/// syncs in the program.
 macro_rules! scenarios {
     ($($name:ident)*) => {$(
         #[test]

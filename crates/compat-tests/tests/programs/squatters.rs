@@ -1,4 +1,4 @@
-//! A program that syncs its own queues connects to a socket. In these tests, processes of other
+//! A program that syncs its own queues connects to a socket. In these tests, trusted and other
 //! users listen on such sockets.
 
 use std::fs::{self, File, Permissions};

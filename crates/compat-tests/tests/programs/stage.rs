@@ -55,7 +55,7 @@ impl Stage {
         self.device.id()
     }
 
-    /// Returns a command that runs in the environment, for at most a minute.
+    /// Returns a command that runs in the environment, for at most five minutes.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         let space = self.space.id().to_string();

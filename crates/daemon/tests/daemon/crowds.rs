@@ -154,7 +154,7 @@ fn hostile_programs_neither_stop_the_daemon_nor_see_what_is_not_theirs() {
     for one in hostile {
         let ended = one.finish_after(time);
         // A hostile program may be killed by a signal, because it damages memory that it uses
-        // itself. But the daemon must not leak memory.
+        // itself. But it must not find the secret, which a program of another user has written.
         assert!(!ended.stdout.contains("leak"), "{ended:?}");
     }
     control.join();
@@ -197,7 +197,7 @@ impl Flooder {
     }
 }
 
-/// Returns a request that is invalid, or valid except for a few bytes.
+/// Returns a valid or invalid request, or bytes that are no request.
 fn nonsense(random: u64) -> Vec<u8> {
     let words = ["params", "set-param", "reload", "switches", "flush", "set", "hello", "\u{1}"];
     let what = words[(random >> 8) as usize % words.len()];

@@ -117,7 +117,8 @@ fn a_control_socket_that_a_manager_holds_is_answered() {
 
 fn ask(path: &Path, line: &str) -> String {
     use std::io::{BufRead, BufReader, Write};
-    // The client connects before the daemon listens. So its request waits for the daemon.
+    // The manager's socket listens already, so the client can connect before the daemon runs. Its
+    // request then waits for the daemon.
     let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(line.as_bytes()).unwrap();
@@ -151,8 +152,8 @@ fn the_units_are_what_systemd_takes() {
 
 #[test]
 fn the_service_is_exposed_no_more_than_a_daemon_that_mounts_has_to_be() {
-    // The maximum exposure level of `systemd-analyze security` is 5.5. The flag takes ten times
-    // this level.
+    // The unit may have an exposure level of at most 5.5 in `systemd-analyze security`. The flag
+    // takes ten times this level.
     const MAX_EXPOSURE_FLAG: &str = "--threshold=55";
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
     let dir = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ fn shown(site: &Sandbox, uid: u32) -> Option<String> {
     shown.lines().find(|line| line.starts_with(&format!("user {uid} "))).map(str::to_owned)
 }
 
-/// Returns the number that precedes the word `word` in a line.
+/// Returns the number before the word `word` in a line. A unit is between the two.
 fn figure(line: &str, word: &str) -> u64 {
     let words: Vec<_> = line.split([' ', ',', ';']).filter(|word| !word.is_empty()).collect();
     let at = words.iter().position(|&one| one == word).unwrap();

@@ -264,7 +264,8 @@ fn a_program_that_says_and_writes_nonsense_hurts_nobody_else() {
     pass(&mut a, &mut b, 100);
 }
 
-/// Takes one end of a pipe, and writes nonsense to all shared words. A program is at the other end.
+/// Takes one end of a pipe, and writes nonsense to words that it shares. A program is at the other
+/// end.
 fn spoil(site: &Sandbox, random: &mut Xorshift) {
     let victim = site.client("hold bad}1");
     victim.wait_for_text("bound");

@@ -434,7 +434,7 @@ fn what_happens_while_there_is_no_worker_is_caught_up_on() {
     doomed.wait_for_text("bound");
     daemon.supervisor.signal(Signal::STOP);
     daemon.kill();
-    // Depending on the moment, the process ends at once, or when the call that it is making is
+    // Depending on the moment, the process ends immediately, or when the call that it is making is
     // answered.
     doomed.signal(Signal::KILL);
     let early = site.client("receive y}1 10");

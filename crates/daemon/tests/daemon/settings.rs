@@ -207,7 +207,7 @@ fn what_an_interface_lost_is_told_of_its_port() {
         let port = port.unwrap();
         let lost = port["drops"].as_object().unwrap().values().filter_map(|count| count.as_u64());
         let (came, lost) = (port["rx"]["packets"].as_u64().unwrap(), lost.sum::<u64>());
-        // One frame waits in the kernel's ring for a slot.
+        // One frame may wait in the kernel's ring for a slot.
         (lost > 0 && came + lost >= 4999).then_some(())
     });
     let outcome = ctl(&site, "ports").well().stdout;
@@ -249,7 +249,8 @@ fn all_threads_have_the_scheduling_that_is_asked_for() {
             return skip!("real-time scheduling is not allowed here");
         }
         for stat in of_threads(&daemon, "stat") {
-            // These are the fields 40 and 41. They are counted after the name, which is field 2.
+            // The fields 40 and 41, priority and policy. The first of `fields` is field 3, which
+            // follows the name.
             let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
             assert_eq!(fields[37..39], ["5", "1"], "{stat}");
         }

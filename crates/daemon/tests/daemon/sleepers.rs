@@ -13,7 +13,7 @@ use crate::native::{check, fill, open};
 
 /// A number of frames that the ring of one end cannot hold.
 const FRAMES_BEYOND_RING: u64 = 5000;
-/// A number of frames that can be sent at once.
+/// A number of frames that fit into a ring together.
 const FRAMES_WITHIN_RING: u64 = 500;
 
 /// Waits until a program is blocked in `poll`.
@@ -109,8 +109,9 @@ fn hostile_orders_of_sleeping_and_sharing_leave_nobody_asleep() {
     assert_eq!(daemon.so_far().stderr, "");
 }
 
-/// A program that uses the device opens one end of a new pipe. The other end is used by programs
-/// that sync themselves. They start at any moment, and the first program may end abruptly.
+/// A program that uses the device opens one end of a new pipe. A port that syncs itself opens the
+/// other end, at any moment. In some rounds there are two such ports, and the first is closed
+/// before the second opens.
 fn round(site: &Sandbox, number: u32, random: u64) {
     let (name, sends, comes_twice) =
         (format!("s{number}"), random.is_multiple_of(2), random.is_multiple_of(3));

@@ -10,7 +10,7 @@ use crate::virtual_time::{SharedTraffic, VirtualPort, VirtualTime, VirtualTraffi
 
 const MS: Nanos = 1_000_000;
 
-/// Forwards the frames of all other queues to the first queue. It holds each frame for some time.
+/// Forwards the frames of all other queues to the first queue. Holds each frame for `hold`.
 #[derive(Default)]
 struct HoldingProcessor {
     hold: Nanos,
@@ -290,7 +290,7 @@ impl Queue for LosableQueue {
     }
 }
 
-/// Sends each frame to all outputs. The port is lost with the first frame.
+/// For each received frame, sends a frame to every output. The port is lost with the first frame.
 struct LosingProcessor {
     is_lost: Arc<AtomicBool>,
     outputs: std::ops::Range<usize>,
@@ -320,7 +320,8 @@ impl FrameProcessor for LosingProcessor {
 }
 
 /// Runs a worker with one frame until a port is lost: either the second input, or the first output.
-/// Returns how many frames have left by the other output, and what was called at the end.
+/// With `is_lost`, the port is lost before the frame arrives. Returns how many frames have left by
+/// the output that is not lost, and what was called at the end.
 fn run_until_lost(is_lost: bool, loses_output: bool) -> (usize, Vec<&'static str>) {
     let mut time = VirtualTime::until(Nanos::MAX);
     let [to, from, other] = time.ports::<3>(64);

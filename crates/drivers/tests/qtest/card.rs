@@ -219,7 +219,7 @@ impl Card {
         received
     }
 
-    /// Sleeps until the port has noticed that the link is up or down.
+    /// Sleeps until the port has noticed that its link is up, or down if `up` is false.
     pub(crate) fn wait_for_link(&mut self, up: bool) {
         let mut waiter = Waiter::for_ports([&self.port], WaitStrategy::Sleep).unwrap();
         let start = std::time::Instant::now();

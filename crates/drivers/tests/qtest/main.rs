@@ -5,7 +5,7 @@ mod behaviour;
 mod card;
 mod left_running;
 
-/// Runs the same tests for every driver.
+/// Runs the same tests for each of the listed drivers.
 macro_rules! every_driver {
     ($($module:ident $device:literal $driver:literal;)*) => {
         $(mod $module {

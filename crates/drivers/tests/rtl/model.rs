@@ -1,5 +1,5 @@
-//! The model in this process, as a PCI device. A register access is a function call, so there are
-//! no threads and no waits.
+//! The model in this process, as a PCI device. A register access is a function call, so the model
+//! needs no thread, and an access does not wait for one.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,4 +1,4 @@
-//! Tests that a busy port makes no system calls: a process that may only read and write moves a
+//! Tests that a busy port makes no system calls: a thread that may only read and write moves a
 //! hundred thousand frames.
 
 use std::io::{BufRead as _, BufReader};
@@ -15,7 +15,7 @@ use crate::rig::{frame, model, open};
 
 const FRAMES: u32 = 100_000;
 const BATCH: u32 = 32;
-/// Set in the environment of the process that may make no system calls.
+/// Set in the environment of the process in which a thread may make no system calls.
 const CONFINED: &str = "SLIPRING_TEST_CONFINED";
 
 /// Sends and receives frames over a loop, in batches; returns the number received.
@@ -51,7 +51,7 @@ fn confined(done: &OwnedFd) {
     }
     // The first turns allocate memory, which later turns use again.
     assert_eq!(turns(queue, 1024), 1024);
-    // From now on, any other system call ends this thread.
+    // From now on, the kernel ends this thread if it makes a system call other than read or write.
     set_secure_computing_mode(SecureComputingMode::Strict).unwrap();
     let received = turns(queue, FRAMES);
     if received == FRAMES && locked(&model).violations().count() == 0 {

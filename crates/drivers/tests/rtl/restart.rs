@@ -100,8 +100,8 @@ fn the_next_daemon_opens_the_card_again_over_the_same_rings_and_loses_no_buffer(
 
 /// The environment variable with the path of the socket, for a separate process.
 const SOCKET: &str = "SLIPRING_TEST_MODEL";
-/// The environment variable with the number of frames that the process sends. Without it, the
-/// process sends until it is killed.
+/// The environment variable with the number of frames that the process must receive before it ends.
+/// Without it, the process sends and receives until it is killed.
 const FRAMES: &str = "SLIPRING_TEST_FRAMES";
 
 /// Not a test of its own: the next test runs this function in separate processes.

@@ -107,7 +107,7 @@ impl Rig {
     pub(crate) fn received(&mut self) -> Option<(Vec<u8>, u32)> {
         self.queue().rx_sync().unwrap();
         let rx = self.queue().rings().rx;
-        // Takes the slots that the driver has published.
+        // Loads the driver's `tail`, so that the new slots can be read.
         rx.avail();
         let (mut frame, mut slots) = (Vec::new(), 0);
         loop {
@@ -124,7 +124,7 @@ impl Rig {
         }
     }
 
-    /// Returns the drops of the port, including those of the card.
+    /// Returns how many frames were dropped for this cause by the port, including its card.
     pub(crate) fn drops(&mut self, cause: DropCause) -> u64 {
         self.queue().update_stats();
         let snapshot = self.queue().counters().snapshot();
@@ -138,7 +138,7 @@ impl Rig {
     }
 }
 
-/// A frame to the card's own address with a pattern.
+/// A frame to the card's own address. A pattern fills its payload.
 pub(crate) fn frame(len: usize, seed: u8) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..len).map(|i| (i as u8).wrapping_mul(31) ^ seed).collect();
     frame[..6].copy_from_slice(&MAC);

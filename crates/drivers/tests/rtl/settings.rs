@@ -146,7 +146,8 @@ fn a_port_in_use_becomes_promiscuous_and_is_it_no_longer() {
     }
 }
 
-/// The program has opened the port without promiscuous mode; the other settings were saved.
+/// The saved settings do not contain promiscuous mode, so the reset restores the mode that the
+/// program asked for when it opened the port.
 #[test]
 fn a_reset_discards_all_settings_of_a_port_in_use() {
     let mut foreign = frame(1600, 3);

@@ -56,7 +56,7 @@ fn a_frame_that_comes_before_the_sleep_is_seen_by_the_last_look_or_by_the_event(
     rig.check();
 }
 
-/// A card that moderates its interrupts has causes that it has not signalled yet.
+/// A card that moderates its interrupts may have causes that it has not signalled yet.
 #[test]
 fn a_second_call_before_a_sleep_acknowledges_no_cause() {
     const INTERRUPT_STATUS: u64 = 0x3e;

@@ -82,8 +82,8 @@ impl Bench {
         self.dummynet.submit(now_ns, object, key, packet, tell)
     }
 
-    /// Runs until `end_ns`, but calls the engine only at the times that it requests. Returns the
-    /// handle and the release time of each released packet.
+    /// Runs until `end_ns`, but calls the engine only at the times that it requests, and at
+    /// `end_ns`. Returns the handle and the release time of each released packet.
     pub(super) fn run(&mut self, end_ns: u64) -> Vec<(u32, u64)> {
         while let Some(at_ns) = self.dummynet.next_release().filter(|&at_ns| at_ns <= end_ns) {
             self.dummynet.release(at_ns, &mut |event| self.events.push(event));
@@ -93,7 +93,8 @@ impl Bench {
         released(&core::mem::take(&mut self.events))
     }
 
-    /// Asserts that the engine's counters, and those of each scheduler, account for all packets.
+    /// Asserts that the counters of the engine, and those of the pipes and schedulers 1 and 2,
+    /// account for all packets.
     pub(super) fn check(&self) {
         let balances = |counters: ShaperCounters| {
             let ShaperCounters { received, released, drops, queued, delayed, .. } = counters;
@@ -118,7 +119,7 @@ pub(super) fn released(events: &[ShaperEvent<u32>]) -> Vec<(u32, u64)> {
     events.iter().filter_map(one).collect()
 }
 
-/// Returns a flow whose source address ends with the byte `number`.
+/// Returns a flow from the address 10.0.0.0 + `number`.
 pub(super) fn host(number: u32) -> ShaperFlowKey {
     ShaperFlowKey {
         proto: 17,

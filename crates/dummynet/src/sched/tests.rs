@@ -80,8 +80,8 @@ fn shares_of_backlogged_queues_are_within_two_percent_of_their_weights() {
         }
         for (sent, weight) in sent.iter().zip(all) {
             let share = *sent as f64 / total as f64 * 100.0 / f64::from(weight);
-            // A turn of RR is up to 1500 × 100 bytes in this test, so 4 million bytes are about 27
-            // turns.
+            // In a round of RR, the five queues send up to 1500 × 100 bytes in this test, so 4
+            // million bytes are about 27 rounds.
             let bound = if kind == SchedKind::Rr { 0.05 } else { 0.02 };
             assert!((share - 1.0).abs() < bound, "{}: {weight} got {share}", kind.name());
         }
@@ -89,7 +89,7 @@ fn shares_of_backlogged_queues_are_within_two_percent_of_their_weights() {
 }
 
 /// One queue with weight 50 and fifty queues with weight 1 send packets of equal length. Returns
-/// the positions of the first queue's packets in the output.
+/// the positions of the first queue's packets among the first 100 packets that are sent.
 fn turns_of_the_heavy(kind: SchedKind) -> Vec<usize> {
     let mut all = vec![50];
     all.extend([1; 50]);
@@ -102,7 +102,7 @@ fn turns_of_the_heavy(kind: SchedKind) -> Vec<usize> {
 #[test]
 fn wf2q_interleaves_as_its_authors_show() {
     // The heavy queue sends every other packet. With plain WFQ, the heavy queue would send its
-    // first fifty packets at once.
+    // first fifty packets in a row.
     let turns = turns_of_the_heavy(SchedKind::Wf2q);
     let exact: Vec<usize> = (0..50).map(|n| 2 * n).collect();
     assert_eq!(turns, exact);
@@ -164,8 +164,9 @@ fn weights_out_of_range_are_clamped_as_dummynet_does() {
     assert_eq!(share(SchedKind::Prio, 1).priority, 63);
 }
 
-/// Returns two numbers for each queue that always had packets: the largest number of bytes by which
-/// it was behind its ideal share (negative), and the largest by which it was ahead.
+/// Sends from queues that always have packets. Returns two numbers for each queue: the largest
+/// number of bytes by which it was behind its ideal share (negative), and the largest by which it
+/// was ahead.
 fn lag(kind: &SchedKind, all: &[u32], lens: &[u32], seed: u64) -> Vec<(f64, f64)> {
     let mut stream = Stream::new(seed, "test/lag");
     let mut bench = Bench::new(kind, &weights(all));
@@ -207,15 +208,16 @@ proptest! {
         }
     }
 
-    /// Checconi, Rizzo and Valente, section IV: a queue may be behind by one packet plus its share
-    /// of three slots of virtual time (B-WFI). A slot is shorter than twice lmax / weight.
+    /// Checconi, Rizzo and Valente, section IV (B-WFI): a queue may be behind by less than two
+    /// packets plus its share of three slots of virtual time. A slot is shorter than twice
+    /// lmax / weight, so a queue's share of a slot is less than twice lmax.
     #[test]
     fn qfq_is_within_its_bounds(
         queues in prop::collection::vec((1u32..=1000, 64u32..=1500), 2..12), seed: u64,
     ) {
         let (all, lens): (Vec<_>, Vec<_>) = queues.into_iter().unzip();
         let total: f64 = all.iter().map(|&weight| f64::from(weight)).sum();
-        // Queues are grouped by lmax, which is 1500 in this test.
+        // Queues are grouped by lmax / weight; lmax is 1500 in this test.
         for ((behind, ahead), &weight) in lag(&SchedKind::Qfq, &all, &lens, seed).iter().zip(&all) {
             let slot = 2.0 * 1500.0;
             let share = f64::from(weight) / total;
@@ -237,8 +239,8 @@ proptest! {
         prop_assert!(worst.iter().all(|(behind, ahead)| -behind <= bound && *ahead <= bound));
     }
 
-    /// Whatever packets arrive, leave or are dropped, and whatever weights change, every packet is
-    /// sent once, and the scheduler is never idle while a packet waits.
+    /// Whatever packets arrive, leave or are dropped, and whatever weights change, every packet
+    /// that is not dropped is sent once, and the scheduler is never idle while a packet waits.
     #[test]
     fn schedulers_neither_lose_nor_invent_packets(
         steps in prop::collection::vec((0u8..10, 0u32..6, 1u32..3000), 1..400), kind in 0usize..4,
@@ -276,11 +278,11 @@ fn a_queue_that_slept_is_owed_nothing_and_owes_nothing() {
         let mut bench = Bench::new(&kind, &weights(&[1, 1]));
         (0..1000).for_each(|_| bench.push(0, 1000));
         (0..500).for_each(|_| _ = bench.pop());
-        // Queue 1 gets its first packet late. From then on, both queues alternate.
+        // Queue 1 gets its first packet late. From then on, both send equally many packets.
         (0..200).for_each(|_| bench.push(1, 1000));
         let first: usize = (0..100).filter(|_| bench.pop().unwrap().0 == 1).count();
         assert!((48..=52).contains(&first), "{}: {first}", kind.name());
-        // The queues still alternate after both were empty.
+        // They still do so after both were empty.
         while bench.pop().is_some() {}
         bench.backlog(100, |_| 1000);
         let first: usize = (0..100).filter(|_| bench.pop().unwrap().0 == 1).count();

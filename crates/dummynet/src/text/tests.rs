@@ -279,8 +279,8 @@ proptest! {
         prop_assert_eq!(config(&first.to_string()), first);
     }
 
-    /// A printed command is parsed to the same configuration, is printed as the same text again,
-    /// and is not longer than the command from which it was parsed.
+    /// A printed command is parsed to the same configuration, and is printed as the same text
+    /// again. Its value of `plr` is not longer than in the command from which it was parsed.
     #[test]
     fn any_configuration_prints_as_one_that_means_the_same_and_prints_the_same(
         bw in (typed(), prop_oneof![Just("bit/s"), Just("Kbit/s"), Just("Mbit/s"), Just("Gbit/s")]),

@@ -103,7 +103,7 @@ fn a_capture_goes_to_the_fifo_filtered_until_its_reader_leaves() {
         let mut reader = FileReader::open(&path).unwrap();
         let mut next = || reader.next().unwrap().map(|packet| packet.data.len());
         let lengths = [next(), next()];
-        // From now on, no program reads frames from the pipe.
+        // From now on, no program reads the FIFO.
         drop(reader);
         let frame = FrameSpec::default().build(300).unwrap().bytes;
         assert!(pipe.queues[0].rings().tx.push(&frame));

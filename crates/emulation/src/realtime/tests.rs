@@ -172,7 +172,7 @@ fn a_port_that_takes_nothing_keeps_frames_for_a_while_and_loses_them_by_name() {
         // This turn returns the slots of the frames that were read.
         bench.turn(START);
     }
-    // The pipe has 63 slots, and no program has read frames from it yet.
+    // The pipe holds 63 frames, and no program has read frames from it yet.
     bench.turn(START + DELAY);
     bench.turn(START + DELAY + 10_000_000);
     assert_eq!(bench.account().exits[1].waiting.packets, 160 - 63);

@@ -118,7 +118,7 @@ fn the_handle_after_the_last_frame_of_a_chunk_leads_to_no_other_frame() {
     let put_batch: Put = |store, frame| store.put_bytes(LANE, 0, frame);
     for (put, left) in [put_one, put_batch].into_iter().flat_map(|put| [(put, 0), (put, 1)]) {
         let mut store = EmulationStore::new(2 * CHUNK_BYTES as u64);
-        // All frames together fill the chunk except for `left * HEADER_ALIGN` bytes.
+        // The frames up to `last` fill the chunk except for `left * HEADER_ALIGN` bytes.
         let frame = [7; 1024 - HEADER_ALIGN];
         (1..CHUNK_BYTES / 1024).for_each(|_| _ = put(&mut store, &frame).unwrap());
         let frame = &frame[left * HEADER_ALIGN..];

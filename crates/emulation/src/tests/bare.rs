@@ -79,7 +79,8 @@ fn a_k_of_a_queue_is_1000_bytes_except_under_the_name_of_tlem() {
 }
 
 /// Returns the result of giving one setting in five ways: as a flag, in a file (quoted and bare),
-/// in `--set`, and over the socket. The result is the link, or the refusal without its location.
+/// and in a change of settings (as a string, as `ctl set` sends it, and as a number if it is one).
+/// The result is the link, or the refusal without its location.
 fn everywhere(flag: &str, setting: &str, value: &str) -> [Result<String, String>; 5] {
     let link = |network: slipring_link::NetworkSpec| format!("{:?}", network.links[0].spec);
     let why = |error: String| {

@@ -2,7 +2,7 @@
 
 use super::{file, message, network, plan, plan_of, refusal};
 
-/// Returns the cause in the error for a file in which the link `up` has these settings.
+/// Returns the error message for a file in which the link `up` has these settings.
 fn refused(up: &str) -> String {
     network(&file(up)).unwrap_err()
 }
@@ -212,7 +212,8 @@ fn truths_of_flags_are_printed_as_a_file_has_them() {
     assert!(set.network.links[0].spec.queue.ecn);
 }
 
-/// Returns the cause in the error for a file with these ports, followed by the text `more`.
+/// Returns the error message for a file with these ports, followed by the text `more`; an empty
+/// string if the file is accepted.
 fn refused_ports(ports: [&str; 2], more: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("link.toml");

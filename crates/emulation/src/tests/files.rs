@@ -11,7 +11,7 @@ use super::super::config::EmulationConfig;
 use super::super::plan::RunClock;
 use super::{file, message, network, plan, refusal};
 
-/// The complete example from the reference documentation.
+/// A file with ports, links, a class, a change at a given time, and outputs.
 const EXAMPLE: &str = r#"
 seed = 7
 [ports.left]
@@ -349,7 +349,8 @@ fn a_queue_without_a_kind_is_a_fifo() {
 }
 
 proptest! {
-    /// Flag values composed of words that occur in settings, in any order, must not cause a panic.
+    /// Flag values composed of words of settings and of any other characters, in any order, must
+    /// not cause a panic.
     #[test]
     fn no_flag_value_panics(
         part in prop::sample::select(vec!["-B", "-D", "-L", "-R", "-Q", "-O", "--police", "--corrupt",
@@ -600,8 +601,8 @@ fn a_trace_that_begins_late_is_explained_with_its_first_value_from_the_start() {
         let plan = plan(&format!("--virtual a b {flag}")).unwrap();
         crate::config::explain(&plan.network, 1).text()
     };
-    // The rate is 10 Mbit/s for 6 s and 20 Mbit/s for 2 s: the last row lasts as long as the row
-    // before it.
+    // The rate is 10 Mbit/s for 6 s and 20 Mbit/s for 2 s: the last row lasts as long as the time
+    // between the last two rows.
     let rate = explained("-B steps,@", "late.csv", "time_s,rate_mbit\n4,10\n6,20\n");
     assert!(rate.contains("2 steps in 8 s, mean 12.5 Mbit/s"), "{rate}");
     // The delay is 10 ms for 9 s, then 90 ms for 1 s.

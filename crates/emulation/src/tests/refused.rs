@@ -1,4 +1,4 @@
-//! Tests of refused values, with the exact messages.
+//! Tests of refused values and of the messages about them.
 
 use super::super::RunClock;
 use super::{message, plan, plan_of, refusal};
@@ -117,8 +117,8 @@ fn a_delay_that_would_miss_its_mean_is_refused_with_the_mean_that_it_would_have(
     };
     assert_eq!(warnings(&table("2ms")), "");
     assert_eq!(warnings("-D normal,20ms,3ms"), "");
-    // The normal distribution is truncated 2 standard deviations below its mean, so its mean is 20
-    // ms + 10 ms * density(2) / below(2).
+    // The normal distribution is truncated 2 standard deviations below its mean of 20 ms. So the
+    // mean rises to 20 ms + 10 ms * density(2) / below(2).
     let message = "the delay of up is cut: its mean is 20.55 ms, not 20 ms";
     assert_eq!(warnings("-D normal,20ms,10ms"), message);
     // If the user requests a truncation by `min` or `max`, even a large one causes only a warning

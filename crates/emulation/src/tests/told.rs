@@ -1,4 +1,4 @@
-//! Tests of messages other than errors: warnings and help.
+//! Tests of warnings, of help, and of refusals to write over files.
 
 #[test]
 fn a_capture_at_the_second_end_is_written_and_refused_where_it_exists() {

@@ -185,7 +185,7 @@ pub(crate) fn group(id: u32, members: &[(u32, u8)]) -> KernelMessage {
     KernelMessage::new(104, &[0, 0, 3, 0, 0, 0, 0, 0]).number(1, id).attribute(2, &members)
 }
 
-/// `RTM_NEWRULE`: a table for packets from an interface, or from all interfaces.
+/// `RTM_NEWRULE` of IPv4: a table for packets from an interface, or from all interfaces.
 pub(crate) fn rule(priority: u32, table: u32, input: Option<&str>) -> KernelMessage {
     let fixed = [2, 0, 0, 0, 252, 0, 0, 1, 0, 0, 0, 0];
     let message =

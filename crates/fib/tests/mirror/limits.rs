@@ -28,7 +28,8 @@ fn a_route_beyond_the_limit_makes_its_covering_prefix_go_to_the_kernel() {
     // kernel.
     tell(&mut mirror, &[default.deleted()]);
     assert_eq!(action(&publish(&mut mirror), "20.2.0.1"), TargetAction::Kernel);
-    // When there is space again, the mirror requests a dump, which restores the refused route.
+    // When there is space again, the mirror requests a dump. The refused route is not in this dump,
+    // so its packets no longer go to the kernel.
     assert!(mirror.needs_resync().contains(DumpKind::Ipv4Routes));
     let routes = [connected_v4(), vec![inner]].concat();
     dump(&mut mirror, DumpKind::Ipv4Routes, &routes);
@@ -220,7 +221,8 @@ fn the_end_of_a_verification_is_done_in_parts_and_finds_the_same() {
     mirror.begin_verify().unwrap();
     let (report, parts) = end_verify(&mut mirror);
     assert_eq!(report, VerifyReport { extra: 40_006, ..VerifyReport::default() });
-    // Each part processes 4096 routes, or 4096 ranges of addresses.
+    // A part processes at most 4096 routes, halves a prefix, or compares the lookups in a prefix
+    // with at most 4096 routes.
     assert!(parts > 2 * (40_000 / 4096), "{parts}");
     let truth = [connected_v4(), connected_v6(), routes].concat();
     let report = verify(&mut mirror, &truth);
@@ -239,7 +241,7 @@ fn an_ipv6_tree_without_space_leaves_dense_prefixes_to_the_kernel_and_no_others(
     tell(&mut mirror, &sparse);
     publish(&mut mirror);
     // The first routes come one at a time, so that a single change finds the tree full. All others
-    // come at once.
+    // come together, before one snapshot.
     let mut told = 0;
     while mirror.counters().exhausted_prefixes == 0 {
         tell(&mut mirror, &[dense(told)]);
@@ -256,8 +258,8 @@ fn an_ipv6_tree_without_space_leaves_dense_prefixes_to_the_kernel_and_no_others(
     let to_kernel = (0..4000)
         .filter(|at| action(&tables, &format!("2001:db8:{at:x}::1")) == TargetAction::Kernel);
     assert!(to_kernel.count() > 2000);
-    // A change within a prefix that is left to the kernel does not change this; a change elsewhere
-    // takes effect.
+    // A change elsewhere takes effect, also together with a change within a prefix that is left to
+    // the kernel.
     tell(&mut mirror, &[dense(1).deleted(), kernel::via("2a01::/32", "fd01::3", 1)]);
     assert_eq!(gateway(&publish(&mut mirror), "2a01::1"), "fd01::3");
     // When there is space again, the tables contain all routes.

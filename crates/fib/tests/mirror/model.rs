@@ -170,8 +170,8 @@ impl Kernel {
         vec![message]
     }
 
-    /// IPv6 combines routes with gateways and the same metric into one route, and announces all its
-    /// next hops.
+    /// When a route is appended, IPv6 combines routes with gateways and the same prefix and metric
+    /// into one route, and announces all its next hops.
     fn add_v6(&mut self, route: Route, flags: u16) -> Vec<KernelMessage> {
         if flags == kernel::REPLACE {
             self.routes.retain(|other| !other.is_same_key(&route));
@@ -213,8 +213,8 @@ impl Kernel {
         vec![told.message().flagged(flags)]
     }
 
-    /// `ip route del` of the route at index `at`. If it is an IPv6 route with several next hops,
-    /// deletes only one of them.
+    /// `ip route del` of the route at index `at`, modulo the number of routes. If it is an IPv6
+    /// route with several next hops, deletes only one of them.
     pub(crate) fn delete(&mut self, at: usize) -> Vec<KernelMessage> {
         if self.routes.is_empty() {
             return vec![];
@@ -347,7 +347,7 @@ impl Kernel {
         told
     }
 
-    /// Removes the routes that prefer an address as source, silently.
+    /// Deletes the IPv4 address of a subnet. Removes the routes that prefer it as source, silently.
     pub(crate) fn delete_address(&mut self, at: usize) -> Vec<KernelMessage> {
         let subnet = SUBNETS[at];
         self.routes.retain(|route| route.source != Some(subnet.2));

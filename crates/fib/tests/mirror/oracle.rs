@@ -1,7 +1,7 @@
 //! Compares the mirror with a model in random histories of the kernel, with dumps that overlap
-//! them, interrupted dumps and lost notifications. At each step, the tables answer as the model
-//! does or leave the packet to the kernel; after the dumps that the mirror asks for, they answer as
-//! the model does.
+//! them, interrupted dumps and lost notifications. At each step before notifications are lost, the
+//! tables answer as the model does or leave the packet to the kernel. At the end, after the dumps
+//! that the mirror asks for, they answer as the model does.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -141,7 +141,7 @@ struct World {
     kernel: Kernel,
     mirror: Mirror,
     running: BTreeMap<DumpKind, VecDeque<KernelMessage>>,
-    /// Whether notifications were lost and some tables were not dumped again since then.
+    /// Whether notifications were lost since the last [`Self::settle`].
     is_stale: bool,
 }
 
@@ -224,7 +224,7 @@ impl World {
         }
     }
 
-    /// Runs all dumps that the mirror asks for.
+    /// Completes the dumps that have begun, and runs all that the mirror asks for.
     fn settle(&mut self) {
         for kind in DumpKind::ALL {
             self.proceed(kind, usize::MAX);

@@ -17,7 +17,8 @@ fn routes_of_an_interface_that_goes_down_are_the_kernels_at_once_and_gone_after_
         &[default_by_1(), kernel::via("20.0.0.0/8", "10.2.0.2", 2), default_by_1().metric(9)],
     );
     publish(&mut mirror);
-    // Three events remove 100,000 routes; none of them is a deletion of a route.
+    // The kernel announces the state of the interface, but not the IPv4 routes that it removes,
+    // however many they are.
     tell(&mut mirror, &[kernel::link(1, kernel::DOWN)]);
     let tables = publish(&mut mirror);
     assert_eq!(action(&tables, "8.8.8.8"), TargetAction::Kernel);

@@ -1,5 +1,5 @@
-//! Frames of many protocols. Their addresses, ports and labels have only a few values, which the
-//! expressions also use, so that each expression matches some frames.
+//! Frames of many protocols. Their addresses and labels, and most ports, have only a few values,
+//! which the expressions also use, so that most expressions match some frames.
 
 use proptest::prelude::*;
 
@@ -189,7 +189,7 @@ pub(crate) fn frame() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Generates a frame that may be truncated anywhere.
+/// Generates a frame that is truncated to fewer than 90 bytes.
 pub(crate) fn short_frame() -> impl Strategy<Value = Vec<u8>> {
     (frame(), 0usize..90).prop_map(|(mut frame, len)| {
         frame.truncate(len);

@@ -2,10 +2,10 @@
 //! the format.
 //!
 //! # Tests for ipfw's documented behaviour
-//! This table names the tests of each documented behaviour of ipfw. Tests without a prefix are in
-//! `slipring_ipfw::run::tests`. The prefixes are: `scenarios` and `golden` for the folders in this
-//! directory, `between` for the tests with network namespaces, `join` for the tests of the
-//! dataplane, `dummynet` for the tests of that crate.
+//! This table names the tests of each documented behaviour of ipfw. The prefixes are: `scenarios`
+//! and `golden` for the folders in `tests`, `between` for the tests with network namespaces, `join`
+//! for the tests of the dataplane, `dummynet` for the tests of that crate. All other tests are in
+//! `slipring_ipfw::run::tests`.
 //!
 //! | behaviour | test |
 //! |---|---|

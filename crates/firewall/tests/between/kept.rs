@@ -1,4 +1,5 @@
-//! Tests of saved rules and states, of runs without ports, and of the service.
+//! Tests of saved rules and states, of links that go down, of runs without ports, and of captures
+//! that are not overwritten.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -56,7 +57,7 @@ fn an_open_connection_goes_on_after_a_restart_that_keeps_states_and_not_after_on
         let kept = std::fs::read_to_string(&state).unwrap_or_default();
         assert_eq!(kept.matches("\nstate ").count(), usize::from(goes_on), "{kept}");
         let firewall = site.firewall(&words);
-        // If the rules deny the connection, no attempt may be answered before its timeout.
+        // If the rules deny the connection, no byte may arrive before the timeout.
         assert_eq!(says(&far, &near, goes_on), goes_on, "{}", site.ipfw("-ad list"));
         assert_eq!(says(&near, &far, goes_on), goes_on);
         firewall.stop(Signal::INT).well();

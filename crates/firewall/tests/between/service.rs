@@ -1,5 +1,5 @@
 //! Tests of the service under a systemd that the test starts. This systemd is PID 1 of new
-//! namespaces. It has a disposable copy of this machine's files, and a cgroup that is removed
+//! namespaces. It has a disposable overlay of this machine's files, and a cgroup that is removed
 //! afterwards.
 
 use std::os::unix::process::CommandExt;

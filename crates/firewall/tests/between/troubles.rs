@@ -1,4 +1,5 @@
-//! Tests that frames pass whatever goes wrong: clients that die, full log buffers, endless changes.
+//! Tests that frames pass whatever goes wrong: clients that die, a full disk, endless changes. Also
+//! tests of names, run directories and state files that a firewall cannot have.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -123,8 +124,8 @@ fn tables_that_change_all_the_time_neither_crash_nor_hold_a_ping() {
     for _ in 0..10 {
         site.ipfw("table one flush");
         site.ipfw("table two flush");
-        // A command file fails as a whole if it adds an entry that already exists or deletes one
-        // that does not exist.
+        // With `-q`, it is no error to add an entry that already exists, or to delete one that does
+        // not exist.
         site.try_ipfw(&format!("-f -q {path}"));
         site.ipfw("table one swap two");
     }
@@ -139,8 +140,8 @@ fn a_name_or_a_run_directory_that_cannot_be_had_is_told_before_any_port_is_opene
     let Some(site) = FirewallLab::new() else { return };
     let first = site.firewall("--name edge");
     let ports = site.lab.ports();
-    // None of these firewalls could open its ports, which are in use or do not exist. The name and
-    // the run directory are checked first, so the errors are about these.
+    // The ports of these firewalls are those of the first firewall, or do not exist. The name and
+    // the run directory are checked before the ports, so the errors are about these.
     let closed = site.write("file", "");
     for (words, cause) in [
         (format!("{ports} --name edge"), "edge"),

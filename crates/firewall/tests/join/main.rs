@@ -95,15 +95,16 @@ impl Fixture {
         self.dataplane.adopt(&mut self.master.ruleset());
     }
 
-    /// Offers a frame from a port. Returns the port to which the frame goes at once; `None` if it
-    /// goes nowhere, or only later.
+    /// Offers a frame from a port. Returns the port to which the frame goes immediately, the last
+    /// one if it goes to several; `None` if it goes nowhere, or only later.
     fn offer(&mut self, mut frame: Vec<u8>, from: PortIndex) -> Option<PortIndex> {
         let output = self.dataplane.offer(&mut frame, from, self.now, &mut self.sink);
         assert!(self.dataplane.is_balanced(), "{:?}", self.dataplane.counters());
         output
     }
 
-    /// Advances the clock. Returns the frames that leave in this time, and when each leaves.
+    /// Advances the clock. Returns, for each frame that leaves in this time, when it leaves and by
+    /// which port.
     fn pass(&mut self, time: DataplaneNanos) -> Vec<(DataplaneNanos, PortIndex)> {
         let (until, mut left) = (self.now + time, Vec::new());
         while let Some(due) = self.dataplane.next_ns().filter(|&due| due <= until) {

@@ -32,7 +32,7 @@ fn frames_offered_together_go_where_each_would_go() {
     }
 }
 
-/// Three dataplanes that share the flows. A handoff between them is delivered at once.
+/// Three dataplanes that share the flows. A handoff between them is delivered immediately.
 struct Fixtures(Vec<Fixture>);
 
 impl Fixtures {

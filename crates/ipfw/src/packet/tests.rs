@@ -206,7 +206,8 @@ fn every_ipv6_extension_header_has_its_bit_and_ports_follow_them() {
 #[test]
 fn an_ipv6_extension_header_is_found_behind_any_other_of_any_length() {
     let padded = |(number, bytes): (u8, Vec<u8>)| {
-        // Fills the bytes that contain neither a length nor a type nor a next header.
+        // Fills the bytes after the first 8, which contain neither a length nor a type nor a next
+        // header.
         let padding = |at: usize, byte: u8| if at < 7 { byte } else { 0x3c };
         (number, bytes.iter().enumerate().map(|(at, &byte)| padding(at, byte)).collect())
     };

@@ -59,7 +59,7 @@ impl Fixture {
         self.firewall.load(rules, self.now).unwrap();
     }
 
-    /// Returns the output of a command.
+    /// Executes a command, which must succeed; returns its output.
     fn run(&mut self, command: &str) -> String {
         self.try_run(command).unwrap()
     }
@@ -131,7 +131,7 @@ fn udp() -> Vec<u8> {
     udp_ports(1000, 53)
 }
 
-/// Returns the same flow in the opposite direction.
+/// Builds a packet of the flow of [`udp`] in the opposite direction.
 fn udp_back() -> Vec<u8> {
     bytes(&spec(B, A, L4Spec::Udp(PortPair { src: 53, dst: 1000 })))
 }

@@ -22,7 +22,8 @@ fn error(text: &str) -> RuleTextError {
     parse_command(text).unwrap_err()
 }
 
-/// Rules as written, each with its canonical text, which is empty if it is the same.
+/// Rules as written, each with its canonical text, which is empty if it is the same. `!` marks a
+/// text that is no rule; the tests skip it.
 const RULES: &[(&str, &str)] = &[
     ("allow ip from any to any", ""),
     ("allow all from any to any", "allow ip from any to any"),

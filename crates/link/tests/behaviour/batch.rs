@@ -12,8 +12,8 @@ use slipring_wire::FrameSpec;
 use crate::random::{link, traffic};
 use crate::support::Sim;
 
-/// Generates links whose stages are all payload-agnostic. Such a link takes frames in batches
-/// while it is not full.
+/// Generates links without most of the stages that prevent batches. Such a link takes frames in
+/// batches while it is not full, unless its order, its marks or the gaps of its delay prevent that.
 fn blind_link() -> impl Strategy<Value = LinkSpec> {
     let rate = prop_oneof![
         Just(RateSpec::Unlimited),

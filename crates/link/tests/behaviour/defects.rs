@@ -52,8 +52,8 @@ fn frames_may_take_longer_than_4_seconds() {
 
 #[test]
 fn tiny_error_rates_are_not_rounded_away() {
-    // 1e-7 per bit is far below a resolution of 2^-24 * 8. Of 10^6 frames of 1000 bits, about 100
-    // are lost.
+    // 1e-7 per bit is below a resolution of 2^-24 * 8, which is 4.8e-7. Of 10^6 frames of 1000
+    // bits, about 100 are lost.
     let lost = losses(lossy(LossModel::Ber(1e-7), LossPosition::Pre), 7, 1_000_000);
     let count = lost.iter().filter(|&&lost| lost).count();
     assert!(count.abs_diff(100) < 33, "{count}");
@@ -123,8 +123,8 @@ fn a_full_queue_drops_exactly_what_does_not_fit_and_nothing_later() {
 
 #[test]
 fn a_batch_at_line_rate_does_not_overflow_a_small_queue() {
-    // Frames have their own arrival times, so a batch of 75 kB that arrives at 10 Gbit/s is never
-    // in the queue all at once.
+    // Frames have their own arrival times. So 1.5 MB that are pushed before the network runs, but
+    // arrive at 10 Gbit/s, are never in the queue together.
     let queue = LinkQueueSpec { bytes: Some(50_000), ..LinkQueueSpec::default() };
     let spec = LinkSpec { queue, framing: Framing::ETHER, ..constant(10_000_000_000) };
     let mut sim = Sim::link(spec);

@@ -157,8 +157,8 @@ fn states_of_a_rate_have_bounds() {
     for next in wrong {
         assert_eq!(weighted(next).as_deref(), Some("rate.states.next"), "{next:?}");
     }
-    // The mean over time counts: a fast state that lasts only briefly does not make up for a slow
-    // one.
+    // The mean rate over time counts: here the fast state makes up for the slow one, which is too
+    // short for a bit.
     let two = |fast_ns| chain(vec![state(1_000_000_000_000, fast_ns, &[]), state(1, 1_000, &[])]);
     assert_eq!(two(1_000), None);
     // On average, each visit of a state sends a bit, however long the line stops in between.

@@ -1,6 +1,6 @@
 //! The behaviour of links, in virtual time, through the public API of the crate.
 //!
-//! One file per part of a link; `defects` covers the defects of earlier emulators.
+//! Most files are about one part of a link; `defects` covers the defects of earlier emulators.
 #![allow(clippy::unwrap_used)]
 
 mod aqm;

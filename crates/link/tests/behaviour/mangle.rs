@@ -54,7 +54,7 @@ fn bursts_of_bit_errors_stay_within_their_range_and_have_their_length() {
         let run = u32::from(u16::from_be_bytes([bytes[10], bytes[11]]));
         assert_eq!(run >> run.trailing_zeros(), 0b11111, "neighbours");
     }
-    // Every position in the range is hit in some frames.
+    // The first and the last bit of the range are hit in some frames.
     let places = with(2, 5, 10, Some(12));
     assert!(places.iter().any(|bytes| bytes[10] & 0x80 != 0));
     assert!(places.iter().any(|bytes| bytes[11] & 1 != 0));
@@ -184,7 +184,7 @@ fn damage_breaks_checksums_unless_they_are_to_be_fixed() {
 fn fixed_checksums_cover_damaged_addresses_and_checksums() {
     let spec = CorruptSpec {
         errors: BitErrorSpec::Burst { chance: Chance::ALWAYS, bits: 3 },
-        // The range covers addresses, ports, length and checksum.
+        // The range covers the checksum of the IPv4 header, both addresses, and both ports.
         from_byte: 24,
         until_byte: Some(38),
         fix_checksum: true,

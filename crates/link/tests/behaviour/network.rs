@@ -232,7 +232,7 @@ fn early_deliveries_tell_times_to_come() {
     sim.network.deliver_early(true);
     sim.push(0, 100);
     sim.push(0, 100);
-    // The first delivery is decided at once, the second when the frame goes on the line.
+    // The first delivery is decided immediately, the second when its frame goes on the line.
     assert_eq!(sim.memory.releases(), [1_100]);
     sim.run(100);
     assert_eq!(sim.memory.releases(), [1_100, 1_200]);

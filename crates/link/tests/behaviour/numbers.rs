@@ -1,4 +1,5 @@
-//! The decisions of a stage do not depend on other stages: they depend on the frame's number.
+//! The decisions of a stage do not depend on other stages, but on the frame's number or on the
+//! time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,8 +33,8 @@ impl UserDelayModel for Random {
     }
 }
 
-/// A link with every stage. Held frames arrive at later stages out of order, and the line is
-/// hardly ever busy.
+/// A link with most kinds of stages. Held frames arrive at later stages out of order, and the line
+/// is hardly ever busy.
 fn base(delay: DelaySpec, corrupt: BitErrorSpec) -> LinkSpec {
     let chain = LossModel::GilbertElliott { p: 0.05, r: 0.25, bad: 0.9, good: 0.01 };
     let states = LossModel::FourState { p13: 0.01, p31: 0.3, p32: 0.1, p23: 0.2, p14: 0.01 };
@@ -71,7 +72,7 @@ fn delivered(spec: &LinkSpec) -> BTreeSet<(u64, Vec<u8>)> {
     out.map(|(delivery, bytes)| (delivery.release_ns, bytes.clone())).collect()
 }
 
-/// Returns links that together use every kind of random draw.
+/// Returns links that together use many kinds of random draws.
 fn bases() -> Vec<LinkSpec> {
     let dist = || Dist::normal(1e6, 3e5).unwrap();
     let smooth = DelaySpec { half_life_ns: Some(3_000_000), ..DelaySpec::random(dist()) };
@@ -137,7 +138,8 @@ fn stages_that_are_taken_away_shift_no_decision_of_the_others() {
             set.iter().map(|(release_ns, bytes)| (*release_ns, bytes[..8].to_vec())).collect()
         };
         assert_eq!(key(&alone), key(&unspoilt), "corruption moves no frame");
-        // Without the hold stage, frames leave earlier; the same frames are damaged and lost.
+        // Without the hold stage, the frames that it held leave earlier; the same frames are
+        // damaged and lost.
         let unheld = delivered(&LinkSpec { hold: None, ..base.clone() });
         let bytes = |set: &BTreeSet<(u64, Vec<u8>)>| -> BTreeSet<Vec<u8>> {
             set.iter().map(|(_, bytes)| bytes.clone()).collect()
@@ -221,8 +223,8 @@ fn on_the_second(first: &LinkSpec, second: &LinkSpec) -> BTreeMap<u64, Vec<Fate>
     fates
 }
 
-/// Returns links with every stage that draws random numbers. On these links, no frame has to wait
-/// for another.
+/// Returns the links of [`bases`] with further losses, and without the line, so that no frame has
+/// to wait for another.
 fn second_links() -> Vec<LinkSpec> {
     let no_line = |base: LinkSpec| LinkSpec {
         rate: RateSpec::Unlimited,
@@ -321,8 +323,8 @@ fn frames_that_come_out_of_turn_meet_the_decisions_of_their_numbers() {
     let wire = LinkSpec { delay: DelaySpec::constant(1_000), ..LinkSpec::wire("a") };
     let held = HoldSpec { chance: chance(1, 10), hold_ns: 3 * GAP_NS + 1 };
     let holding = LinkSpec { hold: Some(held), ..wire.clone() };
-    // Delays with a half-life depend on the time and not on the frame's number, so these links are
-    // left out.
+    // Delays with a half-life depend on the time and not on the frame's number, so links with such
+    // delays are left out.
     let by_number = |link: &LinkSpec| link.delay.half_life_ns.is_none();
     for second in second_links().into_iter().filter(by_number) {
         let alone = on_the_second(&wire, &second);
@@ -445,7 +447,8 @@ fn a_chain_of_rates_makes_only_changes_that_its_weights_allow() {
     let mut seen: Vec<usize> = took.values().filter_map(of).collect();
     seen.dedup();
     assert!(seen.len() > 1_500, "{}", seen.len());
-    // The states last 20 us on average, so two changes between two frames are rare.
+    // The states last 4 ms on average and the frames are 20 us apart, so two changes between two
+    // frames are rare.
     let odd = seen.windows(2).filter(|pair| (pair[0] + 1) % 3 != pair[1]).count();
     assert!(odd * 50 < seen.len(), "{odd} of {}", seen.len());
 }

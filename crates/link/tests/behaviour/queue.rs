@@ -27,7 +27,8 @@ fn a_queue_tells_how_deep_it_is_with_each_frame_that_joins_it() {
         sim.memory.joined.iter().map(|joined| (joined.packets, joined.bytes)).collect()
     };
     assert_eq!(depths(&sim), (1..=20).map(|n| (n, n * 1000)).collect::<Vec<_>>());
-    // A full queue is exactly as long as its limit, and frames that it refuses do not enter it.
+    // Here, a full queue is exactly as long as its limit, and frames that it refuses do not enter
+    // it.
     let mut sim =
         Sim::link(limited(LinkQueueSpec { bytes: Some(100_000), ..LinkQueueSpec::default() }));
     (0..1000).for_each(|n| _ = sim.push(n * 1_000_000, 1000));
@@ -110,7 +111,8 @@ fn drophead_keeps_what_waits_from_a_frame_that_fits_in_no_case() {
     }
     sim.finish();
     assert_eq!(sim.memory.handles(), [0, 1]);
-    // The frame on the line takes 40 ms, whichever frames are dropped. After that, there is space.
+    // The frame on the line takes 40 ms, whichever frames are dropped. There is space when no more
+    // than 30 ms of this time are left.
     let mut sim =
         drophead(LinkQueueSpec { delay_ns: Some(30_000_000), ..LinkQueueSpec::default() });
     for (at_ns, len) in [(0, 5000), (9_999_999, 1000), (10_000_000, 1000), (18_000_000, 1000)] {

@@ -23,7 +23,7 @@ pub(crate) struct Memory {
     pub(crate) lost: Vec<LostFrame>,
     pub(crate) queued: Vec<QueueDeparture>,
     pub(crate) joined: Vec<QueueArrival>,
-    /// The notifications of the network, in order.
+    /// The notifications of the network in order, except those of hops.
     pub(crate) notifications: Vec<Notification>,
     /// For each frame that came to a node: the link, the frame's handle, and the time of the
     /// arrival in ns.
@@ -47,12 +47,12 @@ impl Memory {
         handle
     }
 
-    /// Stores a frame of zeros.
+    /// Stores 14 zero bytes for a frame of `len` bytes.
     pub(crate) fn blank(&mut self, arrival_ns: u64, len: u32) -> FrameArrival {
         FrameArrival { arrival_ns, handle: self.store(&[0; 14]), len }
     }
 
-    /// Stores a burst of frames of zeros.
+    /// Stores a burst of [blank](Self::blank) frames, each with its arrival time and length.
     pub(crate) fn train(&mut self, frames: &[(u64, u32)]) -> Burst {
         let frames: Vec<_> = frames.iter().map(|&(at_ns, len)| self.blank(at_ns, len)).collect();
         self.arrivals.extend(frames.iter().map(|frame| (frame.handle, *frame)));

@@ -93,7 +93,8 @@ fn a_pause_skips_rounds_of_opportunities_without_shifting_them() {
         sim.push(at_ms * MS, 1500);
         sim.finish();
         assert_eq!(in_ms(&sim.memory.releases()), [expected], "at {at_ms} ms");
-        // The times are the same after a frame has used the first opportunity.
+        // The times are the same after a frame has used the first opportunity, except for a frame
+        // that would have used it.
         let mut sim = Sim::link(trace());
         sim.push(0, 1500);
         sim.push(at_ms * MS, 1500);
@@ -324,8 +325,8 @@ fn a_frame_on_a_slow_line_passes_whole_rounds_at_once() {
         let slots = slots.iter().map(|&(start_ns, len_ns)| RateSlot { start_ns, len_ns }).collect();
         rated(RateSpec::Slots { bps: 1, period_ns, slots, whole_frames: true })
     };
-    // 8000 bits at 1 bit/s. First the line is open all the time, then in two of five nanoseconds:
-    // the last two bits are sent in the two open nanoseconds of the last round.
+    // 8000 bits at 1 bit/s. First the line is open all the time, then in two of five nanoseconds,
+    // the second of which ends 1 ns before the end of the round.
     assert_eq!(releases(slots(1, &[(0, 1)]), 2, 1_000, 0), [8_000_000 * MS, 16_000_000 * MS]);
     let half = slots(5, &[(1, 1), (3, 1)]);
     assert_eq!(releases(half, 1, 1_000, 0), [20_000_000 * MS - 1]);

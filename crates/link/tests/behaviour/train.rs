@@ -109,7 +109,7 @@ fn a_link_that_delivers_early_does_so_with_trains() {
 }
 
 proptest! {
-    /// Batches of frames, each followed by a run, a change of the link, or nothing.
+    /// Batches of frames, each followed by a run, a change of the link, both, or nothing.
     #[test]
     fn frames_fare_in_trains_as_they_do_alone(
         first in 0..links().len(),

@@ -93,7 +93,7 @@ fn each_link_has_a_model_of_its_own() {
     assert_eq!(sim.memory.releases(), [0, 0, 1000, 1000]);
 }
 
-/// Returns an error for every third frame.
+/// Returns no result for every third call.
 struct FailEveryThird(u64);
 
 impl FailEveryThird {

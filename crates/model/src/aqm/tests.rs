@@ -154,9 +154,9 @@ fn codel_leaves_a_link_below_its_rate_alone() {
 fn red_settles_where_its_probability_meets_the_overload() {
     let spec = RedSpec { min: 20.0, max: 60.0, max_p: 0.2, ..RedSpec::default() };
     let mut line = Line::new(FifoAqm::Red(Red::new(&spec).unwrap()));
-    // The load is 5 % too high, so every 20th packet must be dropped. The distances between drops
-    // are uniformly distributed from 1 to 1/p, so their mean is (1/p + 1) / 2. For a mean of 20, p
-    // is 1/39.
+    // The link can carry 95 % of the load, so every 20th packet must be dropped. The distances
+    // between drops are uniformly distributed from 1 to 1/p, so their mean is (1/p + 1) / 2. For a
+    // mean of 20, p is 1/39.
     line.offer(0, 100 * SECOND, 760_000, 1000);
     let (mean_ns, share) = line.settled(30 * SECOND);
     assert!((share - 0.05).abs() < 0.002, "{share}");

@@ -175,8 +175,8 @@ fn states_in_time_are_the_same_whoever_asks_for_them() {
     let (mut often, mut seldom) = (chain(), chain());
     for now_ns in (0..40_000_000_000u64).step_by(100_000) {
         let lost = often.lost_at(now_ns, states, 0);
-        // The second chain is queried only at one of every thousand times. After a pause of a
-        // million state changes, it is queried at every time.
+        // The second chain is queried only at one of every thousand times, and after 30 s at every
+        // time.
         if now_ns % 100_000_000 == 0 || now_ns > 30_000_000_000 {
             assert_eq!(seldom.lost_at(now_ns, states, 0), lost, "{now_ns}");
         }
@@ -223,8 +223,8 @@ fn a_timed_chain_tells_the_loss_and_the_bursts_of_the_chain_that_packets_see() {
         assert!((chain.bad_share() - bad_share).abs() < 1e-9);
         assert!((chain.expected_loss() - loss).abs() < 1e-9);
         // The chain has the rates a (good to bad) and b (bad to good). If it was good, it is bad
-        // after the time t with probability a / (a + b) * (1 - exp(-(a + b) t)). If it was bad,
-        // the first a is replaced by b.
+        // after the time t with probability a / (a + b) * (1 - exp(-(a + b) t)). If it was bad, it
+        // is good with this probability, but with the first a replaced by b.
         let changed = 1.0 - (-gap_ns * (good_ns + bad_ns) / (good_ns * bad_ns)).exp();
         let leave = [bad_share * changed, (1.0 - bad_share) * changed];
         let (told, found) = (chain.mean_burst(gap_ns), burst_of_chain(leave, lose));

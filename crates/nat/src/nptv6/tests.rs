@@ -37,7 +37,7 @@ fn is_valid(packet: &[u8]) -> bool {
 
 #[test]
 fn the_example_of_the_standard_comes_out_as_printed() {
-    // This is the example in RFC 6296, appendix B.
+    // This is the example in RFC 6296, 3.6.
     let prefixes = prefixes("fd01:203:405::", "2001:db8:1::", 48);
     let mut packet = udp("fd01:203:405:1::1234", "2001:db8:ffff::1");
     assert_eq!(prefixes.translate(&mut packet, None), Nptv6Outcome::Out);

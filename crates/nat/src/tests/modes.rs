@@ -1,4 +1,4 @@
-//! Tests each mode switch of `nat N config`.
+//! Tests of the mode switches of `nat N config`.
 
 use super::*;
 

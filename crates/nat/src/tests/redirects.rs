@@ -22,7 +22,8 @@ fn at(end: NatEndpoint) -> At {
     (end.address.octets(), end.port)
 }
 
-/// Returns the inside end at which a connection from `from` to `to` arrives.
+/// Returns the destination, after translation, of the first segment of a connection from `from` to
+/// `to`; `None` if the segment is dropped.
 fn arrives(fixture: &mut Fixture, from: At, to: At) -> Option<At> {
     fixture.inwards(tcp(from, to, SYN)).ok().map(|ends| ends.1)
 }
@@ -120,7 +121,8 @@ fn one_remote_port_is_for_all_ports_of_a_range() {
 
 #[test]
 fn without_any_address_a_redirection_takes_packets_for_all() {
-    // If the outside address is that of an interface without an address, no packet is redirected.
+    // If the outside address is that of an interface without an address, a redirection without an
+    // alias redirects no packet.
     let interface = OutsideAddress::Interface("em0".into());
     for (outside, to) in [(OutsideAddress::None, at(WEB)), (interface, (ALIAS, 80))] {
         let redirects = vec![ports(80, 1, &[WEB], RedirectRemote::ANY)];

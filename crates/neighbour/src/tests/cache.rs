@@ -1,4 +1,5 @@
-//! The states of RFC 4861, 7.3.2 and appendix C, one test per rule.
+//! Tests of the cache: the states of RFC 4861, 7.3.2 and appendix C, the queues of held frames, and
+//! neighbours that the kernel keeps.
 
 use super::*;
 use crate::{HoldDropCause, HoldRefusal, NeighbourClaim, NeighbourState};
@@ -140,7 +141,8 @@ fn an_advertisement_resolves_and_is_believed_as_far_as_it_is_solicited() {
         let mut cache = new();
         cache.hold(ip(HOST), 1, 60, 0).unwrap();
         cache.hold(ip(HOST), 2, 60, 0).unwrap();
-        // RFC 4861, 7.2.5: an advertisement without a link-layer address is discarded.
+        // RFC 4861, 7.2.5: for an incomplete entry, an advertisement without a link-layer address
+        // is discarded.
         let without = NeighbourClaim { mac: None, ..advertisement(9, true, true) };
         cache.learn(without, 1);
         assert_eq!(view(&cache, ip(HOST), 1).state, NeighbourState::Incomplete);
@@ -198,8 +200,8 @@ fn the_router_flag_follows_advertisements_and_not_solicitations() {
     assert!(view(&cache, ip(HOST), 1).is_router);
     cache.learn(NeighbourClaim::question(ip(HOST), mac(9)), 2);
     assert!(view(&cache, ip(HOST), 2).is_router);
-    // RFC 4861, 7.2.5: if an advertisement has another MAC address and no override flag, neither
-    // the MAC address nor any other field is updated.
+    // RFC 4861, 7.2.5: if an advertisement has another MAC address and no override flag, a
+    // reachable entry becomes stale, and nothing else of an entry is updated.
     cache.learn(advertisement(8, true, false), 3);
     assert!(view(&cache, ip(HOST), 3).is_router);
     cache.learn(advertisement(9, true, true), 4);

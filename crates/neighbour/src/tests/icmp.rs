@@ -11,8 +11,8 @@ use std::vec;
 
 const TOO_LATE: IcmpMessage = IcmpProblem::TimeExceeded.message(false);
 
-/// Returns a frame with a UDP packet that has `len` payload bytes. `edit` can change the packet
-/// before its IPv4 header checksum is computed.
+/// Returns a frame with a UDP packet that has `len` payload bytes. `edit` can change the IPv4
+/// header before its checksum is computed.
 fn frame_v4(len: usize, edit: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let total = ((28 + len) as u16).to_be_bytes();
     let mut ip = vec![0x45, 0, total[0], total[1], 0, 7, 0, 0, 1, 17, 0, 0];
@@ -161,8 +161,8 @@ fn packet_too_big_and_unknown_options_are_told_about_groups_as_well() {
     ] {
         assert_eq!(answer(&frame, message(kind, code)), expected, "{kind}, {code}");
     }
-    // In IPv4, ICMP type 2 has another meaning, and must not be sent because of a packet to a
-    // group.
+    // In IPv4, ICMP type 2 is not "packet too big", so the exception does not apply: a packet to a
+    // group is not answered.
     let frame = frame_v4(9, |ip| ip[16] = 224);
     assert_eq!(answer(&frame, message(2, 0)), Err(IcmpSilence::Group));
 }
@@ -184,7 +184,7 @@ fn one_destination_cannot_use_up_the_errors_of_others() {
     assert_eq!(flood, 10, "its own burst");
     assert_eq!(limiter.suppressed(), 9_990);
     assert_eq!(limiter.allows(ip("10.1.0.3"), 0), Ok(()));
-    // RFC 4443, 2.4 f: after the burst, 10 errors per second may be sent.
+    // As in the example of RFC 4443, 2.4 f: after the burst, 10 errors per second may be sent.
     let later = (1..=3000).filter(|ms| limiter.allows(ip("10.1.0.2"), ms * 1_000_000).is_ok());
     assert_eq!(later.count(), 30);
 }

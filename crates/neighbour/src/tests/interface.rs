@@ -130,7 +130,7 @@ fn a_solicitation_is_answered_with_the_flags_of_the_rfc() {
         // A host that checks whether its address is unique gets the answer at the all-nodes
         // address.
         (ask("::", "ff02::1:ff00:1", &[]), MacAddr([0x33, 0x33, 0, 0, 0, 1]), "ff02::1", 0xa0),
-        // A unicast solicitation may omit its MAC address.
+        // A unicast solicitation may omit the sender's MAC address.
         (ask("fd00::9", "fd00::1", &[]), mac(9), "fd00::9", 0xe0),
         // Link-local sources are always on the link, so they are answered.
         (ask("fe80::9", "ff02::1:ff00:1", &SOURCE_MAC), mac(9), "fe80::9", 0xe0),

@@ -28,7 +28,8 @@ pub(super) fn slow_checksum(parts: &[&[u8]]) -> [u8; 2] {
     (!(sum as u16)).to_be_bytes()
 }
 
-/// Returns an ICMPv6 packet with its checksum, as RFC 4443, 2.3 defines it.
+/// Returns an IPv6 packet with this ICMPv6 message, whose checksum is set as RFC 4443, 2.3 defines
+/// it.
 pub(super) fn icmpv6(source: &str, to: &str, hop_limit: u8, message: &[u8]) -> Vec<u8> {
     let (source, to) = (v6(source).octets(), v6(to).octets());
     let len = message.len() as u8;
@@ -61,7 +62,7 @@ fn an_arp_request_is_read_and_written_byte_for_byte() {
         reply[14..42],
         [0, 1, 8, 0, 6, 4, 0, 2, 2, 0, 0, 0, 0, 9, 10, 0, 0, 9, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]
     );
-    // RFC 5227, 3: both sender and target are the announced address. The target's MAC address is
+    // RFC 5227, 2.3: both sender and target are the announced address. The target's MAC address is
     // zero.
     let announced = ArpPacket::announcement(mac(1), [10, 0, 0, 1].into()).frame(mac(0));
     assert_eq!(
@@ -159,7 +160,7 @@ fn messages_that_the_rfc_calls_invalid_are_refused_by_name() {
     let with_nonce = [&[14, 1, 1, 2, 3, 4, 5, 6][..], &SOURCE_MAC].concat();
     let read = parse(icmpv6("fd00::9", group, 255, &ask(&with_nonce))).unwrap();
     assert_eq!(read.mac, Some(mac(9)));
-    // A solicitation without a source address must go to the target's group and have no MAC
+    // A solicitation without a source address must go to a solicited-node group and have no MAC
     // address.
     assert!(parse(icmpv6("::", group, 255, &ask(&[]))).is_ok());
     let unspecified = Err(NdError::Unspecified);

@@ -1,5 +1,5 @@
-//! Compares the cache with a plain model of RFC 4861 in random sequences of calls. The model is a
-//! list of neighbours that is searched from its start.
+//! Compares the cache with a plain model of RFC 4861 in random sequences of calls. The model is an
+//! array of four neighbours.
 
 use super::*;
 use crate::{HoldDropCause, NeighbourClaim, NeighbourState};
@@ -47,8 +47,8 @@ enum Effect {
     Change(Option<MacAddr>),
 }
 
-/// A neighbour as the RFC describes it. In the list of the model, `None` means that the neighbour
-/// is unknown.
+/// A neighbour as the RFC describes it. In [`Models::hosts`], `None` means that the neighbour is
+/// unknown.
 #[derive(Debug, Clone)]
 struct Model {
     state: NeighbourState,
@@ -134,7 +134,7 @@ impl Models {
         }
     }
 
-    /// Handles all timers that are due by `now`, one after another.
+    /// Handles the timer of a host, if it is due by `now`.
     fn wait(&mut self, host: usize, now: u64) {
         let effects = &mut self.effects[host];
         let Some(it) = &mut self.hosts[host] else { return };

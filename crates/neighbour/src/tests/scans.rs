@@ -29,7 +29,7 @@ fn a_scan_of_a_large_subnet_is_bounded_and_a_new_host_still_gets_through() {
         cache.hold(host(number), number, 60, now).unwrap();
         assert!(cache.len() <= limits.entries && cache.waiting() <= limits.incomplete);
         if number % 1000 == 500 {
-            // In the middle of the scan, one host exists. It answers after 10 ms.
+            // After each 1000 frames, one is sent to a host that exists. It answers after 10 ms.
             let (real, answer) = (host(1 << 20 | number), NeighbourClaim::answer);
             cache.hold(real, number, 60, now).unwrap();
             cache.learn(answer(real, mac(1)), now + SECOND / 100);

@@ -119,7 +119,7 @@ fn polling(world: &World, kind: u16, body: &NmreqValePolling) -> Result<(), Errn
     world.open().ask("vale0:nic0", kind, body).map(|_| ())
 }
 
-/// A program that has bound the port `name`, with the offsets of its tx and its rx ring.
+/// A program that has bound a port, with the offsets of its tx and its rx ring.
 struct Station<'w>(Client<'w>, u64, u64);
 
 impl<'w> Station<'w> {

@@ -146,7 +146,7 @@ fn an_option_that_says_it_is_longer_than_a_page_is_too_long_whatever_its_kind() 
         client.memory.put(OPTIONS, &huge);
         assert_eq!(with_options(&mut client), Err(Errno::MSGSIZE), "{kind}");
     }
-    // An option of unknown type may state any length.
+    // An option of unknown type is refused for its type, whatever length it states.
     client.memory.put(OPTIONS, &NmreqOption { nro_size: u64::MAX, ..option(99, 0) });
     assert_eq!(with_options(&mut client), Err(Errno::OPNOTSUPP));
 }

@@ -15,8 +15,8 @@ fn file(bytes: u64) -> OwnedFd {
     file
 }
 
-/// An option for `bytes` of memory with the usual sizes, except that it asks for two rings of 64
-/// slots in each direction.
+/// An option for `bytes` bytes of memory from `SHARED` on, which leaves the sizes of the pools to
+/// the daemon.
 fn option(bytes: u64) -> NmreqOptExtmem {
     NmreqOptExtmem {
         nro_opt: NmreqOption { nro_reqtype: NETMAP_REQ_OPT_EXTMEM, ..NmreqOption::default() },

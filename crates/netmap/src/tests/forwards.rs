@@ -3,7 +3,8 @@
 use super::attaches::machine;
 use super::*;
 
-/// A program with all rings of `nic0`: tx, host tx, rx, host rx.
+/// A program that has bound `nic0`, with the offsets of the rings tx, host tx, rx and host rx. The
+/// offset of a ring that is not bound is 0.
 struct Bound<'w> {
     client: Client<'w>,
     rings: [u64; 4],
@@ -33,8 +34,8 @@ impl<'w> Bound<'w> {
         count
     }
 
-    /// Receives frames, and releases as many slots of `ring` as there are `flags`; slot by slot,
-    /// these are set.
+    /// Receives frames, writes `flags` to the next slots of `ring`, one entry to each slot, and
+    /// releases these slots.
     fn release(&mut self, ring: u64, flags: &[u16]) {
         self.client.ioctl(NIOCRXSYNC).unwrap();
         let NetmapRing { head, num_slots, .. } = self.client.ring(ring);
@@ -71,12 +72,13 @@ impl<'w> OtherEnd<'w> {
         self.client.ioctl(NIOCTXSYNC).unwrap();
     }
 
-    /// Lengths of the frames that have arrived.
+    /// The length of each slot that has arrived so far. No slot is released.
     fn lens(&mut self) -> Vec<u16> {
         self.slots().into_iter().map(|(len, _)| len).collect()
     }
 
-    /// Length of each slot that has arrived, and whether its frame continues in the next one.
+    /// The length of each slot that has arrived so far, and whether its frame continues in the next
+    /// slot. No slot is released.
     fn slots(&mut self) -> Vec<(u16, bool)> {
         self.client.ioctl(NIOCRXSYNC).unwrap();
         let NetmapRing { head, tail, num_slots, .. } = self.client.ring(self.rx);
@@ -202,7 +204,7 @@ fn a_frame_with_too_few_free_slots_for_all_of_it_is_dropped_whole() {
     let rx = nic.rings[2];
     let [mut wire, mut stack] = ["wire", "stack"].map(|name| OtherEnd::new(&world, name));
     nic.allow(rx);
-    // A pipe takes 1,023 frames until the receiver gives some back.
+    // A pipe takes 1,023 slots until the receiver releases some.
     wire.send(&[60; 1021]);
     assert_eq!(nic.give_back(rx, NS_FORWARD), 1021);
     wire.send(&[61, 62, 63, 64, 65]);

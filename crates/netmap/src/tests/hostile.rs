@@ -27,7 +27,8 @@ const NAMES: [&str; 10] = [
     "y}long_name_of_a_pipe",
     "vale0:a",
     "vale0:b",
-    // Names the persistent port `x` if a random request has created it, otherwise an ordinary port.
+    // Names the persistent port `x` if random requests have created and attached it, otherwise an
+    // ordinary port.
     "vale0:x",
 ];
 

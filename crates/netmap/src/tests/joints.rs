@@ -13,7 +13,7 @@ fn joined(world: &World) -> Client<'_> {
     client
 }
 
-/// Returns the frames that arrive at a station within a short time.
+/// Waits until frames arrive at a station, and returns them.
 fn next(station: &mut Station<'_>) -> Vec<Vec<u8>> {
     let start = std::time::Instant::now();
     loop {
@@ -92,8 +92,8 @@ fn switches_are_not_joined_to_a_ring() {
         let expected = if port == "p2" { Some(Errno::LOOP) } else { None };
         assert_eq!(joined.err(), expected, "{port}");
     }
-    // A port that is attached again must not close a loop either. `p2` now connects `vale2` and
-    // `vale0`.
+    // A port that is attached again must not close a loop either. Without `joint` in `vale0`, `p2`
+    // may connect `vale2` and `vale0`; then `joint` would close the loop.
     detach(&mut client, "vale0:joint").unwrap();
     assert_eq!(attach(&mut client, "vale0:p2").err(), None);
     assert_eq!(attach(&mut client, "vale0:joint"), Err(Errno::LOOP));

@@ -188,7 +188,8 @@ fn frames_in_a_pipe_pass_once_and_in_order_whenever_the_daemon_is_killed() {
     let ([a, b], [tx, rx]) = pipe(&mut daemon);
     let (mut next, mut wanted) = (1u16, 1u16);
     for round in 0..40u32 {
-        // Frames are queued, sent, received and given back, with a kill after each step.
+        // Frames are queued, sent, received and given back. In each round the daemon is killed
+        // after one of these four steps, in turn.
         let eye = daemon.eye();
         let ring = eye.ring(tx);
         let room = (ring.tail + 8 - ring.head) % 8;

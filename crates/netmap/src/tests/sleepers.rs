@@ -1,5 +1,5 @@
-//! Tests of programs that sleep at one end of a pipe while rings of that end are lent to another
-//! program, in any order.
+//! Tests of programs that sleep at one end of a pipe while the rings of the other end are lent to a
+//! program. Either may happen first.
 
 use std::os::fd::OwnedFd;
 
@@ -43,7 +43,7 @@ impl<'w> Guest<'w> {
         self.tx.sync_or_leave().unwrap()
     }
 
-    /// Receives all frames and returns the slots.
+    /// Receives all frames and gives their slots back; returns the report of the last sync.
     fn read(&mut self) -> SyncReport {
         self.rx.sync_or_leave().unwrap();
         let view = self.rx.kern().view();
@@ -76,7 +76,7 @@ fn notified(world: &World) -> Vec<u64> {
     std::mem::take(&mut lock(&world.notified.0))
 }
 
-/// A client that has filled its ring and sleeps until a slot is free.
+/// Makes `client` fill its tx ring and sleep until a slot is free.
 fn full(client: &mut Client<'_>) {
     let view = view(client, TxRx::Tx);
     view.advance_to(view.tail());
@@ -235,7 +235,7 @@ fn who_finds_another_at_the_ring_is_told_to_come_back() {
     let port = b.open.bound.get().unwrap().port.clone();
     let end = port.as_delegating().unwrap();
     view(&a, TxRx::Tx).advance_to(1);
-    // Frames sent before the program armed cause no notification.
+    // A frame that was sent before `b` sleeps causes no notification.
     a.ioctl(NIOCTXSYNC).unwrap();
     end.while_locked(TxRx::Rx, 0, &mut || sleep(&b, PollEvents::IN, SLEEPER));
     (0..2).for_each(|_| world.netmap.ticker.tick());

@@ -3,7 +3,7 @@
 use super::*;
 use crate::switch::{SwitchDropReason, SwitchPortCounters};
 
-/// A program with a switch port: its rings, and the next slot that it uses in each ring.
+/// A program with a switch port, and the offsets of its first tx ring and its first rx ring.
 pub(super) struct Station<'w> {
     client: Client<'w>,
     tx: u64,
@@ -535,7 +535,7 @@ fn senders_on_two_threads_reach_one_receiver_and_nothing_is_lost_uncounted() {
                     sender.client.ioctl(NIOCTXSYNC).unwrap();
                 }
                 done.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-                // The sender's port must exist until all frames are counted.
+                // The sender's port stays in the switch until the counters have been read.
                 std::mem::forget(sender.client.open);
             });
         }

@@ -13,7 +13,7 @@ use crate::timer;
 
 const BDF: &str = "0000:03:00.0";
 
-/// A machine whose card has an address and routes.
+/// A machine whose card has addresses and routes.
 fn busy_host() -> MadeUpHost {
     let host = MadeUpHost::new();
     host.edit("eth1", |link| {
@@ -39,7 +39,7 @@ fn plan(host: &MadeUpHost) -> BindPlan {
     BindPlan::new(host, PciNic::read(host.root(), BDF).unwrap(), &request()).unwrap()
 }
 
-/// Takes the card as the command does.
+/// Takes the card as the command does after its checks.
 fn bind(host: &MadeUpHost) -> Result<(), BindError> {
     let state = host.state();
     let _lock = state.lock(host).unwrap();

@@ -39,7 +39,7 @@ pub(crate) struct MadeUpHost {
     /// The next answer of the program that has a card open. With `None`, the program answers that
     /// it has changed the settings.
     pub(crate) answer: RefCell<Option<io::Result<Result<CardStatus, SettingRefusal>>>>,
-    /// The requests to programs so far: process, card, change.
+    /// The requests to programs so far: process, card, text of the request.
     pub(crate) asked: RefCell<Vec<(u32, String, String)>>,
     clock: Cell<Duration>,
     /// What another process writes to the directory of states during the next sleep.
@@ -126,7 +126,7 @@ impl MadeUpHost {
         self.put(&format!("dev/vfio/{group}"), "");
     }
 
-    /// Makes the interface of a card, up and with an address.
+    /// Makes the interface of a card. It is down and has no IP address.
     pub(crate) fn make_interface(&self, bdf: &str, name: &str) -> u32 {
         let device = device_dir(self.root(), bdf);
         fs::create_dir_all(device.join("net").join(name)).unwrap();

@@ -1,5 +1,4 @@
-//! Tests of the reasons for which a card is not bound. Each has its own text, and a command that
-//! helps.
+//! Tests of the reasons for which a card is not bound. Each has its own text, and says what helps.
 
 use std::fs;
 use std::os::unix::fs::symlink;

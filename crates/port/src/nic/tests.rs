@@ -1,4 +1,4 @@
-//! Tests of both halves of a queue, over a fake device that consists of two lists: they check what
+//! Tests of both halves of a queue, over a fake device that consists of lists. The tests check what
 //! the common code guarantees to every driver.
 
 mod delegated;
@@ -139,8 +139,7 @@ fn frames_arrive_in_the_device_s_order_and_every_buffer_stays_with_one_owner() {
         assert!((0..3).all(|i| u32::from(app.slot(i).unwrap().len) == 60 + round as u32));
         app.advance(3);
         assert!(!side.sync(&mut device).unwrap(), "nothing has come since");
-        // A ring of 64 slots holds 63 frames, because one slot always stays empty. The buffers of
-        // slots that were read are posted again.
+        // The buffers of slots that were read are posted again.
         assert!(device.queued.iter().all(|address| all.contains(address)));
     }
     assert_eq!(counters.snapshot().rx.packets, 9);

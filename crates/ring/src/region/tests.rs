@@ -109,8 +109,8 @@ fn a_buffer_that_was_never_taken_cannot_be_given_back() {
 fn a_region_tells_where_its_parts_are() {
     let geometry = Geometry { ring_bytes: 10_000, bufs: 64, buf_size: 2048 };
     let region = Region::create_shared(geometry, HugePages::Never).unwrap();
-    // One page for the header, rings in whole pages, buffers, and the headroom after the last
-    // buffer.
+    // One page for the header, rings in whole pages, buffers, and a page into which the data of the
+    // last buffer reaches.
     assert_eq!((region.ring_start(), region.buf_start()), (4096, 4096 + 12_288));
     assert_eq!(region.data_start(), region.buf_start() + 256);
     assert_eq!((region.buf_area_len(), region.size()), (64 * 2048, 16_384 + 64 * 2048 + 4096));

@@ -10,7 +10,7 @@ use slipring_abi::NetmapRing;
 use slipring_ring::{AppRing, BufIdx, Geometry, HugePages, KernRing, Region};
 
 pub(crate) const SLOTS: u32 = 8;
-/// Slots that can be in use at once.
+/// Slots that can be in use at the same time.
 pub(crate) const ROOM: u32 = SLOTS - 1;
 
 pub(crate) fn region(buf_size: u32) -> Arc<Region> {

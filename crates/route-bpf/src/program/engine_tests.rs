@@ -75,9 +75,9 @@ fn forwarded_by_engine(
 }
 
 /// Reasons for which the program leaves frames to the kernel although the engine forwards them:
-/// sources in 240.0.0.0/4, or that share a bit with an own address; next hops on the same
-/// interface, which need a redirect; subinterfaces; IPv6 packets larger than a route's MTU below
-/// 1280, which the engine ignores.
+/// sources in 240.0.0.0/4, or with the hash of an own address; next hops on the same interface,
+/// which need a redirect; subinterfaces; IPv6 packets larger than a route's MTU below 1280, which
+/// the engine treats as 1280.
 const LEFT_TO_THE_KERNEL: [PassReason; 4] =
     [PassReason::Address, PassReason::SamePort, PassReason::PortDown, PassReason::TooBig];
 
@@ -90,7 +90,8 @@ fn what_the_program_forwards_the_engine_forwards_alike() {
     let config =
         ProptestConfig { cases: 6000, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(frame in frames())| {
-        // Excludes a block that does not exist, which only the program checks.
+        // Excludes 10.2.0.0/24, whose table entry names a block that does not exist: only the
+        // program checks that.
         prop_assume!(frame.get(30..33) != Some(&[10, 2, 0]) || frame[12] != 8);
         let mut cell = cell.borrow_mut();
         let (router, engine) = &mut *cell;
@@ -115,7 +116,8 @@ fn what_the_program_forwards_the_engine_forwards_alike() {
     assert!(both > 200, "{both}");
 }
 
-/// Checks that the engine's cause and the program's reason have the same name.
+/// Checks that the engine drops for `cause` what the program drops, forwards what the program
+/// forwards, and that the program's reason has the name of `cause`.
 fn check_alike(mode: ReversePathMode, cause: RouteDropCause) {
     let mut router = Simulation::new(false).checking(mode);
     let mut engine = engine(&mut router, snapshot_checking(mode));
@@ -124,7 +126,8 @@ fn check_alike(mode: ReversePathMode, cause: RouteDropCause) {
     let config =
         ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(frame in frames_of_sources())| {
-        // Excludes a block that does not exist, which only the program checks.
+        // Excludes 10.2.0.0/24, whose table entry names a block that does not exist: only the
+        // program checks that.
         prop_assume!(frame.get(30..33) != Some(&[10, 2, 0]) || frame[12] != 8);
         let mut cell = cell.borrow_mut();
         let (router, engine) = &mut *cell;
@@ -149,8 +152,8 @@ fn what_the_program_drops_for_its_source_the_engine_drops_for_the_same_cause() {
 }
 
 /// The program of `hand_over` hands over, unchanged, what the forwarding program forwards. It also
-/// hands over some frames that the forwarding program leaves to the kernel: the engine drops,
-/// answers or holds them.
+/// hands over some frames that the forwarding program leaves to the kernel, for example those that
+/// the engine drops, answers or holds.
 #[test]
 fn what_one_program_forwards_the_other_hands_over_unchanged() {
     let mut resident = Simulation::new(false);
@@ -211,7 +214,7 @@ fn packets_of_the_kernel_and_of_queues_without_a_socket_are_not_handed_over() {
     }
     assert_eq!(router.run_on_queue(&plain, 1).action, super::context::XDP_PASS as u32);
     assert_eq!(router.counters().passed(PassReason::NoSocket), 1);
-    // The program of `hand_over` also hands over the frames that the engine drops or answers.
+    // The program of `hand_over` also hands over frames that the engine drops or answers.
     for frame in [to(22, &[1]), to(24, &[0, 0]), to(14, &[0x44]), v4_to(target::NO_ROUTE)] {
         assert_eq!(router.run(&frame).action, XDP_REDIRECT as u32);
     }

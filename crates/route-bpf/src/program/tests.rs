@@ -135,7 +135,7 @@ fn prefixes_longer_than_24_and_64_bits_are_found() {
     let frame = v6(0xff, target::FORWARD.into());
     assert_forwarded(&router.run(&frame), &frame, 1, 0);
     assert_eq!(router.reason(&v6(0xff, target::KERNEL.into())), PassReason::Kernel);
-    // The range of the last target extends from the greatest key to the end of the upper half.
+    // The range of the last target extends from the greatest key to the end of the /64 prefix.
     assert_eq!(router.reason(&v6(0xff, u64::MAX)), PassReason::PortDown, "that of the last target");
     assert_eq!(router.reason(&v6(0x100, 0)), PassReason::NoRoute);
 }
@@ -170,7 +170,7 @@ fn without_a_recent_heartbeat_every_frame_goes_to_the_kernel() {
     let mut router = Simulation::new(false);
     let frame = v4_to(target::FORWARD);
     let start = router.interpreter.now_ns;
-    // The clock may be one tick before or after the heartbeat.
+    // The clock may be up to 100 ms before or after the heartbeat.
     for (now, is_forwarded) in [
         (start + 100_000_000, true),
         (start + 100_000_001, false),

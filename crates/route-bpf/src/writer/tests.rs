@@ -143,7 +143,7 @@ fn a_removed_port_forwards_nothing() {
     assert_eq!(router.reason(&frame), PassReason::PortDown);
 }
 
-/// A tree with more /64 prefixes than the maps have nodes for.
+/// An IPv6 table that has only the tree that programs search, of any size.
 #[derive(Debug)]
 struct Large(IntervalTree);
 

@@ -37,7 +37,7 @@ pub(crate) struct Intercepted {
 }
 
 impl Intercepted {
-    /// Attaches the programs; returns `None`, and prints why, if BPF is not permitted.
+    /// Attaches the programs; returns `None`, and prints why, if that fails.
     pub(crate) fn new(net: &Routed, queues: u16) -> Option<Self> {
         let made = net.mid.run(move || make(queues));
         match made {
@@ -57,14 +57,14 @@ impl Intercepted {
         self.router.lock().unwrap().counters(port).unwrap()
     }
 
-    /// Sets whether the kernel may forward frames without the sockets.
+    /// Sets whether the tcx program may forward frames without the sockets.
     pub(crate) fn set_direct(&self, direct: bool) {
         let options = ResidentOptions { direct, ..ResidentOptions::default() };
         let mut router = self.router.lock().unwrap();
         [LEFT, RIGHT].into_iter().for_each(|port| router.set_options(port, options));
     }
 
-    /// Opens packet ports with the filters, and starts the engine.
+    /// Opens packet ports with the filters, starts the engine, and waits for a turn of it.
     pub(crate) fn engine(&self, work: Work, slots: u32) -> Engine {
         let heartbeat = self.router.lock().unwrap().heartbeat();
         let mut injector = self.router.lock().unwrap().injector().unwrap();
@@ -121,7 +121,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Waits until the engine has checked all queues at least once since the call.
+    /// Waits until the engine has done a whole turn since the call: unless it has
+    /// [`Work::Nothing`] to do, it checks all queues.
     fn wait_for_turns(&self) {
         let start = self.turns.load(Ordering::Acquire);
         slipring_test_support::eventually("a turn of the engine", || {
@@ -129,7 +130,8 @@ impl Engine {
         });
     }
 
-    /// Stops taking frames, handles those that were taken, and returns the ports.
+    /// Stops taking frames, handles those that were taken, unless they stay in the rings
+    /// ([`Work::Nothing`]), and returns the ports.
     pub(crate) fn stop(mut self) -> Vec<Port> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()

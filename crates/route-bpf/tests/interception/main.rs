@@ -148,8 +148,8 @@ impl Numbered {
 /// also between the sockets and the tcx program.
 fn each_frame_arrives_once(extra: &str, queues: u16, direct: bool) {
     let (net, router) = intercepted!(extra, queues);
-    // The test also opens other packet sockets, before and after the engine's sockets, with and
-    // without a filter.
+    // If tcpdump is installed, it opens other packet sockets, one before the engine's sockets and
+    // one after, each with a filter.
     let capture = |words: &str| {
         installed("tcpdump").then(|| {
             let program = Program::start(&net.mid, "tcpdump", words);
@@ -287,7 +287,7 @@ fn what_the_engine_returns_goes_to_the_kernel_once() {
     close(engine.stop());
 }
 
-/// The variable that makes a process execute [`holder`] as the process to kill.
+/// The environment variable that makes a process execute [`holder`] as the process to kill.
 const HOLD: &str = "SLIPRING_HOLD_INTERCEPTION";
 
 /// This is not a test of its own. The next test starts a process that runs this function, and kills

@@ -105,7 +105,7 @@ impl Routed {
         self.mid.run(move || ifindex_of(ifname))
     }
 
-    /// Starts the router in the middle; returns `None`, and prints why, if BPF is not permitted.
+    /// Starts the router in the middle; returns `None`, and prints why, if that fails.
     pub(crate) fn start(&self, mode: ResidentMode) -> Option<Running> {
         let router = self.mid.run(move || start(mode));
         match router {
@@ -234,8 +234,8 @@ pub(crate) fn start(
     Ok((router, attachments))
 }
 
-/// Writes heartbeats that are as far ahead of the clock as programs accept, because other tests may
-/// keep this machine busy.
+/// Writes heartbeats that are almost as far ahead of the clock as programs accept, because other
+/// tests may keep this machine busy.
 pub(crate) fn beat_ahead(heartbeat: &ResidentHeartbeat) {
     const AHEAD_NS: u64 = 90_000_000;
     heartbeat.beat_all(ResidentHeartbeat::now() + AHEAD_NS);

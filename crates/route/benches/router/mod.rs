@@ -47,7 +47,7 @@ impl Ipv6Lookup for V6Table {
 }
 
 /// Returns `count` random prefixes within `base`, sorted by length. The lengths are drawn from
-/// `lengths`, which are distributed as on the Internet.
+/// `lengths`, which are distributed roughly as on the Internet.
 fn prefixes(count: usize, base: u128, lengths: &[u32]) -> Vec<(u128, u32)> {
     let mut draws = Stream::new(1, "route/bench/prefixes");
     let mut all: Vec<_> = (0..count)
@@ -110,8 +110,8 @@ impl Router {
         Self { engine, destinations: destinations.to_vec(), is_v6 }
     }
 
-    /// Returns 64 frames for the destinations from index `at` on. A frame has 64 bytes with CRC for
-    /// IPv4, that is 60 without, and 62 without CRC for IPv6.
+    /// Returns 64 frames for the destinations from index `at` on; after the last destination the
+    /// first follows. Without the CRC, a frame has 60 bytes for IPv4, and 62 bytes for IPv6.
     pub(crate) fn frames(&self, at: usize) -> Vec<Vec<u8>> {
         (at..at + 64)
             .map(|at| self.frame(self.destinations[at % self.destinations.len()]))
@@ -174,7 +174,7 @@ fn tables(v4: V4Table, v6: V6Table) -> ForwardingTables {
     }
 }
 
-/// For prefixes sorted by length: returns the values at which the longest match changes.
+/// Returns the addresses at which the longest match changes, each with the target from there on.
 fn starts(prefixes: &[(u128, u32)]) -> Vec<(u128, u32)> {
     let mut nested = prefixes.to_vec();
     nested.sort_unstable();

@@ -386,7 +386,7 @@ fn a_packet_that_leaves_by_its_ingress_port_is_forwarded_with_a_redirect_if_swit
     patch_v4(&mut expired, 8, &[1]);
     process(&mut engine, &mut expired);
     assert_eq!(error4(&mut engine).kind, (11, 0));
-    // A gateway in another subnet of the port is not a neighbour of the sender, so no redirect is
+    // A gateway outside the subnets of the port is not a neighbour of the sender, so no redirect is
     // sent.
     forward(&mut engine, &udp("10.1.0.2", "10.31.0.1", 60));
     assert_eq!(engine.pop(), None);
@@ -438,7 +438,7 @@ fn an_ipv6_redirect_names_the_better_router_by_its_link_local_address() {
     assert_eq!((kind, code, rest, source), (137, 0, 0, octets6("fe80::1")));
     assert_eq!(body[..16], octets6("fe80::99"));
     assert_eq!(body[16..32], octets6("fd30::1"));
-    // Options: the target's MAC address, then the packet, both in units of 8 bytes.
+    // Options: the target's MAC address, then the packet; their lengths are in units of 8 bytes.
     assert_eq!(body[32..40], [2, 1, GATEWAY.0[0], 0, 0, 0, 1, 3]);
     let quote = &body[48..];
     assert_eq!((body[40], usize::from(body[41]) * 8), (4, 8 + quote.len()));

@@ -118,7 +118,7 @@ fn fragments_that_the_queue_cannot_hold_are_dropped_together() {
 }
 
 /// An option that is copied to all fragments (router alert), an option that is not (record route),
-/// and another option that is copied.
+/// another option that is copied, and padding.
 const OPTIONS: [u8; 16] = [148, 4, 0, 0, 7, 7, 4, 0, 0, 0, 0, 134, 3, 9, 1, 0];
 
 #[test]
@@ -145,8 +145,8 @@ proptest! {
         prop_assume!(frame.len() - 14 > mtu as usize);
         let packets = fragments_of(&mut engine_with_mtu(mtu), &frame);
         prop_assert!(packets.iter().all(|packet| packet.len() <= mtu as usize));
-        // There must be as few fragments as possible. So each except the last is as full as its
-        // length permits.
+        // There must be as few fragments as possible. So each except the last has as many bytes of
+        // data, in units of 8 bytes, as the MTU permits.
         let most = (mtu as usize - 20) / 8 * 8;
         for packet in &packets[..packets.len() - 1] {
             prop_assert_eq!(packet.len(), 20 + most);

@@ -36,7 +36,7 @@ pub(super) const RIGHT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 pub(super) const RED_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 6]);
 pub(super) const H1: MacAddr = MacAddr([2, 0, 0, 0, 1, 1]);
 pub(super) const H2: MacAddr = MacAddr([2, 0, 0, 0, 1, 2]);
-/// A second gateway on the right.
+/// MAC address of the gateways on the right and in the second VRF.
 pub(super) const GATEWAY: MacAddr = MacAddr([2, 0, 0, 0, 1, 3]);
 
 /// A longest-prefix match that searches all routes. The second field is the length of an address in
@@ -133,7 +133,8 @@ impl TableBuilder {
         builder
     }
 
-    /// The router of the picture above, with a route of each kind.
+    /// The router of the picture at the top of this file, with a route of each kind except one with
+    /// several next hops.
     pub(super) fn usual() -> Self {
         let mut builder = Self::new();
         for (prefix, port) in [
@@ -217,7 +218,7 @@ impl TableBuilder {
         self.vrf_route(vrf, prefix, TargetAction::Forward(index))
     }
 
-    /// Adds a target with several next hops: its buckets take turns among the adjacencies.
+    /// Adds a route with several next hops: the adjacencies take turns in its buckets.
     pub(super) fn balance(&mut self, prefix: &str, all: &[AdjacencyIndex]) -> TargetIndex {
         let mut buckets = [all[0]; BUCKETS];
         for (bucket, index) in buckets.iter_mut().zip(all.iter().cycle()) {

@@ -127,7 +127,7 @@ fn the_check_of_one_port_does_not_concern_the_others() {
 
 fn policed(conform_dscp: Option<u8>, exceed: ExceedAction) -> RouteEngine {
     let mut engine = engine();
-    // The policer passes two frames of 100 bytes at once, and then one every 100 us.
+    // The policer passes two frames of 100 bytes immediately, and then one every 100 us.
     let spec = PolicerSpec { bps: 8_000_000, burst_bytes: 200, conform_dscp, exceed };
     let policy = PortPolicy { policer: Some(spec), ..PortPolicy::default() };
     engine.set_policies([policy].into(), 0);

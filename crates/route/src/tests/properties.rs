@@ -70,7 +70,7 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![4 => nearly_valid(), 1 => vec(any::<u8>(), 0..200)]
 }
 
-/// An engine with every feature in use.
+/// An engine with most features in use.
 fn busy_engine() -> RouteEngine {
     let mut builder = TableBuilder::usual();
     builder.ports[1].mtu = 1300;
@@ -152,12 +152,13 @@ proptest! {
         let mut frames: Vec<_> =
             together.iter_mut().map(|frame| RouteFrame::new(frame, LEFT)).collect();
         let mut batch = RouteBatch::new();
-        // This engine has no limits on ICMP errors, because the frames of a batch would share them.
         let mut engine = busy_engine();
         engine.process(&mut batch, &mut frames, 0);
         for (at, frame) in bytes.iter().enumerate() {
             let mut alone = frame.clone();
             let verdict = process(&mut busy_engine(), &mut alone);
+            // The frames of a batch share the limits on ICMP errors. So a frame may be answered
+            // alone and dropped in the batch, but for the same cause.
             let same_kind = match (verdict, batch.verdict(at).unwrap()) {
                 (RouteVerdict::Answered(a) | RouteVerdict::Drop(a),
                  RouteVerdict::Answered(b) | RouteVerdict::Drop(b)) => a == b,

@@ -1,4 +1,4 @@
-//! Tests of the file's keys.
+//! Tests of the keys of the configuration file.
 
 use slipring_fib::ReversePathMode;
 

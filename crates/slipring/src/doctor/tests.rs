@@ -13,8 +13,10 @@ use slipring_test_support::Namespace;
 use super::privilege::Privileges;
 use super::{exit_of, port};
 
-/// Port names to test. `here` is one end of a veth pair with one queue, which is up. `DIR` is a
-/// directory that only contains a socket on which another program listens.
+/// Port names to test. `here` and `big` are ends of veth pairs with one queue, which are up; `big`
+/// has an MTU of 65535. `tun` and `tap` are devices of these modes. `DIR` is a directory that at
+/// first only contains a socket on which somebody listens (`used.sock`), a symbolic link to it
+/// (`link`), and an empty file (`file`).
 const NAMES: &[&str] = &[
     "null:",
     "null",
@@ -145,8 +147,8 @@ impl Answers {
     }
 }
 
-/// Returns the answers for all names, in a namespace with a veth pair; `None` if this machine
-/// allows no namespace.
+/// Returns the answers for all names, in a namespace with the interfaces that [`NAMES`] describes;
+/// `None` if this machine allows no namespace.
 fn all_answers() -> Option<Vec<Answers>> {
     let namespace = Namespace::new()?;
     namespace.veth("here", &namespace, "there", "");

@@ -18,7 +18,8 @@ const SETTINGS: LbSettings = LbSettings {
     looks_inside: false,
 };
 
-/// A balancer between pipes: its input, and its outputs by group.
+/// The workers of a balancer between pipes, and the ends of the pipes at which the test sends and
+/// receives. `sinks` has the outputs of the first group, then those of the next.
 struct Fixture {
     source: Port,
     sinks: Vec<Port>,

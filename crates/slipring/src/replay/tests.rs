@@ -28,8 +28,7 @@ impl Lab {
     }
 
     fn run_as(&self, verb: &str, args: &str) -> CapturedRun {
-        // Each call gets a separate run directory, in which no other test of this process has a
-        // socket.
+        // Each lab has its own run directory, in which no other test of this process has a socket.
         run_captured(crate::VERBS, verb, &format!("{args} --run-dir @run"), self.dir.path())
     }
 
@@ -37,8 +36,8 @@ impl Lab {
         self.run_as("replay", args)
     }
 
-    /// Returns the number of each frame that would be sent, and its time in ns after the first
-    /// frame.
+    /// Returns the number of each frame that would be sent, and its time in ns after the start of
+    /// the capture.
     fn sent(&self, args: &str) -> Vec<(u8, u64)> {
         let run = self.run(&format!("-f @in.pcap --virtual @out.pcap --seed 3 {args}"));
         assert_eq!(run.status, 0, "{args}: {}", run.stderr);

@@ -81,7 +81,8 @@ fn a_flag_of_several_commands_has_one_letter_one_value_and_one_help() {
     for (name, mut users) in flags_of(&PROGRAM.command()) {
         users.retain(|(command, _)| !is_other_meaning(command, &name));
         let Some((first_command, first)) = users.first() else { continue };
-        // A flag's text in the common table may be followed by a note or a unit in brackets.
+        // A command's help of the flag begins with the text of the common table, without its unit
+        // in brackets. A note may follow.
         let common = flags::help_of(&name).map(|help| help.split(" [").next().unwrap_or(help));
         for (command, arg) in &users {
             match common {

@@ -1,4 +1,4 @@
-//! Tests of `--metrics` on every long-running program.
+//! Tests that every command has `--metrics`, or says why not.
 
 use crate::VERBS;
 

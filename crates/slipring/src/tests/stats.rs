@@ -1,4 +1,4 @@
-//! Tests that `--stats` prints all counters at the end: for every command and clock.
+//! Tests that `--stats` prints all counters at the end, in virtual and in real time.
 
 use std::path::Path;
 

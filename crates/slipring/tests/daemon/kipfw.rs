@@ -1,5 +1,5 @@
-//! Tests of netmap-ipfw's chain `pkt-gen -> valeA -> kipfw -> valeB -> pkt-gen`, with the device at
-//! its ends.
+//! Tests of netmap-ipfw's chain `pkt-gen -> valeA -> kipfw -> valeB -> pkt-gen`. All its ports are
+//! the device's.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use slipring_test_support::{Program, Sandbox};
 
 use crate::support::SLIPRING;
 
-/// Runs a firewall command in the daemon's run directory.
+/// Starts a firewall command with the daemon's run directory.
 fn firewall(site: &Sandbox, verb: &str, words: &str) -> Program {
     let mut command = Command::new(SLIPRING);
     command.arg(verb).args(words.split_ascii_whitespace());

@@ -45,7 +45,7 @@ fn an_interface_is_one_of_the_program_s_own_namespace() {
     other.ip("link set there up");
     let daemon = site.daemon("");
     assert_eq!(site.bind("there"), "ENXIO");
-    // A program in another namespace that sees the daemon's files.
+    // A program in another network namespace that sees the daemon's files.
     let inner =
         client(&site.run_dir().join("netmap"), &format!("receive there {FRAMES_WITHIN_RING}"));
     let mut outer = Command::new("nsenter");

@@ -43,7 +43,7 @@ fn as_stranger<T: Send>(act: impl FnOnce() -> T + Send) -> T {
 struct Squatter(Vec<UnixListener>);
 
 impl Squatter {
-    /// Listens in `dir`, under all names that our programs look for.
+    /// Listens in `dir`, under names of each kind that our programs look for.
     fn sit(dir: &Path) -> Self {
         let names = ["slipringd.sock", "1.sock", "lab.sock"].map(|name| dir.join(name));
         let listen = |path: PathBuf| {
@@ -150,8 +150,8 @@ fn hostile_listeners_in_a_good_directory_hear_nothing() {
         return skip!("to give a directory away needs root");
     }
     let squatter = Squatter::sit(&site.run_dir());
-    // The directory now belongs to root, as if root had created it; the listener still belongs to
-    // the attacker.
+    // The directory now belongs to root, as if root had created it; the sockets still belong to the
+    // attacker.
     chown(site.run_dir(), Some(0), None).unwrap();
     for words in ["daemon ctl hello", "vale --show", "emulate ctl stats --name lab"] {
         let ended = site.ask(words);

@@ -13,7 +13,7 @@ use crate::support::SLIPRING;
 use crate::support::bridge::{Bridge, Report};
 use crate::support::frames::{FrameListener, Sender, cross};
 
-/// A peer, and a host with interface `eth` whose address is 10.9.0.1.
+/// Returns a host with the interface `eth`, whose address is 10.9.0.1, and its peer.
 fn host_and_peer() -> Option<(Namespace, Namespace)> {
     let (host, peer) = (Namespace::new()?, Namespace::new()?);
     host.veth("eth", &peer, "e0", "");

@@ -1,5 +1,5 @@
-//! Tests that the interfaces are as before however the program ends, and that the next start
-//! succeeds at once.
+//! Tests that the interfaces are as before however the program ends, and that an immediate next
+//! start succeeds.
 
 use std::process::Command;
 use std::time::Instant;
@@ -45,7 +45,7 @@ fn every_way_out_is_clean(port: LabPort) {
         assert!(lab.mid.ip("-d link show la").contains("promiscuity 1"));
         let ended = bridge.end(signal);
         assert_eq!(ended.code(), if signal == Signal::KILL { -1 } else { 0 }, "{ended:?}");
-        // The next bridge starts at once and ends normally.
+        // The next bridge starts immediately and ends normally.
         Bridge::between(&lab, "").stop();
         assert_clean(&lab, &format!("{port:?} ended by {signal:?}"));
         drop(Bridge::between(&lab, ""));

@@ -1,5 +1,5 @@
-//! Tests the privileges of a running program: the table of docs/privileges.md must agree with the
-//! kernel's status of each thread.
+//! Tests the privileges of running programs, which docs/privileges.md lists, by the kernel's status
+//! of each thread.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -54,7 +54,8 @@ fn statuses(program: &Program) -> Vec<Status> {
     texts.map(|text| Status::parse(&text)).collect()
 }
 
-/// Waits until no thread of a program has more than `kept`, and the first thread has exactly that.
+/// Waits until no thread of a program has more than `kept`, and the first thread has all of `kept`
+/// that this process has.
 fn wait_until_confined(words: &str, program: &Program, kept: CapabilitySet) {
     let own = of_this_process().capabilities("CapEff");
     eventually(&format!("`{words}` to be confined to {kept:?}"), || {

@@ -1,5 +1,5 @@
-//! Tests of bad input and failures: the exit status and the texts must equal those in the
-//! transcripts.
+//! Tests of bad input and failures. Most tests compare the exit status and the texts with a
+//! transcript.
 //!
 //! `SLIPRING_BLESS=1` rewrites the transcripts; read the diff before you commit it.
 
@@ -15,7 +15,7 @@ use slipring_test_support::{
 use crate::support::bridge::{Bridge, Report};
 use crate::support::{SLIPRING, build_bench_program, copy_to};
 
-/// Command lines with their errors, as the user sees them.
+/// Command lines with their errors and exit statuses.
 struct Transcript {
     name: &'static str,
     text: String,
@@ -54,7 +54,8 @@ impl Transcript {
     }
 }
 
-/// Returns whether the line is a message of the bridge and not an error.
+/// Returns whether the line is not part of an error: a message of the bridge, or the notice that a
+/// program takes an interface.
 fn is_talk(line: &str) -> bool {
     let notice = line.contains(" takes the interface from its host ");
     line.starts_with("zerocopy ") || line == "Ready to go" || notice
@@ -146,7 +147,7 @@ fn wrong_names_flags_and_values_exit_2_and_say_where() {
     transcript.check();
 }
 
-/// Creates files that are not valid captures, and returns their paths.
+/// Creates files that are not valid captures of Ethernet frames, and returns their paths.
 fn bad_files(dir: &Path) -> Vec<PathBuf> {
     let whole = {
         let mut bytes = 0xa1b2_c3d4_u32.to_le_bytes().to_vec();
@@ -236,8 +237,8 @@ fn what_cannot_be_done_here_says_what_to_do_and_mostly_exits_3() {
     transcript.check();
 }
 
-/// The tests must not use the daemon of the machine: the test of transcripts above once opened
-/// pipes of that daemon instead of its own.
+/// The tests must not use a daemon that runs on the machine. The programs of the test above once
+/// opened pipes of that daemon instead of pipes of their own.
 #[test]
 fn tests_pass_beside_a_daemon_in_the_machines_run_directory() {
     let Some(namespace) = Namespace::new() else { return };

@@ -15,8 +15,8 @@ use crate::support::{SLIPRING, build_bench_program, copy_to};
 /// Sends pings of these sizes, unfragmented; all must be answered.
 fn ping(lab: &Lab, to: &str, sizes: &[u32]) {
     for size in sizes.iter().flat_map(|size| [size; 3]) {
-        // Sends one ping at a time. If ping sends several, it waits for the last answer only as
-        // long as the other answers took.
+        // Sends one ping at a time. If ping sends several and has got an answer, it ignores -W: it
+        // waits for the last answer only about two round-trip times.
         let words = format!("-n -M do -c 1 -W 60 -s {size} {to}");
         let output = lab.left.command("ping", &words);
         assert!(output.contains("1 received, 0% packet loss"), "{size}: {output}");
@@ -97,8 +97,8 @@ fn ping_iperf3_and_tcpdump_work_through_the_best_ports() {
     programs_work(LabPort::Best);
 }
 
-/// Tests VLAN links. The kernel keeps the tags of their frames in metadata, and not in the bytes,
-/// until the frames reach a wire. Returns false if the test was skipped.
+/// Tests VLAN links. The kernel keeps the outermost tag of their frames in metadata, and not in the
+/// bytes, until the frames reach a wire. Returns false if the test was skipped.
 fn tagged_links_work(port: LabPort, tags: &[(&str, u16)]) -> bool {
     let Some(lab) = Lab::new(port) else { return false };
     if !(installed("ping") && installed("iperf3")) {

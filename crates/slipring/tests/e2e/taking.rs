@@ -7,8 +7,8 @@ use crate::support::SLIPRING;
 
 const NOTICE: &str = "takes the interface from its host until this ends";
 
-/// Every program that opens ports, with @ for the port and @@ for a capture. The interface is down,
-/// so that opening fails after all notices are printed.
+/// Programs that open the ports named on their command lines, with @ for the port and @@ for a
+/// capture. The interface is down, so that opening fails after all notices are printed.
 const PROGRAMS: [&str; 9] = [
     "gen -i @ -f rx -w 0",
     "bridge -i @ -i null: -w 0",
@@ -48,7 +48,7 @@ fn every_program_says_that_it_takes_an_interface_before_it_opens_it() {
         let looks = program.starts_with("dump") || program.starts_with("trace");
         let instead = if looks { "packet:va would only listen" } else { "packet:va with --shared" };
         assert!(line.starts_with("# netmap:va ") && line.contains(instead), "{program}: {line}");
-        // This name takes no interface, and prints nothing.
+        // With --shared, the program does not take the interface, and prints no notice.
         let text = output(&namespace, &(words("packet:va") + " --shared"));
         assert!(!text.contains(NOTICE), "{program}: {text}");
     }

@@ -20,7 +20,7 @@ const MAX_DAEMON_EXPOSURE_FLAG: &str = "--threshold=55";
 /// Maximum time to wait for the next action of a service.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Returns the services by their file names.
+/// Returns the paths of the service units.
 fn services() -> Vec<PathBuf> {
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
     let files = fs::read_dir(units).unwrap().map(|unit| unit.unwrap().path());
@@ -136,8 +136,7 @@ fn services_start_with_the_capabilities_of_their_units() {
     fs::write(dir.path().join("emulate/edge.toml"), links).unwrap();
     for unit in services() {
         if unit.ends_with("slipringd.service") {
-            // The daemon is started by other tests. Its unit leaves it all the privileges that it
-            // needs.
+            // Other tests start the daemon.
             continue;
         }
         let Some(lab) = Lab::quiet(LabPort::Best) else { return };
@@ -155,8 +154,8 @@ fn services_start_with_the_capabilities_of_their_units() {
     }
 }
 
-/// The settings of the router's service. There is no fallback, because the kernel in the test's
-/// network is not set to forward.
+/// The settings of the router's service. The kernel is not the fallback, because it is not set to
+/// forward in the test's namespace.
 const ROUTER: &str = "interfaces = [\"la\", \"ra\"]\nfallback = false\nbypass_netfilter = true\n";
 
 /// systemd gives the command for a reload the privileges of the service.

@@ -1,4 +1,5 @@
-//! Tests of links without a carrier: `gen` waits for the carrier, reports that it waits, and fails.
+//! Tests of interfaces that are down or have no carrier: `gen`, and `replay` with -w, report that
+//! they wait, and fail if nothing changes in time.
 
 use slipring_test_support::{Namespace, Program};
 
@@ -35,8 +36,8 @@ fn a_carrier_that_comes_in_time_starts_the_sender() {
     assert_eq!(report["packets"], 10, "{report}");
 }
 
-/// A TAP device with the name of a card has no carrier while no program has it open, but the port is
-/// the card. Here the card does not exist.
+/// The TAP device that stands for a card taken by `slipring nic bind` has no carrier while no
+/// program has it open. But `netmap:` and its name open the card. Here the card does not exist.
 #[test]
 fn a_sender_on_a_taken_card_does_not_wait_for_the_tap_device_of_its_name() {
     let Some(namespace) = Namespace::new() else { return };
@@ -50,7 +51,7 @@ fn a_sender_on_a_taken_card_does_not_wait_for_the_tap_device_of_its_name() {
     }
 }
 
-/// By a name of this kind, the port is the TAP device itself.
+/// `packet:` and its name open the TAP device itself.
 #[test]
 fn a_sender_on_the_tap_device_of_a_taken_card_waits_for_this_device() {
     let Some(namespace) = Namespace::new() else { return };
@@ -59,7 +60,7 @@ fn a_sender_on_the_tap_device_of_a_taken_card_waits_for_this_device() {
     fails_while_down(&namespace, "gen -i packet:va -f tx -n 1 -w 0.2");
 }
 
-/// Programs that end with their link down: each waits, reports that and fails.
+/// Asserts that a program whose interface is down waits for it, reports that, and fails.
 fn fails_while_down(namespace: &Namespace, words: &str) {
     let ended = Program::start(namespace, SLIPRING, words).finish();
     assert_eq!(ended.code(), 3, "{words}: {ended:#?}");

@@ -1,11 +1,12 @@
-//! Tests that existing captures are overwritten only on request, and never while they are read.
+//! Tests that an existing capture is overwritten by a port only with `--overwrite`, by a flag that
+//! names an output file always, and never while it is read.
 
 use std::path::Path;
 
 use super::slipring;
 
-/// Every program that sends to a port. IN stands for a capture to read, and OUT for the capture
-/// that the port writes.
+/// Programs that send to a port. IN stands for a capture to read, and OUT for the capture that the
+/// port writes.
 const PROGRAMS: [&str; 7] = [
     "gen -i pcap:OUT -f tx -n 2 -P IN",
     "replay -f IN -i pcap:OUT -t 5",

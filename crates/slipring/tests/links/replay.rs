@@ -1,4 +1,5 @@
-//! Tests that a running replay can be queried and changed like an emulator.
+//! Tests of a running replay: it can be queried and changed like an emulator, and a signal ends it
+//! while it waits for its input.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

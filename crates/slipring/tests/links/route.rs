@@ -9,8 +9,8 @@ use crate::{emulate, last_report};
 /// A lab whose sides are in separate subnets, with `mid` as their gateway.
 fn subnets(port: LabPort) -> Option<Lab> {
     let lab = Lab::new(port)?;
-    // The kernel of the namespace in the middle must not act as a router: only the emulator may
-    // forward.
+    // The emulator takes both interfaces of the namespace in the middle from the kernel, so the
+    // kernel does not forward.
     for (ifname, number) in [("la", 1), ("ra", 2)] {
         let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");
         lab.mid.run(move || std::fs::write(path, "0")).unwrap();
@@ -37,7 +37,8 @@ fn hosts_of_two_subnets_reach_each_other_with_the_delay_and_from_the_first_packe
             ping::shortest(&lab.left, to, 4);
         }
         for to in ["10.2.0.9", "fd02::9"] {
-            // The first packet waits until both ends have found its next hop; it is not lost.
+            // The first packet waits until the router has resolved the MAC address of `to`; it is
+            // not lost.
             let least = ping::shortest(&lab.left, to, 4);
             assert!(least >= 30.0, "{port:?} {to}: {least} ms");
         }
@@ -54,8 +55,8 @@ fn what_the_router_does_not_pass_is_counted_by_name() {
         let words = format!("-n -c 1 -W 1 {more} {to}");
         Program::start(&lab.left, "ping", &words).finish();
     };
-    // Three packets that the router must not forward: to 10.2.0.77, which no host has; to a port of
-    // the router itself, which answers only pings; and with a TTL of 1.
+    // Four packets that the router does not forward: to 10.2.0.77, which no host has; to a port of
+    // the router itself, which answers only pings; with a TTL of 1; and to a broadcast address.
     send("10.2.0.77", "");
     lab.left.run(|| {
         let socket = std::net::UdpSocket::bind("10.1.0.9:0").unwrap();

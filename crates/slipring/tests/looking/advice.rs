@@ -1,6 +1,7 @@
-//! Tests every command that a message advises. In the situation in which the message appears, the
-//! command is run, and then the failed action is repeated. The commands are found in the sources.
-//! So a new command makes this test fail until `advice/table.txt` says how to test it.
+//! Tests of the commands that messages advise. `advice/table.txt` says how each one is tested. A
+//! command that mends something is run in the situation in which its message appears, and then the
+//! failed action is repeated. The commands are found in the sources, so a new command makes a test
+//! fail until it is in the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -105,7 +106,8 @@ fn crates() -> Vec<PathBuf> {
     fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Returns the string literals of a source file, as the program contains them.
+/// Returns the string literals of a source file before its test module, as the program contains
+/// them.
 fn literals(source: &str) -> Vec<String> {
     let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -160,7 +162,7 @@ fn command(text: &str) -> String {
     }
 }
 
-/// Returns every command that a message of any crate advises.
+/// Returns every command that a message of the product advises.
 fn advised() -> BTreeSet<String> {
     let mut files = Vec::new();
     let of_product = |path: &PathBuf| {
@@ -179,7 +181,7 @@ fn advised() -> BTreeSet<String> {
         .iter()
         .filter(|path| !is_test(path))
         .flat_map(|path| literals(&fs::read_to_string(path).unwrap()));
-    // Examples are left out, because the test of examples runs them from the output of --help.
+    // Examples are left out, because another test takes them from the help texts and parses them.
     let texts = texts.filter(|text| !text.contains("Examples:"));
     texts.flat_map(|text| commands(&text)).collect()
 }

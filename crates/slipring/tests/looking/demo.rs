@@ -55,7 +55,7 @@ fn is_well(ended: &FinishedProgram, kind: &str) {
     assert_eq!(sum("rx"), sum("tx") + lost + report["in_flight"].as_u64().unwrap(), "{report}");
 }
 
-/// Returns the frames that were received and not sent.
+/// Returns the number of frames that were lost after a port had received them.
 fn lost_inside(port: &Value) -> u64 {
     let drops = port["drops"].as_object().unwrap().iter();
     drops

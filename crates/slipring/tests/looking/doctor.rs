@@ -13,7 +13,8 @@ fn findings(ended: &FinishedProgram) -> Vec<Value> {
 fn follows_the_rule(ended: &FinishedProgram) {
     let failed: Vec<_> =
         findings(ended).into_iter().filter(|finding| finding["state"] == "fail").collect();
-    // Wrong names and options have SR0101, files that cannot be opened SR0201 and SR0202.
+    // Wrong names and options have SR0101, files that cannot be opened SR0201, and files that are
+    // not captures SR0202.
     let usage = ["SR0101", "SR0201", "SR0202"];
     let is_usage =
         |finding: &Value| finding["code"].as_str().is_some_and(|code| usage.contains(&code));
@@ -93,7 +94,7 @@ fn an_ordinary_user_gets_a_report_and_the_way_to_more() {
     assert!(capabilities["mend"].as_str().unwrap().contains("setcap cap_net_raw"));
 }
 
-/// Returns the report of `doctor` for a port, and checks the exit status.
+/// Returns the state and the finding of `doctor` for a port, and checks the exit status.
 fn of_port(ended: &FinishedProgram) -> (String, String) {
     follows_the_rule(ended);
     let found = findings(ended).into_iter().find(|finding| finding["check"] == "port").unwrap();
@@ -102,9 +103,9 @@ fn of_port(ended: &FinishedProgram) -> (String, String) {
     (text("state"), text("finding"))
 }
 
-/// Returns the report of `doctor` for a port, run as an ordinary user. Before that, root runs the
-/// shell commands `around` in a private mount namespace, in which `doctor` then runs. `None` if
-/// this process cannot become an ordinary user.
+/// Like [`of_port`], for `doctor` run as an ordinary user. Before that, root runs the shell
+/// commands `around` in a private mount namespace, in which `doctor` then runs. `None` if this
+/// process cannot become an ordinary user.
 fn of_port_to_user(namespace: &Namespace, around: &str, port: &str) -> Option<(String, String)> {
     let dir = tempfile::tempdir().unwrap();
     let user = as_ordinary_user(&dir)?;

@@ -1,4 +1,4 @@
-//! Runs the commands that errors and `doctor` advise, which must fix the problem.
+//! Tests of missing privileges: the commands that errors and `doctor` advise must fix the problem.
 
 use std::process::Command;
 

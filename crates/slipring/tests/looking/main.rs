@@ -1,5 +1,6 @@
-//! Tests of the commands that examine a machine and its traffic (ports, doctor, trace, demo), all
-//! in the tests' own network namespaces.
+//! Tests of the commands that examine a machine and its traffic (ports, doctor, nic, trace, dump),
+//! of `demo`, and of what all commands have in common: advice, metrics and JSON. Most tests run in
+//! network namespaces of their own.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]

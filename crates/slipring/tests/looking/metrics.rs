@@ -75,7 +75,7 @@ fn metrics_of(namespace: &Namespace, dir: &Path, words: &str) -> Option<(Program
         Some(answer) => Some((program, answer)),
         None => {
             let ended = program.finish();
-            // The program needs the device, or privileges that are missing here.
+            // The program needs a device or privileges that are missing here.
             assert!(ended.code() >= 3, "{words}: {ended:?}");
             skip!("{words}: {}", ended.stderr);
             None

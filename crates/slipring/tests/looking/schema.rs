@@ -19,8 +19,9 @@ use slipring_test_support::{
 use super::{commands, help_of, listed_commands, with_links};
 use crate::support::{SLIPRING, build_bench_program};
 
-/// Command lines that end by themselves, and that need neither privileges nor other programs. `@@`
-/// stands for the path of a capture with three frames, and `@` for `pcap:` and that path.
+/// Command lines that end by themselves, and that need neither privileges nor other running
+/// programs. `@@` stands for the path of a capture with three frames, and `@` for `pcap:` and that
+/// path.
 const ALONE: [&str; 47] = [
     "gen -i null: -f tx -n 10",
     "gen -i pcap:@@.gen.pcap -f tx -n 10",
@@ -160,7 +161,7 @@ const DAEMON: [&str; 20] = [
     "vale -r nothing --device @d/netmap",
 ];
 
-/// Requests on control sockets, the last one malformed.
+/// Requests on control sockets; the last one of each list is invalid.
 const EMULATOR_REQUESTS: [&str; 9] = [
     r#"{"id":1,"do":"hello"}"#,
     r#"{"id":2,"do":"config"}"#,
@@ -258,7 +259,7 @@ impl SchemaSandbox {
         let (verb, rest) = words.split_once(' ').unwrap_or((&words, ""));
         let mut command = Command::new(SLIPRING);
         command.arg(verb);
-        // A command with subcommands has its flags after the innermost one.
+        // The flags of `ctl` come after its subcommand, so they are put at the end.
         let rest: Vec<_> = rest.split_ascii_whitespace().collect();
         match rest.first() {
             Some(&"ctl") => command.args(&rest).args([form]),
@@ -284,8 +285,7 @@ impl SchemaSandbox {
         written.len() - before
     }
 
-    /// Asserts that every object matches its schema, and that a copy with an additional key at any
-    /// place does not.
+    /// Asserts that every object matches its schema, and that no copy of [`spoilt_copies`] does.
     fn judge(self) {
         let written = self.written.take();
         let objects = written.iter().map(|one| (one.schema.as_str(), &one.value));
@@ -321,7 +321,8 @@ impl SchemaSandbox {
         self.written.borrow_mut().push(WrittenObject { line, schema, value });
     }
 
-    /// Runs these lines in both forms; each must write at least one object.
+    /// Runs these lines in both forms. Each must write at least one object, except those that end
+    /// with `monitor` or `quit`.
     fn all(&self, lines: &[&str]) {
         for line in lines {
             for form in ["--json", "--json=lines"] {

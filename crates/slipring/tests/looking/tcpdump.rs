@@ -72,8 +72,9 @@ fn dump_prints_what_tcpdump_prints_to_the_byte() {
 #[test]
 fn dump_prints_of_every_protocol_that_it_decodes_what_tcpdump_prints() {
     let Some(namespace) = beside_tcpdump() else { return };
-    // With -v, some of these frames end before their claimed length. After such a frame of some
-    // protocols, tcpdump prints its bytes from the link layer on, which this program never does.
+    // Some of these frames end before their claimed length, which tcpdump notices with -v. For some
+    // protocols, it then prints the frame's bytes from the link layer on, which this program never
+    // does with -X.
     let flags: Vec<_> = FLAGS.into_iter().filter(|flags| *flags != "-e -X -v").collect();
     for (name, frames, _) in GROUPS {
         let frames: Vec<_> = frames.iter().map(|frame| whole(frame.bytes())).collect();

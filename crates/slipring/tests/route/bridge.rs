@@ -20,8 +20,8 @@ crate::instances! {
     an_engine_that_a_bridge_does_not_have_is_refused_by_name
 }
 
-/// Puts a bridge between A's link and the router, which gets the name, the addresses and the
-/// neighbours of that link.
+/// Puts a bridge between A's link and the router. The bridge gets the name, the addresses and the
+/// neighbours of the router's interface on that link.
 fn with_bridge(setup: Setup) -> Setup {
     let setup = setup.ip("link set e0 down
          addr flush dev e0

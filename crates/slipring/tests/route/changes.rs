@@ -1,4 +1,4 @@
-//! Tests of changes of the kernel's tables: how soon the new route is used instead of the old one.
+//! Tests of changes of the kernel's tables: packets take the new route instead of the old one.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -77,8 +77,8 @@ fn a_route_that_is_added_replaced_and_removed_counts_at_once(setup: Setup) {
     }
 }
 
-/// Meanwhile both the kernel and the router may forward, so packets may arrive in another order than
-/// they were sent in.
+/// While the router adopts a change, both the kernel and the router may forward, so packets may
+/// arrive in another order than they were sent in. [`next_hops`] sorts them.
 fn after_a_packet_that_takes_a_new_route_none_takes_the_old_one(setup: Setup) {
     let rig = setup.start();
     let b = rig.b.mac;
@@ -134,7 +134,7 @@ fn a_next_hop_object_that_is_removed_takes_its_routes_along(setup: Setup) {
     both.iter().for_each(|&to| rig.until(|| destination(&rig, to).is_none().then_some(())));
 }
 
-/// Routes through C, and routes with a worse metric through B.
+/// Routes through C, and worse ones through B: with a higher metric, or with a shorter prefix.
 const BY_C: &str = "route add 10.72.0.0/16 via 10.5.0.2 metric 10
                     route add fd72::/64 via fd05::2 metric 10";
 const BY_B: &str = "route add 10.72.0.0/16 via 10.3.0.2 metric 100
@@ -207,7 +207,8 @@ fn the_routes_of_a_removed_address_vanish(setup: Setup) {
     }
 }
 
-/// With a stale neighbour entry, packets for the address would go to the host that had it before.
+/// If the old neighbour entry still had effect, packets for the address would go to the host that
+/// had it before.
 fn an_address_that_becomes_the_routers_own_is_no_longer_forwarded(setup: Setup) {
     let rig = setup.start();
     let both = ["10.3.0.3", "fd03::3"].map(ip);

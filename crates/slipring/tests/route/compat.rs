@@ -194,7 +194,7 @@ fn a_router_that_takes_over_gets_the_command_socket(setup: Setup) {
     assert_eq!(left, ["nf.conf"]);
 }
 
-/// netmap-fwd needs a configuration, and exits with 1 on any error.
+/// The original netmap-fwd needs a configuration file, and exits with 1 on any error.
 #[test]
 fn the_old_name_needs_no_file_and_fails_with_one() {
     let Some(namespace) = Namespace::new() else { return };

@@ -135,7 +135,8 @@ impl<'r> Stream<'r> {
         self.given_up += Self::WINDOW;
     }
 
-    /// Waits until every datagram that was not lost has crossed the router.
+    /// Waits until all datagrams except those given up, and then a fence, have arrived. If the
+    /// fence arrives and other datagrams do not, gives up after 5 seconds.
     fn end(&mut self) {
         let fence = Packet::udp(v4().a, v4().b, b"the last one");
         let expected = fence.forwarded();
@@ -175,7 +176,8 @@ impl<'r> Stream<'r> {
         assert_eq!(self.arrived.len(), arrived, "some have arrived twice");
     }
 
-    /// Asserts that each datagram has arrived once, except those given up.
+    /// Asserts that no datagram has arrived twice, and that no more are missing than were given up.
+    /// Returns the numbers of the datagrams in the order of their arrival.
     #[track_caller]
     pub(crate) fn each_has_arrived_once(mut self) -> Vec<u32> {
         self.end();

@@ -129,7 +129,7 @@ fn later_fragments_are_not_answered(setup: Setup) {
     assert_eq!(error.kind, (11, 0), "the first fragment is answered: {error:?}");
 }
 
-/// RFC 1122, section 3.2.2, and RFC 4443, section 2.4 (e.4), forbid such answers.
+/// RFC 1122, section 3.2.2, and RFC 4443, section 2.4 (e.4) and (e.5), forbid such answers.
 fn broadcast_and_multicast_frames_are_not_answered(setup: Setup) {
     let rig = setup.start();
     for net in families() {
@@ -187,9 +187,10 @@ fn only_arrival_at_a(rig: &Rig) -> Arrival {
     seen.a.remove(0)
 }
 
-/// The route to the source uses another interface than the one on which its packet arrived. In
-/// IPv4, the source of the error is an address of the interface by which the error leaves (RFC
-/// 1812, section 4.3.2.4); in IPv6 one of the router's addresses (RFC 4443, section 2.2).
+/// The route to the source uses another interface than the one on which its packet arrived. RFC
+/// 1812, section 4.3.2.4, requires that the source of an IPv4 error is an address of the interface
+/// by which the error leaves; for IPv6, it is one of the router's addresses (RFC 4443, section
+/// 2.2).
 fn an_error_is_routed_and_does_not_return_by_the_ingress_interface(setup: Setup) {
     let rig = setup
         .ip("route add 10.51.0.0/16 via 10.3.0.3
@@ -236,7 +237,8 @@ fn an_error_comes_from_the_address_of_the_subnet_that_the_sender_is_in(setup: Se
     }
 }
 
-/// RFC 1812, section 4.3.2.8, and RFC 4443, section 2.4 (f), require a limit. netmap-fwd had none.
+/// RFC 1812, section 4.3.2.8, recommends a limit, and RFC 4443, section 2.4 (f), requires one.
+/// netmap-fwd had none.
 fn errors_are_limited_in_rate(setup: Setup) {
     let rig = setup
         .set("ipv4/icmp_ratemask", "6168")

@@ -42,8 +42,7 @@ fn a_source_route_is_refused(setup: Setup) {
     let [a, b, c, d] = [10, 3, 0, 3];
     for kind in [131, 137] {
         let options = [kind, 7, 4, a, b, c, d, 1];
-        // The packet is sent once to its final destination, and once to the router as a hop of the
-        // source route.
+        // The packet is sent once to B, and once to the router; both are hops of the source route.
         for dst in [v4().b, v4().router_a] {
             rig.ignores(&[with_options(&options).with(|packet| packet.dst = dst)]);
         }
@@ -76,7 +75,7 @@ fn a_malformed_option_is_not_forwarded(setup: Setup) {
     }
 }
 
-/// A packet whose hop-by-hop header has one option of 4 bytes.
+/// A packet whose hop-by-hop header has one option with 4 bytes of data.
 fn with_hop_by_hop(kind: u8) -> Packet {
     let header = vec![0, 0, kind, 4, 9, 9, 9, 9];
     Packet::udp(v6().a, v6().b, b"hop by hop")
@@ -123,8 +122,8 @@ fn a_hop_by_hop_header_with_known_options_is_forwarded(setup: Setup) {
     rig.forwards(&[with(&[0, 1, 0, 0, 0x1e, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0])]);
 }
 
-/// Destination options with an unknown type, a routing header with segments left, and an unknown
-/// extension header (RFC 8200, section 4.1).
+/// Destination options with an unknown type, a routing header with segments left, an unknown
+/// extension header, and an authentication header (RFC 8200, section 4.1).
 fn headers_for_the_destination_are_left_to_it(setup: Setup) {
     let rig = setup.start();
     let packet =

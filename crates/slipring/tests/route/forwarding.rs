@@ -80,7 +80,8 @@ fn the_identification_and_df_pass_unchanged(setup: Setup) {
     rig.forwards(&packets);
 }
 
-/// TCP, GRE, ESP, OSPF, SCTP, UDP-Lite, "no next header", and numbers that are not assigned.
+/// TCP, GRE, ESP, OSPF, SCTP, UDP-Lite, "no next header", a number that is not assigned, one for
+/// experiments, and ICMP.
 fn every_protocol_passes(setup: Setup) {
     let rig = setup.start();
     for net in families() {
@@ -120,8 +121,8 @@ fn a_checksum_that_is_wrong_above_ip_is_not_the_routers_business(setup: Setup) {
     }
 }
 
-/// A router may update the checksum instead of computing it (RFC 1624): the test covers all values
-/// of the words that it changes, and of the checksum itself.
+/// A router may update the checksum instead of computing it (RFC 1624). The test covers checksums
+/// with all values of the upper byte, and two at which the update wraps.
 fn header_checksums_stay_valid_where_the_sum_wraps(setup: Setup) {
     let (rig, net) = (setup.start(), v4());
     let numbered = |id: u16| {
@@ -129,8 +130,8 @@ fn header_checksums_stay_valid_where_the_sum_wraps(setup: Setup) {
             .with(|packet| packet.id = id)
             .hops(2 + id as u8 % 9)
     };
-    // In steps of 128, 512 identifications cover all values of the upper byte. So the checksum
-    // passes every carry between its two bytes.
+    // In steps of 128, 512 identifications have all values of the upper byte, and so have their
+    // checksums.
     for block in 0..8 {
         let packets: Vec<_> = (0..64).map(|i| numbered((block * 64 + i) * 128)).collect();
         rig.forwards(&packets);
@@ -151,7 +152,7 @@ fn ttl_2_is_forwarded_as_1_and_255_as_254(setup: Setup) {
 fn a_trailer_is_removed(setup: Setup) {
     let rig = setup.start();
     for net in families() {
-        // One packet that is longer than the shortest frame, and one that is not.
+        // One packet that is longer than the shortest frame, and one that, with IPv4, is not.
         for data in [&[1; 100][..], &[1; 2]] {
             let packet = Packet::udp(net.a, net.b, data);
             let frame = rig.a.frame(&packet).bytes();
@@ -170,8 +171,8 @@ fn padding_of_a_short_frame_is_not_taken_for_data(setup: Setup) {
     rig.only_b_receives(&[packet.forwarded()]);
 }
 
-/// Sends these packets from A to B, changed by `damage` and with a corrected header checksum.
-/// Asserts that the router sends nothing.
+/// Sends these packets from A to B, with their bytes changed by `damage`. Asserts that the router
+/// sends nothing.
 fn is_dropped(setup: Setup, packets: &[Packet], damage: impl Fn(&mut Vec<u8>)) {
     let rig = setup.start();
     for packet in packets {

@@ -1,4 +1,5 @@
-//! Tests of packets longer than the path MTU: fragments, "fragmentation needed" and "too big".
+//! Tests of packets longer than the MTU of the next link or of the route: fragments, "fragmentation
+//! needed" and "too big".
 
 use crate::packet::{DF, FRAGMENT, MF, Packet};
 use crate::rig::{Rig, Setup, families, ip, v4, v6};

@@ -47,10 +47,11 @@ fn control_frames(rig: &Rig) -> Vec<Frame> {
             BROADCAST,
             &Packet::udp_ports(ip("0.0.0.0"), ip("255.255.255.255"), [68, 67], &[1; 240]),
         ),
-        // BGP: a segment to port 179, with the TTL that GTSM (RFC 5082) requires.
+        // TCP segments for the router, as BGP has them: with the TTL that GTSM (RFC 5082) requires,
+        // and with TTL 1. Their headers contain only zeros.
         frame(mac, &Packet::new(net4.a, net4.router_a, 6, vec![0; 20]).hops(255)),
         frame(mac, &Packet::new(net4.a, net4.router_b, 6, vec![0; 20]).hops(1)),
-        // LLDP, IS-IS in 802.2 LLC, and slow protocols.
+        // LLDP, IS-IS in 802.2 LLC, slow protocols, and the start of an ARP request.
         raw([1, 0x80, 0xc2, 0, 0, 14], 0x88cc, &[2, 7, 4, 2, 0, 0, 0, 1, 2]),
         raw([1, 0x80, 0xc2, 0, 0, 0x14], 48, &[0xfe, 0xfe, 3, 0x83]),
         raw([1, 0x80, 0xc2, 0, 0, 2], 0x8809, &[1, 1, 0]),

@@ -11,7 +11,7 @@ pub(crate) struct IcmpError {
     pub(crate) packet: Packet,
     /// Type and code.
     pub(crate) kind: (u8, u8),
-    /// Bytes 4 to 8: the MTU, a pointer, a gateway, or zero.
+    /// Bytes 4 to 7: the MTU, a pointer, a gateway, or zero.
     pub(crate) rest: [u8; 4],
     /// The start of the packet in error.
     pub(crate) quote: Vec<u8>,
@@ -36,10 +36,11 @@ impl IcmpError {
         u32::from_be_bytes(self.rest)
     }
 
-    /// Asserts that the error was sent to the packet's source and quotes it: at least the header
-    /// and 8 bytes in 576 (RFC 792), or as much as fits in 1280 (RFC 4443, section 2.4). A router
-    /// need not undo its decrement of the hops (RFC 1812, section 4.3.2.3), but a value of 1 is
-    /// quoted as 1.
+    /// Asserts that the error was sent to the packet's source and quotes the packet. An IPv4 error
+    /// quotes at least the header and 8 bytes (RFC 792) and is not longer than 576 bytes (RFC 1812,
+    /// section 4.3.2.3); an IPv6 error quotes as much as fits in 1280 bytes (RFC 4443, section
+    /// 2.4). A router need not undo its decrement of the hops (RFC 1812, section 4.3.2.3), but a
+    /// value of 1 is quoted as 1.
     #[track_caller]
     pub(crate) fn assert_quotes(&self, original: &Packet) {
         assert_eq!(self.packet.dst, original.src, "{self:?}");

@@ -37,7 +37,8 @@ pub(crate) fn are_expected() {
     ROUTER.set(None);
 }
 
-/// Runs a check until it passes, or until it fails although the router has forwarded all packets.
+/// Runs a check until it passes, or until it fails although the router has forwarded all packets,
+/// but at most [`ATTEMPTS`] times.
 pub(crate) fn repeated(check: impl Fn()) {
     static HOOK: Once = Once::new();
     HOOK.call_once(ask_at_each_panic);

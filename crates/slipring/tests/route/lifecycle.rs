@@ -58,7 +58,7 @@ fn counted(rig: &Rig, ifname: &str) -> [u64; 2] {
     [forwarded, others].map(|count| count.unwrap_or_else(|| panic!("no counters in {answer}")))
 }
 
-/// Without this check, all checks would pass even if the kernel forwarded everything.
+/// Without this check, most checks would pass even if the kernel forwarded everything.
 fn packets_take_the_fast_path_in_both_families(setup: Setup) {
     let rig = setup.start();
     for net in families() {
@@ -94,8 +94,8 @@ fn what_is_to_leave_by_an_interface_that_is_left_to_the_kernel_is_counted_once(s
     assert_all_counted(&rig, before, sent);
 }
 
-/// Asserts that what A and B have sent since they had sent `sent` frames is counted once, if
-/// [`counted`] was `before` then.
+/// Asserts that each frame that A and B have sent since a certain moment is counted once. At that
+/// moment, they had sent `sent` frames, and [`counted`] returned `before`.
 fn assert_all_counted(rig: &Rig, before: [[u64; 2]; 2], sent: [u64; 2]) {
     for (at, now) in [rig.a.sent(), rig.b.sent()].into_iter().enumerate() {
         let ifname = ["e0", "e1"][at];
@@ -173,8 +173,9 @@ fn crosses_again(rig: &Rig) {
     rig.until(|| rig.all_arrive_at_b(&packets(64)));
 }
 
-/// Kills the router, and waits until the kernel has removed its BPF programs, a moment after the
-/// end of the process. Until then, and while it removes them, packets may get lost.
+/// Kills the router, and waits until the kernel has removed its XDP programs, a moment after the
+/// end of the process. Until then, and while the kernel removes them, packets may get lost. The
+/// programs at tcx, which `packet` uses, are not waited for.
 pub(crate) fn kill(rig: &Rig) {
     rig.take_program().stop(Signal::KILL);
     for ifname in ["e0", "e1"] {
@@ -185,8 +186,8 @@ pub(crate) fn kill(rig: &Rig) {
     }
 }
 
-/// Stops a program, and waits until all of its threads have stopped. From then on, the kernel
-/// forwards.
+/// Stops a program, and waits until all of its threads have stopped. After 100 ms without
+/// heartbeats, the kernel forwards.
 pub(crate) fn pause(program: &Program) {
     crate::lapses::are_expected();
     program.signal(Signal::STOP);
@@ -267,7 +268,7 @@ fn a_stopped_router_forwards_by_no_table_that_is_out_of_date(setup: Setup) {
             rig.observe([0; 3]).b.is_empty().then_some(())
         });
     }
-    // When the router continues, it must not forward these packets a second time.
+    // When the router continues, it must not forward such packets by its old tables either.
     program.signal(Signal::CONT);
     for _ in 0..20 {
         for (net, to) in families().iter().zip(old) {
@@ -289,8 +290,9 @@ fn a_router_that_is_started_again_forwards(setup: Setup) {
     crosses_again(&rig);
 }
 
-/// Returns everything that the router could have changed in a namespace: network settings of the
-/// kernel, and the features, addresses, programs and modes of the interfaces.
+/// Returns what the router could have changed in a namespace: network settings of the kernel,
+/// routes, and the features, MAC addresses, XDP programs, modes and queueing disciplines of the
+/// interfaces.
 fn state(router: &Namespace) -> BTreeMap<String, String> {
     let mut state = router.run(|| {
         let mut found = BTreeMap::new();
@@ -422,7 +424,7 @@ fn an_interface_that_was_deleted_stays_out_even_if_a_new_one_has_its_name_and_in
     let interface = rig.ask(&["interface", "e2"])["interfaces"][0].clone();
     assert_eq!(interface["state"], "deleted");
     assert_eq!(interface["up"], false);
-    // The other interfaces still forward, and the program sends nothing to the new device.
+    // The other interfaces still forward.
     rig.forwards(&packets(64));
     // The route to the new interface is in the tables a moment later.
     rig.until(|| {

@@ -84,7 +84,7 @@ fn a_frame_with_two_unknown_tags_is_not_forwarded(setup: Setup) {
     is_ignored(setup, |frame| frame.tags = vec![[0x88a8, 7], [0x8100, 100]]);
 }
 
-/// LLDP, MPLS, PPPoE, and 802.2 LLC with a length instead of an EtherType.
+/// LLDP, MPLS, PPPoE, 802.2 LLC with a length instead of an EtherType, length 0, and 0xffff.
 fn frames_of_other_protocols_are_not_forwarded(setup: Setup) {
     let rig = setup.start();
     for [frame, _] in [frames(&rig)] {
@@ -116,8 +116,7 @@ fn a_runt_does_no_harm(setup: Setup) {
     rig.forwards(&[Packet::udp(v4().a, v4().b, b"still there")]);
 }
 
-/// Packets arrive with a tag and leave without, and the reverse. The MTU of the VLAN device
-/// applies.
+/// Packets arrive with a tag and leave without, and the reverse.
 fn a_vlan_device_routes_tagged_frames(setup: Setup) {
     let rig = setup.start();
     let made = rig.router.attempt("ip", "link add link e0 name e0.100 type vlan id 100");

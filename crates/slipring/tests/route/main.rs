@@ -1,10 +1,10 @@
 //! The router's behaviour, checked at its interfaces.
 //!
 //! Each check sets up a router between hosts, sends frames from raw sockets, and compares every
-//! frame that is answered or forwarded with the standards. It runs once for each subject: the
-//! kernel alone, which shows that the check is right, and `slipring route` with the kernel as its
-//! fallback. If the router does not run for a moment, the kernel forwards, and the check is
-//! repeated (`lapses`).
+//! frame that is answered or forwarded with the standards. Most checks run once for each subject:
+//! the kernel alone, which shows that the check is right, and `slipring route` in several modes,
+//! with the kernel as its fallback. If the router does not run for a moment, the kernel forwards,
+//! and the check is repeated (`lapses`).
 //!
 //! | file | behaviour |
 //! |---|---|
@@ -43,6 +43,7 @@
 //! | `lifecycle` | start, end, death and counters of the program |
 //! | `takeover` | a router that takes over from the running router |
 //! | `sandbox` | a router that becomes another user |
+//! | `system_calls` | how many system calls a batch of frames costs |
 //! | `slow_egress` | a takeover, or the end, while frames wait for an interface |
 //! | `continuity` | a stream of packets while the program ends, starts, stops or dies |
 //! | `daemons` | BGP, OSPF and BFD by FRR and BIRD |

@@ -74,8 +74,8 @@ fn arrive(rig: &Rig, packets: &[Packet], mac: Mac) {
     assert_eq!(seen.a, []);
 }
 
-/// RFC 1122, section 2.3.2.2, requires that one packet is kept; the router keeps all packets of a
-/// burst.
+/// RFC 1122, section 2.3.2.2, recommends that at least one packet is kept; the router keeps all
+/// packets of a burst.
 fn packets_wait_for_a_neighbour_and_arrive_in_order_after_one_request(setup: Setup) {
     let rig = patient(setup).start();
     for (net, to) in families().iter().zip(UNKNOWN.map(ip)) {

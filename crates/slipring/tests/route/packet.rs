@@ -1,5 +1,6 @@
-//! IPv4 and IPv6 packets as values: built from fields, and parsed back with every length and
-//! checksum verified. Written from RFC 791, 8200, 768 and 1071; shares no code with the product.
+//! IPv4 and IPv6 packets as values: built from fields, and parsed back. The parser verifies the
+//! lengths of IP, and the checksums of IPv4, UDP and ICMP. Written from RFC 791, 8200, 768 and
+//! 1071; shares no code with the product.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

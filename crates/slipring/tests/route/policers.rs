@@ -99,7 +99,8 @@ fn a_reload_changes_a_policer(setup: Setup) {
     assert!(refused.contains("started again for policer"), "{refused}");
 }
 
-/// The interface that carries the VLAN has a rate of its own, or none.
+/// The rate of a VLAN does not apply to the interface that carries it, nor to other VLANs of that
+/// interface.
 fn a_vlan_that_the_kernel_does_not_have_is_policed(setup: Setup) {
     use crate::vlan::{ONE, TWO};
     let dir = tempfile::tempdir().unwrap();

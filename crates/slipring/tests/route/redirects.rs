@@ -67,7 +67,7 @@ fn redirects_can_be_switched_off(setup: Setup) {
     assert_eq!(forwarded_on_the_link(&rig, &packet, 0), []);
 }
 
-/// A redirect would not reach the sender, the only one that could use it.
+/// A redirect would go to the sender, but only the router between could use it.
 fn a_sender_behind_another_router_is_not_redirected(setup: Setup) {
     let rig = with_neighbour_router(setup)
         .ip("neigh add 10.1.0.8 lladdr 02:00:00:00:01:08 dev e0 nud permanent

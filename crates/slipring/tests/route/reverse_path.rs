@@ -118,8 +118,7 @@ fn ipv6_sources_are_not_checked(setup: Setup) {
     rig.forwards(&sources.map(|source| Packet::udp(source, v6().b, b"any link")));
 }
 
-/// The router does not have the tables to which rules for an egress interface refer, so the kernel
-/// decides.
+/// The router has no tables for rules that are added after its start, so the kernel decides.
 fn sources_are_looked_up_by_rules_for_the_egress_interface_that_come_later(setup: Setup) {
     let rig = strict(setup)
         .ip("route add 10.76.0.0/16 via 10.1.0.2

@@ -45,13 +45,13 @@ pub(crate) struct Arrival {
     pub(crate) packet: Packet,
 }
 
-/// The packets that arrived at each host, without neighbour discovery.
+/// The IP packets that arrived at each host, without fences and the packets of [`is_discovery`].
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) a: Vec<Arrival>,
     pub(crate) b: Vec<Arrival>,
     pub(crate) c: Vec<Arrival>,
-    /// ARP and neighbour discovery at A, B and C.
+    /// The other frames at A, B and C: ARP, neighbour discovery, and what has tags or is not IP.
     pub(crate) resolution: [Vec<Frame>; 3],
 }
 
@@ -61,11 +61,12 @@ impl Seen {
     }
 }
 
-/// The data of fences.
+/// The data of fences, which a number follows.
 const FENCE: &[u8] = b"fence";
 
 impl Rig {
-    /// Starts the router of a setup, and waits until packets of both families cross it both ways.
+    /// Starts the router of a setup, and waits until packets of the setup's families cross it both
+    /// ways.
     pub(crate) fn start(setup: Setup) -> Self {
         let Setup { subject, router, a, b, c, has_ipv6, flags } = setup;
         let (program, fences) = (RefCell::new(None), Cell::new(0));

@@ -37,8 +37,8 @@ mod program_only {
 /// The MAC address of the second neighbour on B's link.
 pub(crate) const SECOND: Mac = host_mac(3, 3);
 
-/// Sends a packet to `to` from the host A of its family and returns the destination MAC address
-/// with which it arrives at B or C.
+/// Sends a packet to `to` from A's address of the same family, and returns the destination MAC
+/// address with which it arrives at B or C.
 pub(crate) fn next_hop(rig: &Rig, to: IpAddr) -> Mac {
     let src = if to.is_ipv4() { v4().a } else { v6().a };
     let packet = Packet::udp(src, to, b"which way");
@@ -90,8 +90,8 @@ fn the_longest_prefix_wins(setup: Setup) {
     }
 }
 
-/// The routes have all prefix lengths and alternating next hops. For each route, there is an
-/// address of which it is the longest match.
+/// The routes have all prefix lengths from /4 (IPv4) and /12 (IPv6) on, and alternating next hops.
+/// For each route, there is an address of which it is the longest match.
 fn prefixes_of_every_length_nest(setup: Setup) {
     let (base4, base6) = (0x4daa_55aa_u32, 0xfd77_5555_aaaa_3333_cccc_0f0f_f0f0_1234_u128);
     let mut lines = String::new();
@@ -224,8 +224,8 @@ fn errors_to_an_interface_with_a_table_of_its_own_take_the_routers_routes(setup:
     }
 }
 
-/// Sources are looked up in the tables in which answers would be looked up: packets that leave by
-/// e1 use table 100.
+/// Sources are looked up in the tables in which answers would be looked up: for packets that leave
+/// by e1, in table 100.
 fn sources_are_looked_up_in_the_tables_of_the_egress_interface(setup: Setup) {
     let rig = setup
         .with_c()
@@ -275,8 +275,9 @@ fn an_interface_with_a_table_of_its_own_takes_the_fast_path(setup: Setup) {
     assert_eq!(answer["other_tables"][0], exception, "{answer}");
 }
 
-/// The router creates its VRFs only when it starts: as many as the rules by interface need then. The
-/// kernel's table 100 is there at that time, but the rule comes later, so no VRF is left for e2.
+/// The router creates its VRFs only when it starts: as many as the rules by interface need then.
+/// The kernel's table 100 is there at that time, but the rule comes later, so no VRF is left for
+/// e2.
 fn a_rule_that_needs_tables_that_are_not_there_leaves_the_interface_to_the_kernel(setup: Setup) {
     let rig = setup.with_c().ip(TABLE).start();
     rig.ip(RULE);

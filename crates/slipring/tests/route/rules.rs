@@ -105,7 +105,7 @@ fn flags_of_tcp_choose_the_packets_of_a_rule(setup: Setup) {
     }
 }
 
-/// Later fragments have no ports, so only `frag` can choose them.
+/// Later fragments have no ports, so rules with ports do not choose them; `frag` does.
 fn fragments_are_chosen_by_a_rule(setup: Setup) {
     let rules = "add 100 deny ip from any to any frag\nadd 200 allow udp from any to any 5000";
     let (rig, net) = (with_rules(setup, rules), v4());
@@ -392,7 +392,7 @@ add 200 pipe 1 udp from any to any 5000";
     assert_eq!(interfaces["interfaces"][0]["dropped"]["rules"], 3, "{interfaces}");
 }
 
-/// Arguments that cannot be used with rules, and the words of the error.
+/// Rules are refused with an engine that has no threads, and if they have a mistake.
 #[test]
 fn what_does_not_go_together_with_rules_is_refused() {
     let dir = tempfile::tempdir().unwrap();

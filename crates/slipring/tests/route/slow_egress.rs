@@ -2,7 +2,7 @@
 //! rings: they leave later, or they are counted when the router ends.
 //!
 //! ```text
-//!   A --> router --> tx ring, 1024 slots --> ring of B's veth device, 256 --| polled once in a period
+//!   A --> router --> tx ring, 1024 slots --> ring of B's veth device, 256 --| polled once a period
 //! ```
 //!
 //! The kernel polls B's device seldom if it defers interrupts (`napi_defer_hard_irqs`,
@@ -54,9 +54,9 @@ const BURST: u32 = 192;
 /// Polling period of B's device. A router that ends does not wait this long.
 const LONG_PERIOD: Duration = Duration::from_secs(3);
 const SHORT_PERIOD: Duration = Duration::from_millis(100);
-/// The device takes no frames until the test changes it.
+/// With this period, the device takes no frames until the test changes that.
 const NO_END: Duration = Duration::from_hours(1);
-/// What a router says that waits for a queue.
+/// Part of the message of a router that waits for a queue.
 const WAITS: &str = "the kernel forwards until it has";
 
 /// A router, and a stream of packets that wait for B's device.
@@ -75,14 +75,15 @@ fn start(setup: Setup) -> Rig {
 
 /// Starts the router, between links on which the kernel drops what finds B's ring full.
 fn start_without_queue(setup: Setup) -> Rig {
-    // Without an XDP program at the peer, veth only uses its ring for frames of such a device.
+    // Without an XDP program at the peer, veth uses the peer's ring only for frames of a device
+    // without TSO.
     setup.router.command("ethtool", "-K e1 tso off");
     setup.by_workers().start()
 }
 
 impl<'r> SlowEgress<'r> {
-    /// Makes the kernel poll B's device once in a `period`, and sends frames until many wait for it
-    /// in the router, if it is slow enough for that.
+    /// Makes the kernel poll B's device once in a `period`, and sends at least [`WAITING`] frames.
+    /// With a period of [`LONG_PERIOD`] or more, sends frames until [`WAITING`] are on their way.
     fn fill(rig: &'r Rig, period: Duration) -> Self {
         let dropped_before = dropped_by_device(rig);
         let mut stream = Stream::new(rig);
@@ -101,7 +102,7 @@ impl<'r> SlowEgress<'r> {
     }
 
     /// Waits until each frame has arrived once or was counted as dropped. `counted` is the number
-    /// that routers which have ended have counted.
+    /// of drops that the routers have counted.
     fn assert_accounted_for(self, counted: u64) {
         let Self { rig, mut stream, dropped_before } = self;
         let by_device = || match rig.subject {
@@ -148,7 +149,7 @@ fn dropped_while_running(rig: &Rig) -> u64 {
     dropped.map(|count| count.as_u64().unwrap()).sum()
 }
 
-/// Number of packets that a router has counted after it was taken over.
+/// Number of packets that a router that was taken over has counted as not sent.
 fn unsent_at_the_end(program: Program) -> u64 {
     let output = program.finish().well().stdout;
     let count =
@@ -196,8 +197,8 @@ fn empty_device(rig: &Rig) {
     rig.b.namespace.command("ethtool", "-K e0 gro off");
 }
 
-/// Former defects: the new router ended after a second, because the queue was in use; or at once, if
-/// another program of the namespace had AF_XDP sockets.
+/// Former defects: the new router ended after a second, because the queue was in use; or at once,
+/// if another program of the namespace had AF_XDP sockets.
 fn a_takeover_waits_for_a_queue_until_the_device_has_sent_the_frames_of_the_old_router(
     setup: Setup,
 ) {

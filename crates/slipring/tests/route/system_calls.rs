@@ -24,8 +24,8 @@ type Calls = BTreeMap<String, u32>;
 
 /// Number of frames that a worker takes at once.
 const BATCH: usize = 64;
-/// A batch is measured this often. Of the numbers of calls, the smallest counts: a worker that finds
-/// the frames of a trial one after the other, or sleeps in between, makes further calls.
+/// A batch is measured this often. Of the numbers of calls, the smallest counts: a worker that
+/// finds the frames of a trial one after the other, or sleeps in between, makes further calls.
 const TRIALS: usize = 20;
 /// Maximum number of trials until one costs no more than expected.
 const MAX_TRIALS: usize = 100;
@@ -60,8 +60,8 @@ fn smallest(all: Calls, of: Calls) -> Calls {
     all.into_iter().filter_map(smaller).collect()
 }
 
-/// Sends frames that the router finds in its queue all at once. Returns the system calls that its
-/// worker makes for them and for the fences.
+/// Sends frames that the router finds in its queue all at once. Returns the system calls, except
+/// waits, that its worker makes for them and for the fences.
 fn calls(rig: &Rig, program: &Program, frames: &[Frame]) -> Calls {
     let pid = program.pid().to_string();
     let words = ["-f", "-e", "trace=!ppoll,epoll_pwait2", "-e", "signal=none", "-p", &pid];
@@ -76,7 +76,8 @@ fn calls(rig: &Rig, program: &Program, frames: &[Frame]) -> Calls {
         // One frame may be dropped. The fence shows that all others have arrived.
         assert!(rig.observe([0, BATCH - 1, 0]).b.len() >= BATCH - 1);
         let trace = strace.stop(Signal::INT).stderr;
-        // While the router was stopped for too long, the kernel has forwarded.
+        // If the router was stopped for too long, the kernel has forwarded, and the trial does not
+        // count.
         (left_for_lateness(rig) == before).then(|| calls_of_sender(&trace))
     })
 }

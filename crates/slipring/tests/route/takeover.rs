@@ -217,8 +217,8 @@ fn a_router_that_is_killed_while_it_takes_over_changes_nothing(setup: Setup) {
         next.signal(Signal::KILL);
         next.finish();
         if !still_runs(&rig, &running, &request) {
-            // The router was killed between its takeover and the line that reports this, and its
-            // packets with it.
+            // The new router was killed after its takeover, but before it reported this. The
+            // packets that it held are lost.
             stream.give_up_window();
             running.finish().well();
             rig.start_program();
@@ -233,7 +233,7 @@ fn a_router_that_is_killed_while_it_takes_over_changes_nothing(setup: Setup) {
     next.stop(Signal::INT).well();
 }
 
-/// Whether the running router goes on after a router that took over was killed.
+/// Whether the running router goes on, after a router was killed that was taking over from it.
 fn still_runs(rig: &Rig, running: &Program, request: &Value) -> bool {
     eventually("the end of a takeover", || match send(rig, running, request) {
         Ok((_, answer)) if answer["error"]["cause"] == "it ends" => None,
@@ -274,8 +274,8 @@ fn a_router_that_is_killed_while_it_is_taken_over_doubles_no_packet(setup: Setup
     stream.each_has_arrived_once();
 }
 
-/// A takeover request as a new router would send it that sees `queues` queues in each direction of
-/// each interface.
+/// A takeover request like that of a new router that sees `queues` queues in each direction of each
+/// interface.
 fn request_of(rig: &Rig, queues: u32) -> Value {
     let answer = rig.ask(&["interface"]);
     let interfaces = answer["interfaces"].as_array().unwrap();
@@ -364,8 +364,7 @@ fn a_router_with_other_queues_does_not_take_over(setup: Setup) {
     is_untouched(&rig, running);
 }
 
-/// Even during a takeover, a signal ends the running router. Packets that the new router has not
-/// taken over are not lost.
+/// Even during a takeover, the running router forwards, and a signal ends it.
 fn a_router_that_is_ended_while_it_is_taken_over_ends(setup: Setup) {
     let rig = setup.start();
     let running = rig.take_program();

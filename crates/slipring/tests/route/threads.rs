@@ -1,4 +1,4 @@
-//! Rules in several threads: links with two queues, and a thread for each of them.
+//! Rules in several threads: links with two queues, and a thread for each queue.
 //!
 //! The kernel distributes flows over the queues by a hash that differs between both directions, so
 //! about half of all packets arrive at a thread that must hand them over. Packets of different

@@ -2,9 +2,9 @@
 //! at the hosts' ends.
 //!
 //! ```text
-//!   A  10.1.0.2 fd01::2  -- e0 10.1.0.1 fd01::1 |        | e1 10.3.0.1 fd03::1 --  10.3.0.2 fd03::2  B
-//!                                               | router |
-//!                                               |        | e2 10.5.0.1 fd05::1 --  10.5.0.2 fd05::2  C
+//!   A 10.1.0.2 fd01::2 -- e0 10.1.0.1 fd01::1 |        | e1 10.3.0.1 fd03::1 -- 10.3.0.2 fd03::2 B
+//!                                             | router |
+//!                                             |        | e2 10.5.0.1 fd05::1 -- 10.5.0.2 fd05::2 C
 //! ```
 //! The hosts' kernels have no addresses: a test sends and receives every frame itself. The router
 //! has permanent neighbour entries for the hosts, and for the addresses 10.3.0.3 and fd03::3 on B's
@@ -79,8 +79,9 @@ pub(crate) fn words(mac: Mac) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-/// Settings of every router before its links exist: no rate limit for ICMP errors, no duplicate
-/// address detection, no router solicitations, and the multipath hash over ports.
+/// Settings of every router before its links exist: forwarding, no check of sources, no rate limit
+/// for ICMP errors, no duplicate address detection, no router solicitations, and the multipath hash
+/// over ports.
 const SETTINGS: &[(&str, &str)] = &[
     ("ipv4/ip_forward", "1"),
     ("ipv4/conf/all/rp_filter", "0"),
@@ -150,21 +151,23 @@ impl Setup {
         self
     }
 
-    /// Only expects IPv4 packets to cross the router: the kernel has no IPv6 on links with an MTU
+    /// Expects only IPv4 packets to cross the router: the kernel has no IPv6 on links with an MTU
     /// below 1280.
     pub(crate) fn without_ipv6(mut self) -> Self {
         self.has_ipv6 = false;
         self
     }
 
-    /// Starts a program with these flags, separated by spaces.
+    /// Sets the flags with which the program will start, separated by spaces, in place of earlier
+    /// flags.
     pub(crate) fn with_flags(mut self, flags: &str) -> Self {
         self.flags = flags.to_owned();
         self
     }
 
-    /// Has workers send packets from A. Behind packet sockets, the kernel's programs send what needs
-    /// only a lookup; what a policer looks at is the workers'. This policer never drops.
+    /// Makes the workers, if there are any, forward the packets from A. With `packet`, the BPF
+    /// programs forward packets that need only a lookup, and leave packets that meet a policer to
+    /// the workers, so this adds a policer, which never drops.
     pub(crate) fn by_workers(self) -> Self {
         let Subject::Slipring("packet") = self.subject else { return self };
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -188,7 +191,8 @@ impl Setup {
         self
     }
 
-    /// Starts the router and waits until packets of both families cross it both ways.
+    /// Starts the router and waits until packets cross it both ways, of both families unless the
+    /// setup is [`Self::without_ipv6`].
     pub(crate) fn start(self) -> Rig {
         self.wait_until_settled();
         Rig::start(self)

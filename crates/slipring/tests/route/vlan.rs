@@ -1,8 +1,8 @@
 //! VLAN subinterfaces that the kernel does not have.
 //!
 //! ```text
-//!   A --- e0 [ router ] e1 --- B: also a host 10.100.0.9 in VLAN 100, and 10.200.0.9 in VLAN 7 of 200
-//!                       e1.100 10.100.0.1, e1.200.7 10.200.0.1: TAP devices of the program
+//!   A -- e0 [ router ] e1 -- B: also 10.100.0.9 in VLAN 100, and 10.200.0.9 in VLAN 7 of VLAN 200
+//!                      e1.100 10.100.0.1, e1.200.7 10.200.0.1: TAP devices of the program
 //! ```
 
 use std::net::IpAddr;
@@ -114,13 +114,13 @@ impl Vlan {
         self.send_frame(rig, Frame::of(self.mac, router_mac(3), packet));
     }
 
-    /// The frame without the VLAN's tags, if it has them.
+    /// The frame without the VLAN's tags, if it has them and comes from the router.
     pub(crate) fn untagged(&self, frame: &Frame) -> Option<Frame> {
         let is_ours = frame.tags == self.tags && frame.src == router_mac(3);
         is_ours.then(|| Frame { tags: Vec::new(), ..frame.clone() })
     }
 
-    /// Waits for a packet to the host, and returns it with its destination MAC address.
+    /// Waits for this packet in the VLAN, and returns its destination MAC address.
     #[track_caller]
     pub(crate) fn receive(&self, rig: &Rig, wanted: &Packet) -> Mac {
         rig.b.receive(&format!("{wanted:?} in {:?}", self.tags), |frame| {
@@ -151,7 +151,7 @@ impl Vlan {
         (arp.operation == 2 && arp.sender.1 == target).then_some((frame, arp))
     }
 
-    /// Waits for a request for an address, and returns the address of its sender.
+    /// Waits for a request for an address, and returns the addresses of its sender.
     pub(crate) fn request(&self, rig: &Rig, target: IpAddr) -> (Mac, IpAddr) {
         rig.b.receive(&format!("a request for {target}"), |frame| self.requested(frame, target))
     }
@@ -240,8 +240,8 @@ fn an_unknown_vlan_is_left_to_the_kernel(setup: Setup) {
 fn the_priority_follows_the_dscp(setup: Setup) {
     let rig = start(setup, "--vlan-priorities 0,1,2,3,4,6,5,7");
     let host = ip(ONE.host[0]);
-    // Expedited forwarding has class selector 5, which becomes the tag's priority. Packets come
-    // from the other VLAN, and through the kernel.
+    // Expedited forwarding has class selector 5, for which the flag sets priority 6. One packet
+    // comes from the other VLAN, and one from A.
     let packet = |from| Packet::udp(from, host, b"urgent").with(|packet| packet.class = 46 << 2);
     let tagged = |frame: &Frame, wanted: &Packet| {
         let plain = Frame { tags: Vec::new(), ..frame.clone() };
@@ -377,7 +377,7 @@ fn a_solicitation_is_answered_as_a_router(setup: Setup) {
 }
 
 /// The packets come once from another VLAN, so that the router itself keeps them, and once from A,
-/// so that the kernel keeps them.
+/// so that in XDP mode the kernel keeps them.
 fn packets_wait_for_a_neighbour_in_order_after_one_request(setup: Setup) {
     let rig = start(setup, "");
     for (net, own, foreign) in
@@ -441,7 +441,8 @@ fn an_unanswered_neighbour_is_reported_after_three_requests(setup: Setup) {
     }
 }
 
-/// Scans all addresses of a /16, none of which answers, while another flow continues.
+/// Scans every fourth address of almost a whole /16, none of which answers, while another flow
+/// continues.
 fn a_scan_costs_other_flows_nothing(setup: Setup) {
     let rig = start(setup, "");
     let host = ip(ONE.host[0]);
@@ -500,7 +501,8 @@ fn the_host_and_the_vlan_reach_each_other_by_ping(setup: Setup) {
     }
 }
 
-/// Multicast groups of OSPF and others. Packets of such programs leave with tags.
+/// A packet to a group of OSPF reaches the device, and a program's packet to the group of RIP
+/// leaves with the tag.
 fn multicast_of_the_vlan_reaches_the_device(setup: Setup) {
     let rig = start(setup, "");
     let mut device = rig.router.run(|| InterfaceListener::open("e1.100").unwrap());

@@ -41,7 +41,7 @@ fn to_port(src: IpAddr, dst: IpAddr, port: u16) -> Packet {
     Packet::udp_ports(src, dst, [4000, port], b"rules")
 }
 
-/// Makes the router learn the address of the VLAN's host.
+/// Makes the router learn the MAC address of the VLAN's host.
 fn introduce(rig: &Rig, vlan: &Vlan, family: usize) {
     let host = ip(vlan.host[family]);
     let packet = Packet::udp(families()[family].a, host, b"hello");
@@ -51,8 +51,8 @@ fn introduce(rig: &Rig, vlan: &Vlan, family: usize) {
 }
 
 /// Returns which of these packets from A arrive in the VLAN, whose host the router knows. After
-/// them, A sends a packet that every rule admits, so its arrival shows that no earlier packet is
-/// still on its way.
+/// them, A sends a packet that every list of rules admits, so its arrival shows that no earlier
+/// packet is still on its way.
 fn arrives_in(rig: &Rig, vlan: &Vlan, packets: &[Packet]) -> Vec<Packet> {
     let last = Packet::udp(packets[0].src, packets[0].dst, b"the last one");
     packets.iter().chain([&last]).for_each(|packet| rig.a.send(packet));

@@ -11,7 +11,8 @@ use crate::support::SLIPRING;
 use crate::users::{OrdinaryUser, as_ordinary_user};
 use crate::world;
 
-/// Starts a name server in `world` that answers every query with 192.0.2.7.
+/// Starts a name server in `world` that answers queries for IPv4 addresses with 192.0.2.7, and
+/// other queries without a record.
 fn resolver(world: &Namespace, address: &'static str) {
     let socket = world.run(move || UdpSocket::bind((address, 53)).unwrap());
     std::thread::spawn(move || {
@@ -53,7 +54,7 @@ fn look_up(
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(file.path(), open).unwrap();
     let mut command = Command::new("unshare");
-    // The test makes this path unwritable, as if another user had created it.
+    // No file can be created in this directory, as if it belonged to another user.
     command.args(["-m", "sh", "-c", &script]).env("TMPDIR", "/proc/no-such-directory");
     Program::launch(world, command).finish()
 }

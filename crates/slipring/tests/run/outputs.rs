@@ -1,4 +1,4 @@
-//! Tests of the files and control requests of a run. No file remains after the run.
+//! Tests of the files and control requests of a run. No socket remains after the run.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -89,7 +89,8 @@ impl OrdinaryUser {
     }
 }
 
-/// Returns an ordinary user and the world; `None` if the system forbids user namespaces.
+/// Returns the world, which does not forward, and an ordinary user; `None` if this process cannot
+/// make them, or the system forbids user namespaces.
 pub(crate) fn both() -> Option<(Namespace, OrdinaryUser)> {
     let (world, person) = (world()?, as_ordinary_user()?);
     forward(&world, false);

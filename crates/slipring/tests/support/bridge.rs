@@ -145,7 +145,8 @@ impl Report {
         self.0["in_flight"].as_u64().unwrap()
     }
 
-    /// Returns a word of the mode line of port `i`.
+    /// Returns the value of `key` in the start report of port `i`: its mode, its kind, or one of
+    /// its settings; `-` if it has no such setting.
     pub(crate) fn setting(&self, i: usize, key: &str) -> &str {
         match key {
             "mode" | "kind" => self.0["ports"][i][key].as_str().unwrap(),

@@ -17,7 +17,7 @@ const WINDOW: usize = 64;
 /// for each window to arrive before it sends the next.
 ///
 /// # Panics
-/// If a window does not arrive completely.
+/// If a window does not arrive completely, or the listener loses frames.
 pub(crate) fn cross(from: &Namespace, to: &Namespace, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut sender = Sender::open(from, "e0");
     let mut listener = FrameListener::open(to, "e0");
@@ -89,7 +89,7 @@ impl FrameListener {
         Self { listener: namespace.run(move || InterfaceListener::open(ifname).unwrap()), wanted }
     }
 
-    /// Listens until `received` has `count` frames.
+    /// Listens until `received` has at least `count` frames.
     pub(crate) fn hear(&mut self, received: &mut Vec<Vec<u8>>, count: usize) {
         let start = Instant::now();
         while received.len() < count {
@@ -102,7 +102,8 @@ impl FrameListener {
         }
     }
 
-    /// Collects what has arrived, waiting for the first frame; returns whether there was any.
+    /// Collects the wanted frames that have arrived; returns whether there were any. If there were
+    /// none, first waits up to 200 ms for a frame, which the next call collects.
     pub(crate) fn hear_some(&mut self, received: &mut Vec<Vec<u8>>) -> bool {
         let before = received.len();
         while let Some(frame) = self.listener.recv().unwrap() {

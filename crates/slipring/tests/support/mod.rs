@@ -1,5 +1,5 @@
 //! Code that only the end-to-end tests of this binary share: a running bridge, a sender and a
-//! listener of frames, a web server, and tcpdump as a witness.
+//! listener of frames, pings, a web server, and tcpdump as a witness.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod bridge;

@@ -1,5 +1,5 @@
-//! Pings one echo at a time. If ping sends several echoes, it waits for the last answer only as
-//! long as the earlier answers took.
+//! Pings one echo at a time. If ping sends several echoes and has got an answer, it ignores -W: it
+//! waits for the last answer only about two round-trip times.
 
 use std::ops::Range;
 

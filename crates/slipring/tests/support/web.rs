@@ -60,7 +60,7 @@ impl Web {
     }
 }
 
-/// Returns bytes without repetitions, so that misplaced parts are noticed.
+/// Returns bytes whose groups of 8 all differ, so that misplaced parts are noticed.
 fn content(len: usize) -> Vec<u8> {
     let numbers = (0u64..).flat_map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
     numbers.take(len).collect()

@@ -16,7 +16,7 @@ use slipring_test_support::{FinishedProgram, Lab, LabPort, Namespace, Program, e
 
 use support::SLIPRING;
 
-/// A namespace in which commands run, and the directory in which they publish.
+/// The run directory in which the commands of a test publish their counters.
 struct TopSandbox {
     run_dir: tempfile::TempDir,
 }

@@ -37,7 +37,7 @@ pub(super) fn packet(frame: &[u8], first: u32) -> SwitchPacket<'_> {
     }
 }
 
-/// A switch, a batch that all its frames share, and the current time.
+/// A switch, a batch that is reused for every frame, and the current time.
 struct Fixture {
     switch: Switch,
     batch: SwitchBatch,

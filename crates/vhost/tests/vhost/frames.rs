@@ -88,8 +88,8 @@ fn frames_wait_for_buffers_and_the_guest_is_asked_to_tell_of_them() {
     assert_eq!(rig.stats().in_flight, 1);
     let mut guest = std::thread::scope(|scope| {
         let buffers = scope.spawn(move || {
-            // The program sleeps at this point. It receives frame 3 only if the kick for this frame
-            // wakes it.
+            // The program waits for frames meanwhile. If it sleeps, the kick for this buffer wakes
+            // it to send frame 2, and the kick for frame 3 ends its wait.
             guest.offer(1, 1, 2048);
             std::thread::sleep(std::time::Duration::from_millis(20));
             guest.send(&frame(3, 60));
@@ -114,8 +114,8 @@ fn who_sleeps_is_woken_by_a_frame_and_asks_only_then() {
     let (notify, was_told) = std::sync::mpsc::channel();
     let sender = std::thread::spawn(move || {
         for () in may_send {
-            // The port requests a kick before it sleeps. If this frame comes before the request,
-            // the next frame finds the port asleep.
+            // The port requests a kick before it sleeps. If this frame comes before the request, no
+            // kick is sent, and the test tries again.
             std::thread::sleep(std::time::Duration::from_millis(20));
             notify.send(guest.send(&frame(2, 60))).unwrap();
         }
@@ -176,7 +176,7 @@ fn a_full_rx_ring_leaves_frames_with_the_guest() {
 #[derive(Debug, Clone)]
 struct Layout {
     len: usize,
-    /// The offsets at which the frame, including its header, is split.
+    /// The offsets at which the frame, including its header, is split; modulo its length.
     cuts: Vec<usize>,
     indirect: bool,
 }
@@ -190,7 +190,8 @@ fn layout() -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Writes a chain of descriptors, starting at `first`. Returns how many there are.
+/// Offers a frame as a chain of descriptors, starting at `first`. Returns how many descriptors of
+/// the queue's own table the chain takes.
 fn lay_out(ring: &mut Ring, first: u16, number: u8, layout: &Layout) -> u16 {
     let mut bytes = vec![0; 12];
     bytes.extend(frame(number, layout.len));

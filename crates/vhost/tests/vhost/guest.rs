@@ -123,7 +123,7 @@ impl Ring {
         let at = self.used().0 + 4 + 8 * u64::from(self.taken % self.size);
         let [head, len]: [u32; 2] = self.memory.read_obj(GuestAddress(at)).unwrap();
         self.taken = self.taken.wrapping_add(1);
-        // This requests a notification of every chain.
+        // This requests a notification of the next chain that is returned.
         let wish = GuestAddress(self.avail().0 + 4 + 2 * u64::from(self.size));
         self.memory.store(self.taken, wish, Ordering::Relaxed).unwrap();
         Some((head as u16, len))

@@ -1,5 +1,5 @@
 //! Tests of guests and front-ends that violate the protocol. Such a guest or front-end can lose its
-//! own port, but nothing else is affected.
+//! frames, a queue or its connection, but the next guest can use the port.
 
 use std::io::{IoSlice, Write};
 use std::os::fd::AsFd;
@@ -85,7 +85,8 @@ fn chains_without_end_and_buffers_without_room_are_no_frames() {
     let mut rig = Rig::new();
     let mut guest = rig.plug();
     let ring = guest.tx();
-    // A cycle, an empty segment, and a segment outside the memory.
+    // A cycle, an empty segment, two segments outside the memory, a segment that is for writing,
+    // and a head that does not exist.
     ring.describe(0, ring.buffer(0), 10, NEXT, 1);
     ring.describe(1, ring.buffer(1), 1, NEXT, 0);
     ring.describe(2, ring.buffer(2), 0, 0, 0);

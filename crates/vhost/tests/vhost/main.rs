@@ -83,20 +83,20 @@ impl Rig {
         frames
     }
 
-    /// Sleeps until a frame arrives.
+    /// Sleeps until a frame arrives, at most [`TIMEOUT`].
     fn wait(&mut self) -> WaitOutcome {
         let mut waiter = Waiter::for_ports([&self.port], WaitStrategy::Sleep).unwrap();
         loop {
             let woken = waiter.wait_ports(&mut [&mut self.port], Interest::RX, Some(TIMEOUT));
             let woken = woken.unwrap();
-            // SIGCHLD interrupts a wait, even where it is ignored.
+            // SIGCHLD may interrupt a wait, even where it is ignored.
             if woken != WaitOutcome::Interrupted {
                 return woken;
             }
         }
     }
 
-    /// Syncs until `done` returns true, which depends on another thread.
+    /// Calls `done` again and again until it returns true, which depends on another thread.
     fn until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         eventually("another thread", || done(self).then_some(()));
     }

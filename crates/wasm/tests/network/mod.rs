@@ -86,7 +86,7 @@ impl Sim {
         self.frames.releases.clone()
     }
 
-    /// Waits until all frames have left. Returns their bytes.
+    /// Waits until all frames have left. Returns the bytes of all frames, including lost ones.
     pub(crate) fn bytes(&mut self) -> Vec<Vec<u8>> {
         self.releases();
         self.frames.bytes.clone()

@@ -75,7 +75,7 @@ proptest! {
         mut bytes in prop::collection::vec(any::<u8>(), 8..64), at in 0usize..32, new: [u8; 4],
     ) {
         let at = (at * 2).min((bytes.len() - 4) & !1);
-        bytes[(at + 4) % 8] |= 1; // Neither `before` nor `after` is all zeros.
+        bytes[(at + 4) % 8] |= 1; // Before and after the change, some byte is not zero.
         let before = naive(&bytes);
         let old: [u8; 4] = bytes[at..at + 4].try_into().unwrap();
         bytes[at..at + 4].copy_from_slice(&new);

@@ -272,7 +272,7 @@ proptest! {
 
 #[test]
 fn headers_within_headers_end_before_the_stack_does() {
-    // IPv4 in IPv4, nested as deeply as the length of a frame permits.
+    // IPv4 in IPv4, nested almost as deeply as the total length of a packet permits.
     let mut packet = Vec::new();
     for _ in 0..3000 {
         let total = (packet.len() + 20) as u16;

@@ -72,8 +72,8 @@ impl FakeChip {
         self.0.lock().unwrap().accesses
     }
 
-    /// Sets the status of the MAC, that of the PHY, and what the partner offers, and signals a change
-    /// of the link.
+    /// Sets the status of the MAC, that of the PHY, and what the partner offers, and signals a
+    /// change of the link.
     fn set(&self, status: u32, phy_status: u16, partner: u16) {
         let FakeRegisters { mac, phy, .. } = &mut *self.0.lock().unwrap();
         mac.extend([(STATUS, status), (ICR, CAUSE_LSC)]);
@@ -140,8 +140,8 @@ fn a_phy_that_does_not_keep_what_it_is_set_to_is_an_error() {
     set_link(&chip.bar(), &plan(""), true).unwrap();
 }
 
-/// Reads the status of the link as a probe after a sleep does; returns whether pause frames are on, and whether a
-/// further probe is needed.
+/// Reads the status of the link as a probe after a sleep does; returns whether pause frames are on,
+/// and whether a further probe is needed.
 fn probe(chip: &FakeChip, pause: &mut NegotiatedPause) -> (bool, bool) {
     pause.note(mac::mask(&chip.bar()));
     let link = mac::link(&chip.bar()).unwrap();

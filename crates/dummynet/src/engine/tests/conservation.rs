@@ -97,7 +97,7 @@ proptest! {
             }
             bench.check();
         }
-        // At the end, all packets in the engine must be released.
+        // At the end, each packet in the engine must be released or dropped.
         let mut turns = 0;
         while let Some(at_ns) = bench.dummynet.next_release() {
             bench.dummynet.release(at_ns, &mut |event| bench.events.push(event));
@@ -125,8 +125,8 @@ proptest! {
         prop_assert_eq!(ended.len(), sent as usize);
     }
 
-    /// Packets of a flow keep their order. Calling the engine less often does not change the
-    /// result.
+    /// Calling the engine more often than it requests changes neither which packets are released
+    /// nor when.
     #[test]
     fn polling_seldom_changes_neither_times_nor_fates(
         sends in prop::collection::vec((0u64..400_000, 0usize..2, 0u32..4, 40u32..1600), 1..200),

@@ -82,7 +82,7 @@ fn profile_times_count_against_the_bandwidth() {
     assert_eq!(bench.run(SECOND), [(0, 11 * MS), (1, 22 * MS), (2, 33 * MS)]);
 }
 
-/// RED as in its paper, with dummynet's parameters. It is the reference for the tests.
+/// RED as in its paper, with dummynet's parameters. It is the reference for the next test.
 struct NaiveRed {
     average: f64,
     count: f64,
@@ -146,9 +146,9 @@ fn red_with_ecn_marks_all_above_min_and_drops_what_cannot_be_marked() {
     bench.run(SECOND);
 }
 
-/// Returns how many packets RED drops. If `idle_ns` is 0, counts drops while the queue fills.
-/// Otherwise counts drops after the queue was empty for this time. `sizes` contains sysctls for
-/// packet sizes, and `queue` the queue's parameters.
+/// Returns how many packets RED drops. If `idle_ns` is 0, counts all drops. Otherwise counts only
+/// those of four packets that arrive `idle_ns` after the first second. The queue is empty for most
+/// of this second. `sizes` contains sysctls for packet sizes, and `queue` the queue's parameters.
 fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
     let mut bench = engine("");
     for sysctl in sizes.split_whitespace() {
@@ -169,9 +169,9 @@ fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
 
 #[test]
 fn red_avg_pkt_size_says_how_fast_the_average_of_an_idle_queue_decays() {
-    // With a weight of 0.05, an average near 40 takes about 30 packet times to fall below 10. For
-    // packets of 512 bytes, this is far less than a second. For packets of 100 MB, it is longer
-    // than a second.
+    // With a weight of 0.05, an average of up to 40 falls below 10 in less than 30 packet times.
+    // For packets of 512 bytes, this is far less than a second. For packets of 100 MB, a single
+    // packet time is longer than a second.
     let queue = "queue 100 red 0.05/10/15/1";
     let usual = red_losses("", queue, 1000, MS);
     let slow = red_losses("red_avg_pkt_size=100000000", queue, 1000, MS);
@@ -181,7 +181,7 @@ fn red_avg_pkt_size_says_how_fast_the_average_of_an_idle_queue_decays() {
 #[test]
 fn red_max_pkt_size_says_which_packets_of_a_queue_in_bytes_are_hit_in_full() {
     // The probability is proportional to length / maximum length. So if the maximum is ten times as
-    // large, a tenth as many packets are dropped.
+    // large, far fewer packets are dropped.
     let queue = "queue 100KBytes red 0.5/1/100000/1";
     let losses = |size: &str| -> u64 { red_losses(size, queue, 1500, 0) };
     let (full, tenth) = (losses(""), losses("red_max_pkt_size=15000"));

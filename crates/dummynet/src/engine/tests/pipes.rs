@@ -74,7 +74,7 @@ fn release_at_a_gigabit_has_no_bursts() {
 
 #[test]
 fn slots_and_bytes_limit_what_waits_but_not_what_is_on_the_link() {
-    // The first packet is put on the link at once, so it does not count as waiting.
+    // The first packet is put on the link immediately, so it does not count as waiting.
     let mut bench = engine("pipe 1 config bw 10Mbit/s queue 10");
     (0..20).for_each(|n| _ = bench.send(0, PIPE, n, 1250));
     assert_eq!(bench.drops(ShaperDropCause::Full), 9);

@@ -108,7 +108,8 @@ fn new_parameters_of_flow_queueing_leave_the_flows_apart() {
         bench.command(0, &format!("sched 1 config type {kind} target 9ms"));
         bench.send_as(0, queue, &host(2), 99, 1000);
         let order: Vec<u32> = bench.run(SECOND).iter().map(|one| one.0).collect();
-        // If the algorithm had changed, all waiting packets would leave before the new packet.
+        // If this counted as a change of the scheduler, all waiting packets would leave before the
+        // new packet.
         let place = order.iter().position(|&handle| handle == 99).unwrap();
         assert!(place < 5, "{kind}: {order:?}");
     }

@@ -70,7 +70,7 @@ impl PlainWf2q {
 }
 
 /// QFQ as its paper defines it. Queues are in groups of slots. The eligible group with the earliest
-/// finish sends. A queue that gets its first packet starts as in `dn_sched_qfq.c`. As in that file,
+/// finish sends. An empty queue that gets a packet starts as in `dn_sched_qfq.c`. As in that file,
 /// a slot is a stack: the queue that was added last sends first.
 #[derive(Default)]
 struct PlainQfq {
@@ -141,7 +141,7 @@ impl PlainQfq {
         self.insert(index, group);
     }
 
-    /// Returns the start of a queue that gets its first packet, as in `qfq_update_start`. It is the
+    /// Returns the start of an empty queue that gets a packet, as in `qfq_update_start`. It is the
     /// finish of the queue's last packet, unless this finish is in the past or too far ahead.
     fn fresh_start(&self, group: u32, finish: u128) -> u128 {
         let (slot, limit) = (slot_of(finish, group), slot_of(self.now, group) + (1 << group));

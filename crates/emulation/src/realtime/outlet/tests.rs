@@ -46,8 +46,8 @@ fn frames_at_the_end_of_one_chunk_and_at_the_start_of_the_next_leave_once_each()
         let expected = [(1, last_len), (2, 60), (4, 60)];
         assert_eq!(received(&mut far), expected.map(|(value, len)| vec![value; len as usize]));
         assert_eq!((sent, outlet.is_waiting()), (3, false));
-        // Once these frames are freed, the first chunk has no frames any more and can be filled
-        // again.
+        // Once the earlier frames are freed as well, the first chunk has no frames any more and can
+        // be filled again.
         earlier.into_iter().for_each(|handle| store.free(handle));
         let more = (0..2 * CHUNK_BYTES / 1024)
             .filter(|_| store.put(LifetimeClass::default(), 0, &[5; 1016]).is_some());

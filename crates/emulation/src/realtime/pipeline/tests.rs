@@ -28,7 +28,8 @@ fn delayed(name: &str) -> LinkSpec {
     LinkSpec { delay: DelaySpec::constant(DELAY), ..LinkSpec::wire(name) }
 }
 
-/// A link that loses, holds back, queues, mangles, duplicates and delays frames at random.
+/// A link that loses, holds back, mangles, corrupts, duplicates and delays frames at random, and
+/// has a rate and a queue.
 fn rough(name: &str) -> LinkSpec {
     let delay = Dist::normal(2e6, 3e5).unwrap();
     let one_in = |of| Chance::from_ratio(1, of).unwrap();
@@ -174,8 +175,8 @@ fn memory_that_frames_fill_goes_back_to_be_filled_again() {
         received(&mut halves.hosts[1]);
         most = most.max(halves.account(START).storage_bytes);
     }
-    // About 600 frames of 1500 bytes are inside the links, which is less than the 16 MiB that are
-    // preallocated.
+    // About 600 frames of 1500 bytes are inside the links. They need less than the 16 MiB that the
+    // two halves have allocated in advance.
     assert!(most <= 20 << 20, "{most}");
     assert_eq!(halves.account(START).lost().packets, 0);
 }
@@ -328,7 +329,7 @@ fn two_threads_lose_nothing_uncounted_at_any_moment() {
             std::thread::sleep(Duration::from_millis(3));
         }
     }
-    // Receives until all frames have left.
+    // Receives until each frame has left or is lost.
     let all = sent[0] + sent[1];
     let done = |account: &EmulationAccount| account.sent().packets + account.lost().packets == all;
     while !done(&checked(&emulation.channel).account) {

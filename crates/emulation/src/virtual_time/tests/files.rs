@@ -55,7 +55,7 @@ fn every_form_of_capture_gives_the_same_output() {
     assert!(output(&next_generation(&frames)) == plain);
 }
 
-/// Creates a directory with a capture of three frames, which the test must not change.
+/// Creates a directory with a capture of three frames, which the program must not change.
 fn kept() -> (Lab, Vec<u8>) {
     let (lab, good) = (Lab::new(), capture([(0, 100), (MS, 200), (2 * MS, 300)]));
     lab.write("in.pcap", &good);

@@ -4,7 +4,8 @@ use slipring_pcap::PcapFileReader;
 
 use super::{Lab, MS, capture, times};
 
-/// Short frames go from left to r2, all others to r1, and all return to left.
+/// Of the frames that enter at left, short ones go to r2, all others to r1. Frames that enter at r1
+/// or r2 go to left.
 const TREE: &str = "
     nodes = ['m']
     [ports.left]

@@ -1,4 +1,5 @@
-//! Runs the same rules and frames through the plain interpreter and through compiled rules.
+//! Runs the same rules and frames through the plain interpreter and through compiled rules, and the
+//! same frames one by one and in batches.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,7 +18,8 @@ use super::CompiledRules;
 use crate::packet::MalformedReason;
 use crate::text::{IpfwCommand, parse_command, parse_file};
 
-/// A pool of rule parts. It is small, so that rules often match packets.
+/// The actions of the generated rules. This and the next lists are short, so that rules often match
+/// packets.
 const ACTIONS: &[&str] = &[
     "allow",
     "allow",
@@ -143,7 +145,7 @@ fn rules() -> impl Strategy<Value = Vec<String>> {
         let body = if bare { String::new() } else { body };
         format!("add {number} {before}{action}{after} {body}")
     });
-    // The pool also generates rules that the grammar refuses; these are skipped.
+    // Some combinations are rules that the grammar refuses; these are skipped.
     let text = text.prop_filter("refused by the grammar", |rule| parse_command(rule).is_ok());
     prop::collection::vec(text, 1..60)
 }
@@ -155,7 +157,7 @@ table 2 add 53 2 80 700 1000 5
 table 3 create type iface
 table 3 add em1 5";
 
-/// A frame of the pool, and the ports that it enters and leaves by.
+/// Generates frames, and the direction in which each is checked.
 fn frames() -> impl Strategy<Value = (Vec<u8>, CheckPass)> {
     let host = 0..6_u8;
     let port = || select(vec![53_u16, 80, 1000, 1500, 40000]);
@@ -191,7 +193,8 @@ fn frames() -> impl Strategy<Value = (Vec<u8>, CheckPass)> {
         };
         let mut bytes = spec.build(spec.header_len().max(60)).unwrap().bytes.to_vec();
         match shape {
-            // Changes any header byte, such as fragment fields, options, lengths or types.
+            // Changes one of the 30 bytes from the EtherType on, such as fragment fields, lengths
+            // or types.
             1 => bytes[12 + at[0].index(30)] ^= value,
             2 => bytes[20] = 0x20,
             3 => (bytes[20], bytes[21]) = (0, 5),
@@ -207,8 +210,8 @@ fn firewall(rules: &[String], plain: bool) -> Firewall {
     firewall_of(&parse_file(&rules.join("\n")).unwrap(), plain)
 }
 
-/// Like [`firewall`], but with rules that are already parsed. Compiles the rules only once, at the
-/// end.
+/// Like [`firewall`], but with rules that are already parsed. Compiles the rules at most once, at
+/// the end.
 fn firewall_of(rules: &[(u32, IpfwCommand)], plain: bool) -> Firewall {
     let mut firewall = Firewall::open(5, [1, 2]);
     firewall.set_plain(true);
@@ -228,7 +231,7 @@ fn firewall_of(rules: &[(u32, IpfwCommand)], plain: bool) -> Firewall {
 /// in one batch.
 fn both_ways(rules: &[String], frames: &[(Vec<u8>, CheckPass)]) {
     both_ways_of(firewall(rules, false), rules, frames);
-    // Without a limit for short lists, packets run by their classes in every list.
+    // With the limit 0, no list is short, so packets run by their classes wherever they can.
     let mut many = firewall(rules, false);
     many.program = Some(CompiledRules::with_limits(many.config(), 0, 0).into());
     both_ways_of(many, rules, frames);
@@ -336,7 +339,7 @@ fn packets_run_by_their_classes_up_to_the_first_rule_with_a_check() {
     both_ways(&rules, &frames);
 }
 
-/// Two frames. The second becomes shorter after it was parsed, as can happen in shared memory.
+/// Frames of which the second becomes shorter after it was parsed, as can happen in shared memory.
 struct Shrinking {
     frames: Vec<Vec<u8>>,
     asked: usize,
@@ -362,7 +365,8 @@ fn a_frame_that_gets_shorter_between_two_looks_is_read_again() {
     assert!(batch.drain().eq([CheckResult::Accepted, malformed, CheckResult::Accepted]));
 }
 
-/// Returns a firewall's verdicts, outputs and counters for frame after frame.
+/// Returns a firewall's verdicts and outputs for frame after frame, and its counters and states
+/// after the last one.
 fn trace(firewall: &mut Firewall, frames: &[(Vec<u8>, CheckPass)]) -> Vec<String> {
     let mut trace = Vec::new();
     for (now, (bytes, pass)) in (0_u64..).zip(frames) {
@@ -432,7 +436,8 @@ proptest! {
         rules in prop::collection::vec(rules(), 1),
         frames in prop::collection::vec(frames(), 100..140),
     ) {
-        // More than a thousand further rules that do not match, so that rows are compressed.
+        // More than a thousand further rules that do not match, so that the list is searched by its
+        // index with each of the limits in `agree`.
         let far = (0..1500).map(|at| {
             let action = if at % 2 == 0 { "deny" } else { "count" };
             format!("add {} {action} udp from 172.16.{}.{} to any {at}", at, at / 250, at % 250)

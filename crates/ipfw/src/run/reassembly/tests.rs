@@ -1,4 +1,4 @@
-//! Tests packets that are cut at random positions, and each limit on waiting fragments.
+//! Tests packets that are cut at random positions, and limits on waiting fragments.
 
 use alloc::vec;
 

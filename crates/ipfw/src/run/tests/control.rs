@@ -166,7 +166,7 @@ fn a_rule_that_no_packet_matched_has_no_time_of_its_last_match() {
         fixture.firewall.check_all(&mut [frame][..], 1, (0, now), outputs, &mut batch);
         fixture.firewall.config().list.iter().next().unwrap().1.last_match_ns
     };
-    // The first frame is malformed: IPv4 without a header.
+    // The first frame is malformed: it has only 6 bytes of its IPv4 header.
     assert_eq!(check(udp()[..20].to_vec(), 5), None);
     assert_eq!(check(udp(), 6), Some(6));
 }

@@ -5,7 +5,7 @@ use super::*;
 const RULES: &str = "disable one_pass\nadd 100 reass ip from any to any\n\
     add 200 allow udp from any to any 53 iplen 128\nadd 300 deny ip from any to any";
 
-/// Builds a datagram of 108 bytes to a port, in fragments of 40 bytes of IP payload.
+/// Builds a datagram of 108 bytes to a port, in fragments of up to 40 bytes of IP payload.
 fn pieces(port: u16, id: u8) -> Vec<Vec<u8>> {
     let ports = PortPair { src: 1000, dst: port };
     let whole = spec(A, B, L4Spec::Udp(ports)).build(14 + 128).unwrap().bytes.to_vec();

@@ -44,7 +44,7 @@ fn a_second_fragment_that_starts_late_enough_is_fine() {
     );
 }
 
-/// Rules that test every field.
+/// Rules that test most fields, and rules that change or answer packets.
 const CURIOUS: &str = "table t create\ntable t add 10.0.0.0/8 5 2001:db8::/32 6\ntable f create type flow\n\
     table n create type number\ntable m create type mac\n\
     add 10 count ip from any to any iplen 1-99 ipttl 1-9 ipid 5 iptos lowdelay ipoptions rr frag mf\n\

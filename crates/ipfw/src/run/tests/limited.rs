@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A UDP packet with the last bytes of both addresses and both ports.
+/// Builds a UDP packet from the last byte and the port of its source, then of its destination.
 fn udp_flow((src, src_port, dst, dst_port): (u8, u16, u8, u16)) -> Vec<u8> {
     let ports = PortPair { src: src_port, dst: dst_port };
     bytes(&spec([10, 0, 0, src], [10, 1, 0, dst], L4Spec::Udp(ports)))

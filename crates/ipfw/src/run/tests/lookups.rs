@@ -1,4 +1,4 @@
-//! Tests of tables in all parts of rules that may contain them.
+//! Tests of tables in rules, and of commands about tables.
 
 use super::*;
 

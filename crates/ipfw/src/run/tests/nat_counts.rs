@@ -3,8 +3,8 @@
 use super::nat::GATE;
 use super::*;
 
-/// Lets flows of every kind that libalias counts leave by em1: one of the first kind, and more of
-/// each later kind.
+/// Lets flows leave by em1: one of ICMP, two of UDP, three of TCP, four of SCTP, and five of
+/// another protocol.
 fn flows_of_all_kinds(fixture: &mut Fixture) {
     // Each packet goes to a different peer, because flows without ports differ only in their
     // addresses.

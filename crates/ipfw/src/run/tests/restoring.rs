@@ -22,8 +22,7 @@ fn written(fixture: &Fixture) -> String {
     commands.iter().map(|command| format!("{command}\n")).collect()
 }
 
-/// Builds a firewall with the states of an open connection in a VLAN, and of a flow that `limit`
-/// counts.
+/// Builds a firewall with the states of an open connection and of a flow that `limit` counts.
 fn used() -> Fixture {
     let mut fixture = Fixture::new(&TCP.replace(":web", ""));
     fixture.load("delete 200\nadd 200 allow tcp from 10.0.0.0/24 to any setup keep-state :web\nadd 150 check-state :web");
@@ -285,7 +284,7 @@ fn states_that_are_taken_and_restored_are_found_counted_and_limited_as_before() 
                  add 30 allow udp from any to any 53 limit src-addr 1\nadd 40 check-state";
     let mut fixture = Fixture::new(rules);
     assert!(fixture.passes(udp()) && !fixture.passes(udp_ports(1, 53)));
-    // The second flow has two states. `check-state` finds the newer one.
+    // The first flow has three states. The second has two, because the limit refused the third.
     let listed = |fixture: &Fixture| {
         let states = fixture.firewall.states().sorted().into_iter();
         states.map(|state| (state.number, state.packets, state.expires_ns)).collect::<Vec<_>>()

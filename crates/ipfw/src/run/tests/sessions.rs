@@ -27,7 +27,7 @@ struct Subject {
     steps: Vec<u64>,
 }
 
-/// A packet inside the pipes.
+/// A packet, and its metadata from one check to the next.
 struct PacketInPipe {
     frame: Vec<u8>,
     crossing: PacketMetadata,
@@ -47,7 +47,8 @@ impl Subject {
         self.firewall.load(command, now).unwrap();
     }
 
-    /// Returns the verdicts on each packet of a burst, in all its checks.
+    /// Checks each packet of a burst, and checks it again when it has left a pipe. Returns the last
+    /// verdict on each.
     fn burst(&mut self, frames: &[&[u8]], now: u64) -> Vec<(OracleVerdict, PacketInPipe)> {
         self.firewall.tick(now, &mut self.outputs);
         self.outputs = CheckOutputs::default();
@@ -120,7 +121,7 @@ impl Subject {
 }
 
 /// Maximum number of steps per packet: all rules once, and all rules again for each name that is
-/// looked up.
+/// looked up and, if the list has calls, for each call and each return.
 fn most_steps(rules: &[RuleSpec]) -> u64 {
     let shown = rules.len() as u64 + 1;
     let names: std::collections::BTreeSet<_> =

@@ -1,8 +1,10 @@
-//! Tests of the table of states: several states of one flow, counters, and wake-ups.
+//! Tests of the table of states: several states of one flow, counters, wake-ups, keepalives, and
+//! states that are saved and restored.
 
 use super::*;
 
-/// Three rules. Each records a state of the same flow under a different name.
+/// Three rules, each of which records a state of the packet's flow under a different name, and a
+/// rule that allows the packet.
 const NAMES: &str = "add 10 count udp from any to any record-state :a\n\
                      add 20 count udp from any to any record-state :b\n\
                      add 30 count udp from any to any record-state :c\n\

@@ -302,8 +302,8 @@ fn listing_shows_limits_and_their_parents() {
     );
 }
 
-/// A packet looks up the states only once. So a state whose rule jumps does not make the packet
-/// loop.
+/// A packet looks up the states of a name only once. So a state whose rule jumps does not make the
+/// packet loop.
 #[test]
 fn a_state_that_skips_ahead_is_met_once_by_a_packet() {
     let mut fixture = Fixture::new(
@@ -332,7 +332,7 @@ fn behind_a_state_that_does_not_end_the_search_the_next_rule_is_the_one_behind_i
             assert_eq!(counted, [packets; 3], "{action}");
         }
     }
-    // The result is the same if another rule before or after the state's rule looks up the state.
+    // The result is the same with a `check-state` rule before and one after the state's rule.
     let mut fixture = Fixture::new(
         "add 100 check-state\nadd 200 count ip from any to any\n\
          add 300 count udp from 10.0.0.0/24 to any keep-state\nadd 400 count ip from any to any\n\
@@ -407,13 +407,13 @@ fn the_lifetime_of_a_connection_follows_the_flags_of_both_sides() {
     const RST: u8 = 0x04;
     const OPEN: [(bool, u8, u32); 3] = [(false, SYN, 0), (true, SYN | ACK, 2), (false, ACK, 2)];
     let after = |more: &[(bool, u8, u32)]| lifetime(&[&OPEN[..], more].concat());
-    // The connection was not opened by a SYN, or by a SYN of one side only.
+    // No SYN opened the connection, or only one side has sent a SYN.
     assert_eq!(lifetime(&[(false, ACK, 1)]), 4);
     assert_eq!(lifetime(&[(false, SYN, 0)]), 20);
     assert_eq!(lifetime(&[(false, SYN, 0), (false, ACK, 1)]), 20);
     assert_eq!(lifetime(&[(false, SYN, 0), (true, RST, 0)]), 4);
     assert_eq!(lifetime(&[(false, SYN | FIN, 0)]), 4);
-    // The connection is open on both sides; then one side closes, then the other side.
+    // The connection is open on both sides; then one side closes it, or both do, or one resets it.
     assert_eq!(after(&[]), 100);
     assert_eq!(after(&[(false, FIN | ACK, 2)]), 100);
     assert_eq!(after(&[(false, FIN | ACK, 2), (true, FIN | ACK, 3)]), 3);
@@ -440,7 +440,7 @@ fn only_acknowledgements_of_both_sides_that_do_not_go_back_renew_a_connection() 
     assert_eq!(expires(30, &[(false, ACK, 501)]), 330, "now both have");
     assert_eq!(expires(40, &[(false, 0, 900), (true, ACK, 102)]), 330, "no acknowledgement");
     assert_eq!(expires(50, &[(false, ACK, 0x7000_0000)]), 350);
-    // An acknowledgement number that is half the number space ahead counts as old.
+    // An acknowledgement number that is ahead by half the number space or more counts as old.
     assert_eq!(expires(60, &[(false, ACK, 0xf000_0001), (true, ACK, 103)]), 350);
     assert_eq!(expires(70, &[(false, ACK, 0xefff_ffff)]), 370);
 }

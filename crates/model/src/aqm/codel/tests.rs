@@ -156,8 +156,8 @@ struct Rfc {
     dropping: bool,
 }
 
-/// What happened to a packet: its number, and whether it was sent unmarked, sent marked, or
-/// dropped.
+/// What happened to a packet: its arrival time in ns, and whether it was sent unmarked, sent
+/// marked, or dropped.
 type Fate = (u64, AqmVerdict);
 
 impl Rfc {
@@ -228,7 +228,7 @@ impl Rfc {
     }
 }
 
-/// Runs the tested state machine over a queue until it sends a packet.
+/// Runs the tested state machine over a queue until it sends a packet or the queue is empty.
 fn dequeue(
     codel: &mut CoDel,
     queue: &mut VecDeque<(u64, u32, bool)>,

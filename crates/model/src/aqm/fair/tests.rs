@@ -129,8 +129,8 @@ fn codel_acts_on_the_flow_that_stands_and_not_on_others() {
     let mut fair = fq_codel(FairSpec::default());
     let (mut lost, mut random) = (Vec::new(), Stream::new(1, "fair"));
     let mut next = 0;
-    // The link sends 1000 bytes every 0.8 ms, which is 10 Mbit/s. Flow 1 offers 9.7 Mbit/s, flow 2
-    // offers 1 Mbit/s.
+    // The link sends 1000 bytes every 0.8 ms, which is 10 Mbit/s. Flow 1 offers 10.7 Mbit/s after a
+    // burst, flow 2 offers 1 Mbit/s.
     for slot in 0..5000u64 {
         let now_ns = slot * 800_000;
         let bulk = 1 + u32::from(slot % 100 < 7) + u32::from(slot == 0) * 50;

@@ -131,7 +131,8 @@ proptest! {
 fn random_traffic_meets_every_kind_of_loss() {
     let arrivals =
         |count: u64| (0..count).map(move |k| (((k % 3) << 29) as u32, 900, k as usize % 4));
-    // The first step is a burst beyond the limits; in each later step 2 packets enter and 1 leaves.
+    // The first step is a burst beyond the limits; in each later step, 2 packets arrive on average
+    // and 1 leaves.
     let burst: Step = (0, arrivals(60).collect(), 1);
     let rest = (0..3000u64).map(|n| (4_000, arrivals(n * 7 / 3 % 5).collect(), 1));
     let steps: std::vec::Vec<Step> = core::iter::once(burst).chain(rest).collect();

@@ -95,7 +95,7 @@ fn random_drops_come_as_often_as_the_probability_says() {
 fn derandomized_drops_are_neither_too_close_nor_too_far_apart() {
     let hits = hits(&mut standing(&given(), 0.05), 200_000);
     let gaps = hits.windows(2).map(|pair| pair[1] - pair[0]);
-    // At p = 0.05, the accumulated probability exceeds 0.85 with the 17th packet, and 8.5 with the
+    // At p = 0.05, the accumulated probability reaches 0.85 with the 17th packet, and 8.5 with the
     // 170th packet.
     assert!(gaps.clone().all(|gap| (17..=171).contains(&gap)), "{:?}", gaps.max());
     assert!(gaps.clone().min().unwrap() <= 18);

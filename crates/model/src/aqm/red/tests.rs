@@ -60,8 +60,8 @@ fn distances_between_hits_are_uniform_up_to_one_over_p() {
 
 #[test]
 fn waiting_keeps_hits_at_least_one_over_p_apart() {
-    // With `wait`, there is no hit for 1/p = 20 packets, and then as without `wait`. So the
-    // distances are uniformly distributed on 21..=40.
+    // With `wait`, there is no hit for 1/p = 20 packets; after them, hits come as without `wait`.
+    // So the distances are uniformly distributed on 21..=40.
     let gaps = gaps(&verdicts(&RedSpec { wait: true, ..prompt() }, 20, 400_000));
     assert!(gaps.iter().all(|gap| (21..=40).contains(gap)), "{:?}", gaps.iter().max());
     let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;

@@ -81,7 +81,7 @@ fn parameters_out_of_range_are_named() {
 }
 
 proptest! {
-    /// Packets that arrive with a worse colour never get a better colour than before.
+    /// No packet gets a better colour than the one with which it arrived.
     #[test]
     fn colours_only_get_worse(
         kind in prop_oneof![Just(MeterKind::Rfc2698), Just(MeterKind::Rfc4115)],

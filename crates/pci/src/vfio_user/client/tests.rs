@@ -4,8 +4,8 @@ use std::thread::{self, JoinHandle};
 
 use super::*;
 
-/// Answers each command with the result of `answer`, until the client closes the connection or
-/// `answer` ends it.
+/// Answers each command that needs a reply with the result of `answer`, until the client closes the
+/// connection or `answer` returns `None`. The thread returns the numbers of all received commands.
 fn serve(
     socket: UnixStream,
     mut answer: impl FnMut(&VfioUserMessage) -> Option<(u32, Vec<u8>)> + Send + 'static,

@@ -129,7 +129,7 @@ fn a_program_takes_back_what_the_daemon_has_sent_and_the_daemon_what_the_program
     let mut host_ends = QueuePairEnds::new(&kernel);
     let mut turns = SyncOwnership::new(&region).unwrap();
 
-    // The ring is full and looks like a ring that was never read: both indices are 0.
+    // After these steps the ring is full, and its `hwcur` and tail are both 0, as in a new rx ring.
     queue(app, 1);
     sync(&mut host, &mut host_ends);
     kernel.borrow_mut().complete([0]);

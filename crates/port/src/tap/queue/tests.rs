@@ -19,8 +19,8 @@ fn arp_request() -> Vec<u8> {
     frame
 }
 
-/// Sends frames of every kind with an ARP request among them, and waits for the answer to the
-/// request.
+/// Sends short and long frames, one that the kernel refuses, and one that is too long, with an ARP
+/// request among them. Waits for the answer to the request.
 fn exchange(queue: &mut TapQueue) {
     let mut frames = vec![vec![0; 13], vec![0; 3000]];
     frames.extend((0..2 * MAX_BATCH).map(|_| vec![0; 60]));

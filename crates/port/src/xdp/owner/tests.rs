@@ -14,7 +14,7 @@ const FILL_RING: &str = "7f0f8c000000-7f0f8c003000 rw-s 100000000 00:09 4711    
 struct FakeProc(tempfile::TempDir);
 
 impl FakeProc {
-    /// Creates a table of this process alone, in the network namespace 1.
+    /// Creates a directory with this process alone, in the network namespace 1.
     fn new() -> Self {
         let it = Self(tempfile::tempdir().unwrap());
         it.process(OWN, "own", "net:[1]");
@@ -75,7 +75,7 @@ fn without_the_right_to_look_at_other_users_processes_an_owner_that_is_not_found
     proc.process(200, "reader", "net:[1]");
     proc.hidden_process(300);
     assert_eq!(probable_owner(&proc.table(false), IFINDEX), QueueOwner::Unknown);
-    // With the right, process 300 is one of another container.
+    // With the right, a process that stays hidden counts as one outside of this container.
     assert_eq!(probable_owner(&proc.table(true), IFINDEX), QueueOwner::Nobody);
 }
 
@@ -130,7 +130,7 @@ fn a_queue_without_a_socket_has_no_owner_and_one_whose_process_is_hidden_an_unkn
 fn listed_sockets_lead_to_the_processes_with_their_descriptors_or_rings() {
     let proc = FakeProc::new();
     let sockets = [(4711, queue(0)), (5, queue(1)), (6, queue(2))].into();
-    // Sockets are found by their numbers, so the namespace of the process does not matter.
+    // Sockets are found by their inode numbers, so the namespace of the process does not matter.
     proc.process(200, "lender", "net:[2]");
     proc.hold_socket(200, 4711);
     proc.process(300, "other", "net:[1]");

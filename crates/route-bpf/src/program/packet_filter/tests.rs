@@ -190,7 +190,8 @@ fn the_filter_chooses_for_tcx_what_the_xdp_program_forwards() {
     }
 }
 
-/// A filter whose result is the adjacency of a packet, without further checks.
+/// A filter that checks the headers of a packet and looks up its destination. Its result is the
+/// packet's adjacency, or -1 if the packet is not forwarded.
 fn choosing_filter(constants: &PortConstants, family: Family) -> BpfCode {
     let mut program = Assembler::new();
     program.put(mov(BpfReg::R6, BpfReg::R1));

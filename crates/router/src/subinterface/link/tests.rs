@@ -111,8 +111,8 @@ struct Model {
     waiting: BTreeMap<IpAddr, VecDeque<u16>>,
     /// The MAC address that each host has announced last.
     told: BTreeMap<IpAddr, MacAddr>,
-    /// The time of the last broadcast request for each host, and the number of requests since the
-    /// host's last message.
+    /// The time of the last broadcast request for each host, and the number of such requests since
+    /// the host's last message.
     asked: BTreeMap<IpAddr, (u64, u32)>,
     kernel_answers: u32,
 }

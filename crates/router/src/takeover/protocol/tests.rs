@@ -1,4 +1,5 @@
-//! Tests of a takeover in which either router ends, or refuses, at any step.
+//! Tests of a takeover in which either router ends, or the running one refuses, at different steps;
+//! and of the channel between the routers.
 
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};

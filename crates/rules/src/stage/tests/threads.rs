@@ -28,7 +28,7 @@ fn fate(router: &mut Router, from: FibPortIndex, frame: &[u8], now_ns: u64) -> F
     }
 }
 
-/// The stages of several threads, and the rings between the threads.
+/// The stages of several threads, and the distribution of flows to the threads.
 struct Threads {
     routers: Vec<Router>,
     distribution: FlowDistribution,

@@ -53,7 +53,7 @@ fn left_partial(spec: &FrameSpec, template: &FrameTemplate) -> Vec<u8> {
     frame
 }
 
-/// Compares two frames. A TCP checksum of zero may be written as 0 or as 0xffff.
+/// Returns whether the frame equals the template, in which a checksum of 0 counts as 0xffff.
 fn same_checksum(template: &FrameTemplate, frame: &[u8]) -> bool {
     let mut expected = template.bytes.clone();
     let field = template.layout.l4_check;

@@ -1,6 +1,6 @@
 //! Builds frames from the parts in which they differ.
 
-/// Destination and source of every frame.
+/// Destination and source of all frames except [`TestFrame::Raw`].
 const MACS: &str = "020000000002020000000001";
 
 /// A frame, described by the parts in which it differs from others.

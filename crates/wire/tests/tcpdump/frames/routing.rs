@@ -211,7 +211,7 @@ pub(super) const GROUPS_AND_TUNNELS: [TestFrame; 41] = [
     Ip4(17, "007b007b00100000240206e900000123"),
 ];
 
-/// ICMPv6: errors, neighbour discovery with its options, listeners.
+/// ICMPv6: errors, echo, neighbour discovery with its options, listeners.
 pub(super) const ICMPV6: [TestFrame; 42] = [
     Ip6(
         58,

@@ -9,7 +9,7 @@ use crate::virtio::rings::QueueLayout;
 
 /// Descriptors of the queue, which has half as many slots.
 const SIZE: u16 = 2048;
-/// Number of buffers, and of slots of the port's ring.
+/// Number of buffers of the region, fewer than the queue has slots.
 const BUFS: u32 = 1000;
 
 /// A receiving side, and the device's side of its memory.

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::super::*;
 
-/// Marsaglia's xorshift, which returns the same numbers in every run.
+/// A xorshift* generator, which returns the same numbers in every run.
 pub(super) struct Draw(u64);
 
 impl Draw {
@@ -55,7 +55,7 @@ pub(super) enum Act {
     CheckState(Option<&'static str>),
     SkipTo(u16),
     Call(u16),
-    /// Whether to return to the next rule instead of the next number.
+    /// Whether to return to the rule after the `call` instead of to the next rule number.
     Return(bool),
     Pipe(u32),
     Queue(u32),
@@ -186,7 +186,8 @@ fn rule(draw: &mut Draw, calls: bool) -> RuleSpec {
     }
 }
 
-/// Draws a list of rules, in the order of the list. One in three has calls, one in twenty is long.
+/// Draws a list of rules, sorted by number. One list in three may have calls, one in twenty has 300
+/// rules.
 pub(super) fn rules(draw: &mut Draw) -> Vec<RuleSpec> {
     let calls = draw.once_in(3);
     let count = if draw.once_in(20) { 300 } else { draw.below(16) + 1 };

@@ -257,9 +257,9 @@ impl Oracle {
             return RuleResult::NextRule;
         }
         let mut cmd = 0;
-        // A `prob` directly before a lookup of a state is drawn before that lookup, because it
-        // decides whether the lookup happens. Any other `prob` is drawn after all patterns have
-        // matched.
+        // If the opcode after a `prob` still has to look up a state, the draw comes before the
+        // lookup, because it decides whether the lookup happens. Otherwise the draw comes after all
+        // patterns have matched.
         let mut lot = None;
         loop {
             let rule = &self.rules[*f_pos];
@@ -382,7 +382,8 @@ impl Oracle {
         }
     }
 
-    /// Returns the rule of the newest living state of the packet's flow, and updates the state.
+    /// Finds the newest living state of the packet's flow that has this name (any name if `None`).
+    /// Returns the state's rule, and updates the state.
     fn lookup(&mut self, packet: &PacketSpec, name: Option<&str>) -> Option<usize> {
         let flow = flow(packet)?;
         let now = self.now;
@@ -439,8 +440,8 @@ impl Oracle {
     }
 }
 
-/// Returns the index of the opcode before which `prob` is drawn in a rule without a lookup: the
-/// first opcode with a side effect.
+/// Returns the index of the opcode before which a `prob` is drawn that does not decide about a
+/// lookup: `Op::Keep`, or else the first opcode of the action part.
 fn keep_ofs(rule: &Rule) -> usize {
     let keeps = |op: &Op| matches!(op, Op::Keep(_));
     rule.ops[..rule.act_ofs].iter().position(keeps).unwrap_or(rule.act_ofs)
@@ -495,8 +496,8 @@ fn holds(cond: Cond, packet: &PacketSpec, carried: &PacketContext) -> bool {
 }
 
 impl State {
-    /// Returns the lifetime of a state after a packet: 10 s for UDP, 5 s for other protocols, and
-    /// for TCP, a time that depends on the flags that both sides have sent so far.
+    /// Sets when the state expires after a packet: in 10 s for UDP, in 5 s for other protocols; for
+    /// TCP, the time depends on the flags that both sides have sent so far.
     fn update(&mut self, packet: &PacketSpec, direction: usize, now: u64) {
         const SYN: u16 = 2;
         const FIN: u16 = 1;
@@ -520,8 +521,8 @@ impl State {
         self.expires = now + seconds * SECOND;
     }
 
-    /// Records an acknowledgement. Renews the lifetime if both sides have acknowledged new data
-    /// since the last renewal.
+    /// Records an acknowledgement, unless its number goes back. Renews the lifetime if both sides
+    /// have sent such an acknowledgement since the last renewal.
     fn progress(&mut self, packet: &PacketSpec, direction: usize, now: u64) {
         let newer = packet.tcp_ack.wrapping_sub(self.acks[direction]) as i32 >= 0;
         if packet.tcp_flags & 0x10 == 0 || self.acks[direction] != 0 && !newer {
