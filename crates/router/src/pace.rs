@@ -1,15 +1,18 @@
-//! How often the routing thread writes a heartbeat: seldom while the router is idle, since each
-//! heartbeat wakes a CPU.
+//! How often the routing thread writes a heartbeat, and how long it is valid: while the router is
+//! idle, heartbeats are seldom, since each of them wakes a CPU.
 
 use slipring_port::Nanos;
 
 /// Time between two heartbeats while the router is not idle. The kernel takes over when three
 /// heartbeats in a row are missing and the fourth is due.
 pub(crate) const BUSY_PERIOD_NS: Nanos = 25_000_000;
-/// Time between two heartbeats while the router is idle. It is 30 ms less than the limit after
-/// which the programs leave packets to the kernel: 10 ms for a tick of the heartbeats' clock, and
-/// 20 ms for a late heartbeat.
-const IDLE_PERIOD_NS: Nanos = 70_000_000;
+/// Time between two heartbeats while the router is idle. It is 30 ms less than the time for which
+/// such a heartbeat is valid: 10 ms for a tick of the heartbeats' clock, and 20 ms for a late
+/// heartbeat.
+const IDLE_PERIOD_NS: Nanos = 120_000_000;
+/// How far ahead of the clock an idle router writes its heartbeats. The programs accept a heartbeat
+/// until it is 100 ms old, so they leave packets to the kernel 150 ms after the last one.
+const IDLE_LEAD_NS: Nanos = 50_000_000;
 /// A router is idle if its programs have forwarded no packets, and its workers have had no frames,
 /// for this time. A router with a thread of subinterfaces never counts as idle.
 pub(crate) const IDLE_AFTER_NS: Nanos = 10_000_000_000;
@@ -37,16 +40,24 @@ impl BeatPace {
     pub(crate) const fn is_idle(&self, now: Nanos) -> bool {
         now >= self.busy_until
     }
+}
 
-    /// Returns the time to the next heartbeat.
-    pub(crate) const fn period(&self, now: Nanos) -> Nanos {
-        if self.is_idle(now) { IDLE_PERIOD_NS } else { BUSY_PERIOD_NS }
-    }
+/// What a heartbeat is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BeatInterval {
+    /// When the next one follows.
+    pub(crate) period: Nanos,
+    /// How much later than the time up to which all messages of the kernel have been read it is.
+    pub(crate) lead: Nanos,
+}
 
-    /// Returns the time to the next heartbeat if threads forward. `is_idle` is true if all of them
-    /// are idle, and programs have counted no packets for a while.
-    pub(crate) const fn period_of_threads(is_idle: bool) -> Nanos {
-        if is_idle { IDLE_PERIOD_NS } else { BUSY_PERIOD_NS }
+impl BeatInterval {
+    pub(crate) const BUSY: Self = Self { period: BUSY_PERIOD_NS, lead: 0 };
+    const IDLE: Self = Self { period: IDLE_PERIOD_NS, lead: IDLE_LEAD_NS };
+
+    /// The interval of a router that is idle or not.
+    pub(crate) const fn of(is_idle: bool) -> Self {
+        if is_idle { Self::IDLE } else { Self::BUSY }
     }
 }
 
@@ -57,12 +68,12 @@ mod tests {
     #[test]
     fn a_router_is_busy_until_no_packet_has_come_for_a_while_and_at_once_when_one_has() {
         let mut pace = BeatPace::new(0);
-        assert_eq!(pace.period(IDLE_AFTER_NS - 1), BUSY_PERIOD_NS);
-        assert_eq!(pace.period(IDLE_AFTER_NS), IDLE_PERIOD_NS);
+        assert!(!pace.is_idle(IDLE_AFTER_NS - 1));
+        assert!(pace.is_idle(IDLE_AFTER_NS));
         pace.note_packets(0, IDLE_AFTER_NS);
-        assert_eq!(pace.period(IDLE_AFTER_NS), IDLE_PERIOD_NS);
+        assert!(pace.is_idle(IDLE_AFTER_NS));
         pace.note_packets(1, IDLE_AFTER_NS);
-        assert_eq!(pace.period(2 * IDLE_AFTER_NS - 1), BUSY_PERIOD_NS);
-        assert_eq!(pace.period(2 * IDLE_AFTER_NS), IDLE_PERIOD_NS);
+        assert!(!pace.is_idle(2 * IDLE_AFTER_NS - 1));
+        assert!(pace.is_idle(2 * IDLE_AFTER_NS));
     }
 }

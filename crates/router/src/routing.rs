@@ -9,8 +9,8 @@
 //! ```
 //!
 //! This thread writes the heartbeat: if it hangs or ends, the programs leave all packets to the
-//! kernel within 100 ms. Workers of the engine in user space write their own heartbeats, which are
-//! never later than this thread's.
+//! kernel within 100 ms, or 150 ms if the router was idle. Workers of the engine in user space write
+//! their own heartbeats, which are never later than this thread's.
 //!
 //! # Invariants
 //! 1. Nothing is forwarded before every table has been dumped once.
@@ -44,7 +44,7 @@ use crate::feed::{FeedProgress, KernelFeed};
 use crate::inherited_figures::InheritedFigures;
 use crate::live::LiveSettings;
 use crate::neighbours::NeighbourRequests;
-use crate::pace::BeatPace;
+use crate::pace::{BeatInterval, BeatPace};
 use crate::packet_trace::PacketTrace;
 use crate::port_settings::InterfaceVrf;
 use crate::resident::ResidentEngine;
@@ -54,7 +54,8 @@ use crate::worker::{RouteWorker, WorkerLink};
 use host_addresses::host_addresses;
 use reader::MirrorReader;
 
-/// A heartbeat is late this long after the previous one; the programs' limit is 100 ms.
+/// A heartbeat without a lead is late this long after the previous one; the programs' limit is
+/// 100 ms.
 const LATE_BEAT_NS: Nanos = 75_000_000;
 /// Maximum number of gateways without MAC address that are requested when a snapshot is applied.
 const MAX_SOLICITS: usize = 64;
@@ -99,6 +100,8 @@ pub(crate) struct Routing {
     ready: Arc<Doorbell>,
     settle_at: Nanos,
     pace: BeatPace,
+    /// What the last heartbeat was like.
+    interval: BeatInterval,
     /// By port, whether the kernel looks up its packets, because the router does not follow the
     /// routing rules for them.
     pub(crate) ruled: Vec<bool>,
@@ -208,6 +211,7 @@ impl Routing {
             ready,
             settle_at: 0,
             pace: BeatPace::new(now()),
+            interval: BeatInterval::BUSY,
             ruled: none.clone(),
             deleted: none.clone(),
             addresses: Vec::new(),
@@ -277,15 +281,15 @@ impl Routing {
 
     /// Reads the kernel's messages, writes changes that are due, and then writes the heartbeat: the
     /// time up to which all messages of the kernel have been read. So wherever this thread is
-    /// stopped, the programs never use tables that lack changes older than 100 ms plus
-    /// [`LiveSettings::coalesce_ns`]. After such a stop, and after lost notifications, the tables
+    /// stopped, the programs never use tables that lack changes older than 100 ms, or 150 ms if the
+    /// router was idle, plus [`LiveSettings::coalesce_ns`]. After such a stop, and after lost notifications, the tables
     /// are updated before the next heartbeat.
     fn follow(&mut self) -> io::Result<FeedProgress> {
         let (seen, start) = (ResidentHeartbeat::now(), now());
         let progress = self.read()?;
         let is_current = progress < FeedProgress::Ahead;
         self.probe_early();
-        let is_late = start > self.seen_at + LATE_BEAT_NS;
+        let is_late = start > self.seen_at + LATE_BEAT_NS + self.interval.lead;
         let time = now();
         // The first tables are published as soon as they are complete.
         let is_first = self.counters.published == 0 && self.publish_at.is_some();

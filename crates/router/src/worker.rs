@@ -17,8 +17,8 @@
 //! workers, are in one region, so that a packet is usually forwarded by an exchange of buffers.
 //!
 //! # Invariants
-//! 1. A worker writes the heartbeat of its queues. The heartbeat is never later than the time at
-//!    which the worker's tables were equal to the kernel's tables. If the worker, the routing
+//! 1. A worker writes the heartbeat of its queues. The heartbeat is never later than that of the
+//!    routing thread for the worker's tables. If the worker, the routing
 //!    thread, or another worker that gets frames of the queue hangs, the program of the interface
 //!    leaves the queue's packets to the kernel. For a worker that has had no frames for a while,
 //!    the routing thread writes the heartbeat (`parking.rs`).
@@ -172,7 +172,7 @@ pub(crate) struct RouteWorker {
     /// tables contain the results.
     routing: RoutingHandle,
     heartbeat: ResidentHeartbeat,
-    /// Time of the tables in use, by the clock of heartbeats.
+    /// The routing thread's heartbeat for the tables in use.
     seen: u64,
     next_beat: Nanos,
     /// When the worker leaves its heartbeat to the routing thread, unless frames come before.
@@ -289,9 +289,9 @@ impl RouteWorker {
     }
 
     /// Writes the heartbeats immediately, because the routing thread was late, or has just started.
-    /// Earlier tasks have already updated the tables to time `seen`.
-    pub(crate) fn catch_up(&mut self, seen: u64) {
-        self.seen = self.seen.max(seen);
+    /// Earlier tasks have brought the tables that this heartbeat of the routing thread is for.
+    pub(crate) fn catch_up(&mut self, heartbeat: u64) {
+        self.seen = self.seen.max(heartbeat);
         self.next_beat = slipring_port::now() + BUSY_PERIOD_NS;
         // The times at which the other workers last ran are ignored here: those workers were late
         // as well, and will run soon.

@@ -1,9 +1,10 @@
 //! When the routing thread writes a heartbeat, and what it waits for.
 //!
 //! The kernel gets all packets of a queue whose heartbeat is older than 100 ms. A heartbeat is the
-//! time up to which all messages of the kernel have been read. The changes in them are in the
-//! tables within [`LiveSettings::coalesce_ns`](crate::live::LiveSettings::coalesce_ns), plus the
-//! time to write them.
+//! time up to which all messages of the kernel have been read, or 50 ms later than that while the
+//! router is idle ([`BeatInterval`]). The changes in the messages are in the tables within
+//! [`LiveSettings::coalesce_ns`](crate::live::LiveSettings::coalesce_ns), plus the time to write
+//! them.
 
 use std::os::fd::AsFd;
 
@@ -13,7 +14,7 @@ use slipring_ring::Doorbell;
 use slipring_route_bpf::ResidentHeartbeat;
 
 use super::{LATE_BEAT_NS, Routing, RoutingHandle};
-use crate::pace::BeatPace;
+use crate::pace::BeatInterval;
 use crate::worker::WorkerLink;
 
 /// A time up to which all messages were read. `seen` is by the clock of heartbeats, `at` by
@@ -43,21 +44,24 @@ impl Routing {
     /// theirs.
     pub(super) fn beat(&mut self) {
         self.stop_refused();
+        let late = LATE_BEAT_NS + self.interval.lead;
+        self.interval = BeatInterval::of(self.is_idle());
+        let heartbeat = self.seen + self.interval.lead;
         if let Some(own) = self.subinterfaces.as_ref().filter(|_| self.counters.published > 0) {
             own.note_current(self.seen_at);
         }
         if self.workers.is_empty() {
-            self.heartbeat.beat_all(self.seen);
+            self.heartbeat.beat_all(heartbeat);
             return;
         }
         let seen = self.seen;
-        let was_late = seen.saturating_sub(std::mem::replace(&mut self.told, seen)) > LATE_BEAT_NS;
+        let was_late = seen.saturating_sub(std::mem::replace(&mut self.told, seen)) > late;
         for worker in &self.workers {
-            worker.set_seen(seen);
+            worker.set_heartbeat(heartbeat);
             if worker.is_parked() {
-                worker.queues().iter().for_each(|queue| self.heartbeat.beat(*queue, seen));
+                worker.queues().iter().for_each(|queue| self.heartbeat.beat(*queue, heartbeat));
             } else if was_late {
-                worker.tell(move |worker| worker.catch_up(seen));
+                worker.tell(move |worker| worker.catch_up(heartbeat));
             }
         }
     }
@@ -66,7 +70,7 @@ impl Routing {
     /// only because its time was over, returns that time, since no socket was readable until then.
     pub(super) fn wait(&self, handle: &RoutingHandle, stop: &Doorbell) -> Option<QuietTime> {
         let (seen, time) = (ResidentHeartbeat::now(), now());
-        let until = self.publish_at.unwrap_or(Nanos::MAX).min(time + self.beat_period(time));
+        let until = self.publish_at.unwrap_or(Nanos::MAX).min(time + self.interval.period);
         let [links, routes, ipv6] = self.feed.descriptors();
         let fds = [links, routes, ipv6, handle.tasks.wake_fd(), stop.as_fd()];
         let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
@@ -77,14 +81,13 @@ impl Routing {
         is_quiet.then_some(QuietTime { seen: seen + left, at: time + left })
     }
 
-    fn beat_period(&self, time: Nanos) -> Nanos {
-        if !self.workers.is_empty() {
-            let are_parked = self.workers.iter().all(WorkerLink::is_parked);
-            BeatPace::period_of_threads(are_parked && self.pace.is_idle(time))
-        } else if self.subinterfaces.is_some() {
-            BeatPace::period_of_threads(false)
-        } else {
-            self.pace.period(time)
-        }
+    /// Whether heartbeats may be seldom: nothing has been forwarded for a while.
+    fn is_idle(&self) -> bool {
+        let has_sleeping_threads = match self.workers[..] {
+            // The thread of subinterfaces, if there is one, compares times without a lead.
+            [] => self.subinterfaces.is_none(),
+            ref workers => workers.iter().all(WorkerLink::is_parked),
+        };
+        has_sleeping_threads && self.pace.is_idle(now())
     }
 }

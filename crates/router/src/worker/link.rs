@@ -29,9 +29,9 @@ pub(crate) type RouteWorkerTask = Box<dyn FnOnce(&mut RouteWorker) + Send>;
 /// The state that the worker and other threads read and write.
 pub(super) struct WorkerShared {
     pub(super) tasks: ControlQueue<RouteWorkerTask>,
-    /// Time up to which the routing thread has read the kernel's messages, by the clock of
-    /// heartbeats. It is stored with Release after the tables of that time were queued, and loaded
-    /// with Acquire.
+    /// The routing thread's heartbeat: the time up to which that thread has read the kernel's
+    /// messages, or somewhat later ([`BeatInterval`](crate::pace::BeatInterval)). It is stored with
+    /// Release after the tables of that time were queued, and loaded with Acquire.
     pub(super) seen: AtomicU64,
     /// Generation of the snapshot in use.
     generation: AtomicU64,
@@ -162,9 +162,9 @@ impl WorkerLink {
         self.0.tasks.admit_frames();
     }
 
-    /// Informs the worker that the tables that it has got are current at this time.
-    pub(crate) fn set_seen(&self, seen: u64) {
-        self.0.seen.store(seen, Ordering::Release);
+    /// Gives the worker the routing thread's heartbeat for the tables that the worker has got.
+    pub(crate) fn set_heartbeat(&self, heartbeat: u64) {
+        self.0.seen.store(heartbeat, Ordering::Release);
     }
 
     /// Whether the routing thread writes the worker's heartbeat, and the worker has recently proved
