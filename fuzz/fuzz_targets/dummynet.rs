@@ -1,6 +1,6 @@
 //! Any text must parse to a command of the shaper, or give an error with a column in the text. A
 //! printed command must parse to the same command. With any configuration, every packet must be
-//! counted, and all packets must leave in a bounded number of turns.
+//! counted, and all packets must leave in a bounded number of calls of `release`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

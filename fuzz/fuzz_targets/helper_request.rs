@@ -1,5 +1,5 @@
-//! Any bytes must give an error, or decode to a request of the privileged helper whose only
-//! encoding they are.
+//! Any bytes must give an error, or decode to a request of the privileged helper. Encoding this
+//! request must give the same bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
-//! A peer writes arbitrary values into the ring area of a region, between any two calls of this
-//! party. No call may panic, hang, lend bytes of the region, or copy from or to bytes outside the
-//! buffer area.
+//! A peer writes arbitrary values into a region between the steps of this party, each of which
+//! makes one or more calls. No call may panic, hang, lend bytes of the buffer area, or copy from or
+//! to bytes outside it.
 #![no_main]
 
 use std::ops::Range;
@@ -241,7 +241,7 @@ impl World {
     }
 }
 
-/// Checks that a lent slice is in memory of this process only, and overwrites it.
+/// Checks that a lent slice is in memory of this process only, and fills it with `value`.
 fn overwrite(bufs: &Range<usize>, bytes: &mut [u8], value: u8) {
     let lent = bytes.as_ptr_range();
     assert!(
@@ -250,7 +250,7 @@ fn overwrite(bufs: &Range<usize>, bytes: &mut [u8], value: u8) {
     bytes.fill(value);
 }
 
-/// Checks that a buffer is in the buffer area, and overwrites it by value.
+/// Checks that a buffer is in the buffer area, and fills it with `value`.
 fn spoil(bufs: &Range<usize>, bytes: SharedBuf<'_>, value: u8) {
     let (start, len) = (bytes.address(), bytes.len());
     assert!(len <= 2048 && bufs.start <= start && start + len <= bufs.end);

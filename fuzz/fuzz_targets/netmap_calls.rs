@@ -65,7 +65,7 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// Performs a request with a header and a body. The version and the name are set to known values,
-/// and often the type is, because random bytes would hardly ever be valid.
+/// and in half of the cases the type is, too, because random bytes would hardly ever be valid.
 fn control(netmap: &Netmap, open: &OpenHandle, which: u8, words: &[u8]) {
     let mut header = [0; 88];
     let given = words.len().min(24);

@@ -1,6 +1,6 @@
-//! Treats the input as bytes from a netlink socket. Checks that reading ends, that lists are no
-//! longer than the bytes allow, and that a mirror that receives the messages, with dumps begun and
-//! ended between them, publishes tables whose indices are in range.
+//! Treats the input as bytes from a netlink socket. Checks that reading ends, and that lists are no
+//! longer than the bytes allow. Also passes the messages to a mirror, with dumps begun and ended
+//! between them, and checks that it publishes only tables whose indices are in range.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
-//! A device behind vfio-user may send anything: records are read as they were written or refused,
-//! and a connection to such a device ends in a device or an error, without a panic and without a
-//! wait.
+//! A device behind vfio-user may send anything. A record must be read as it was written, or
+//! refused. A connection to such a device must result in a device or an error, without a panic and
+//! without a wait.
 #![no_main]
 
 use std::io::Write;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// How long the packets of slipring-source took to the application of a simulated node.
+// Measures how long packets of slipring-source take to reach the application of a simulated node.
 
 #ifndef FD_NETMAP_EMU_AGE_H
 #define FD_NETMAP_EMU_AGE_H
@@ -21,7 +21,8 @@ namespace emu
 {
 
 /**
- * The ages of packets at their delivery. The first 8 bytes of a packet are the steady clock at which it was sent.
+ * The ages of packets at their delivery. The first 8 bytes of a packet are the time of the steady
+ * clock at which it was sent.
  *
  * \verbatim
    sent                                                       delivered
@@ -34,7 +35,7 @@ namespace emu
 class PacketAges
 {
   public:
-    /// Notes a packet that is delivered now.
+    /// Records a packet that is delivered now.
     void Note(ns3::Ptr<const ns3::Packet> packet, const ns3::Address&)
     {
         int64_t sent = 0;
@@ -96,7 +97,8 @@ class PacketAges
         if (m_time == 0 || pause > LEAST_PAUSE)
         {
             const Schedule schedule = ReadSchedule();
-            // A thread that did not sleep was kept from running, also by the host of a virtual machine.
+            // A thread that did not sleep has wanted to run all the time. So all time without CPU
+            // is missing, including time that the host of a virtual machine took.
             const bool slept = schedule.sleeps != m_schedule.sleeps;
             const int64_t missing = slept ? schedule.delay - m_schedule.delay
                                           : time - m_read - (schedule.cpu - m_schedule.cpu);
@@ -108,10 +110,11 @@ class PacketAges
         return {time, m_preempted};
     }
 
-    /// Shorter times between two packets count as time in which the simulator ran, in ns
+    /// If the time in ns between two deliveries is at most this, the simulator counts as running in
+    /// it
     static constexpr int64_t LEAST_PAUSE = 100000;
 
-    std::deque<Delivery> m_deliveries; //!< since the latest packet was sent
+    std::deque<Delivery> m_deliveries; //!< since the packet delivered last was sent
     Delivery m_before;                 //!< the last one before
     int64_t m_time{0};                 //!< when the last packet was delivered
     Schedule m_schedule;               //!< what the kernel said last

@@ -43,7 +43,7 @@ Measure(double seconds, Ptr<SlipringNetDevice> ours, Send send)
             result.failed += !sent;
             if (!sent && ours)
             {
-                // No event runs during this one, so the ring is served here.
+                // While this event runs, no other event does, so the ring is served here.
                 ours->Service();
                 break;
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// A simulated router with two real interfaces, whose second one is the bottleneck: what queue discs
-// and byte queue limits do to the backlog of a real device.
+// A simulated router with two real interfaces, of which the second one is the bottleneck. Shows
+// what queue discs and byte queue limits do to the backlog of a real device.
 //
 //   host A 10.0.1.2 --- veth0 [10.0.1.1  simulated router  10.0.2.1] veth2 --- host B 10.0.2.2
 //                                            queue disc  ^ tx ring

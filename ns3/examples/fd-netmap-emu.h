@@ -99,7 +99,7 @@ struct ExampleOptions
     }
 };
 
-/// Prints the error of a result. \return its devices
+/// Prints the error of a result, if there is one. \return the result's devices
 inline NetDeviceContainer
 OrPrint(const std::string& name, const SlipringInstallResult& result)
 {
@@ -123,7 +123,7 @@ InstallRaw(const ExampleOptions& options, Ptr<Node> node, const std::string& nam
     return OrPrint(name, helper.TryInstall(node));
 }
 
-/// \return the name of a port: that of an interface gets a prefix
+/// \return the port name for \p name, which is a port name already, or the name of an interface
 inline std::string
 PortName(const std::string& name)
 {
@@ -202,7 +202,7 @@ class Pinger
     /// Pings \p remote from \p node.
     void Start(Ptr<Node> node, const std::string& remote, Time interval, Time stop)
     {
-        // A type given only by its name would let the linker leave its library out.
+        // If the type were given only by its name, the linker would leave out its library.
         ObjectFactory factory;
 #if SLIPRING_NS3_MINOR >= 38
         factory.SetTypeId(Ping::GetTypeId());

@@ -76,7 +76,8 @@ struct Frames
     }
 };
 
-/// Returns frames to all stations, from 10.0.1.2. The rest of the payload is zero.
+/// Builds the frames: UDP from 10.0.1.2 to \p address, sent to the broadcast MAC address. The
+/// payload after the time is zero.
 Frames
 MakeFrames(const char* address, std::size_t size)
 {
@@ -148,8 +149,8 @@ main(int argc, char** argv)
     for (; elapsed < length; elapsed = Clock::now() - start)
     {
         const auto target = static_cast<uint64_t>(elapsed.count() * rate);
-        // The next frames are stamped when these have left, so that their age has no time in the
-        // ring of the source.
+        // The next frames are stamped only after these have left, so that their age does not
+        // include time in the ring of the source.
         if (slipring_drain(port, 0) == 0)
         {
             sent += Queue(port, frames, std::min(target - std::min(sent, target), BURST));

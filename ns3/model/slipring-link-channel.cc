@@ -80,7 +80,8 @@ CopyTag(const Item& item)
     return tag;
 }
 
-/// Gives \p to the tags of \p from. Byte tags cover the same range.
+/// Copies the tags of the packet \p from to the packet \p to. Byte tags cover the same range of
+/// bytes.
 void
 CopyTags(Ptr<const Packet> from, Ptr<Packet> to)
 {

@@ -118,7 +118,8 @@ class SlipringLinkChannel : public PointToPointChannel
     void Lose(const SlipringLink::Loss& loss);
     /// \return a packet from device \p source as an Ethernet frame
     std::vector<uint8_t> ToFrame(Ptr<const Packet> packet, uint32_t source) const;
-    /// Takes the record of a packet; frees it after the packet's last outcome.
+    /// \return the record of a packet. Frees the record if \p remaining, the number of outcomes to
+    /// come, is 0.
     PacketInside Outcome(uint64_t tag, uint32_t remaining);
 
     Ptr<SlipringLink> m_link;                              //!< The engine.

@@ -143,7 +143,7 @@ class SlipringLink : public Object
      * \return its counters
      */
     Counters GetCounters(uint32_t link) const;
-    /// \return how many offered frames were refused since MaxBytes were stored ("buffer")
+    /// \return how many offered frames were refused because MaxBytes were already stored ("buffer")
     uint64_t GetNRefused() const;
 
   protected:

@@ -154,8 +154,8 @@ SlipringNetDevice::Write(uint8_t* buffer, size_t length)
     else if (m_txFlush == END_OF_INSTANT && (isLimited || !m_flushPending))
     {
         // A simulator that is behind the clock has more events to run now, whose frames leave
-        // together. The flush is due not later than the clock, so it runs before the simulator
-        // sleeps.
+        // together. The flush is scheduled for a time that the clock has reached already, so it
+        // runs before the simulator sleeps.
         Time most = MicroSeconds(MAX_FLUSH_DELAY_US);
         ScheduleFlush(isLimited ? Time(0) : std::min(GetLag(), most));
     }
@@ -214,7 +214,8 @@ SlipringNetDevice::ResetLimits(uint32_t number)
     deviceQueue->ResetQueueLimits();
     if (Ptr<QueueLimits> limits = deviceQueue->GetQueueLimits())
     {
-        // DynamicQueueLimits::Reset does not recompute its bound. Any report does so.
+        // DynamicQueueLimits::Reset does not recompute its bound, but any report of completed bytes
+        // does.
         limits->Completed(0);
     }
     if (m_queues[number].stopped)
@@ -388,8 +389,8 @@ SlipringNetDevice::WantsTxEvents() const
 {
     for (uint32_t i = 0; i < m_queues.size(); i++)
     {
-        // A stopped queue may have none of its frames in the ring: frames of before a restart may
-        // fill it.
+        // The ring of a stopped queue may be full of frames from before a restart, which do not
+        // count as in flight. So a stopped queue needs events even if no frame is in flight.
         Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(i);
         bool isLimited = deviceQueue && deviceQueue->GetQueueLimits();
         if (m_queues[i].stopped || (isLimited && m_queues[i].tx.GetInflightFrames() > 0))

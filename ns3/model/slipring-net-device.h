@@ -51,11 +51,10 @@ class SlipringNetDevice : public FdNetDevice
     /// When published frames are sent
     enum FlushPolicy
     {
-        END_OF_INSTANT, ///< at the end of the current time of the simulation, or after TxBurst; by
-                        ///< a simulator that is behind the clock, up to 200 us of simulated time
-                        ///< later
+        END_OF_INSTANT, ///< at the end of the current simulated time, or after TxBurst frames; up
+                        ///< to 200 us of simulated time later if the simulator is behind the clock
         IMMEDIATE,      ///< each immediately
-        PERIOD,         ///< every SyncAndNotifyQueuePeriod, or after TxBurst
+        PERIOD,         ///< every SyncAndNotifyQueuePeriod, or after TxBurst frames
     };
 
     /// Which frames are received from an interface
@@ -130,7 +129,7 @@ class SlipringNetDevice : public FdNetDevice
     ~SlipringNetDevice() override;
 
     /**
-     * Opens the port, if it is not open. The start of the device does it otherwise.
+     * Opens the port, if it is not open. Without this call, the start of the device opens it.
      * \return the error; its kind is NONE after success
      */
     SlipringError Open();
@@ -400,7 +399,7 @@ class SlipringNetDevice : public FdNetDevice
      */
     void ResetLimits(uint32_t number);
 
-    /// Stops the queues whose rings are full of frames of before a restart.
+    /// Stops the queues whose rings are full of frames from before a restart.
     void StopFull();
 
     /// Wakes the queues that byte queue limits have stopped because of frames of a former ring.

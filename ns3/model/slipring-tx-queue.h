@@ -109,7 +109,7 @@ class SlipringTxQueue
     }
 
     /**
-     * \return number of slots in flight, also of frames of before the port was opened
+     * \return number of slots in flight, also those of frames from before the port was opened
      */
     std::size_t GetInflightSlots() const
     {
@@ -132,8 +132,9 @@ class SlipringTxQueue
     uint32_t m_unsynced;      //!< frames published after the last sync
     uint64_t m_inflightBytes; //!< bytes in flight
     uint64_t m_inflightFrames; //!< frames in flight
-    /// For each slot in flight, oldest first: the frame's length in its last slot, else 0. Slots in
-    /// flight since before the port was opened have 0, too: their frames were counted then.
+    /// For each slot in flight, oldest first: the frame's length in its last slot, else 0. Slots
+    /// that were already in flight when the port was opened have 0, too, because their frames are
+    /// not counted here.
     std::deque<uint32_t> m_lengths;
 };
 

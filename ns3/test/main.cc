@@ -64,7 +64,8 @@ class RacingTest : public ns3::TestCase
     int m_count{0}; //!< the number
 };
 
-/// Has a fault that has to be reported. Only there with a variable of the environment.
+/// A suite whose test has a fault that must be reported. It is registered only if an environment
+/// variable is set.
 class FaultSuite : public ns3::TestSuite
 {
   public:

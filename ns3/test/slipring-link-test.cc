@@ -79,7 +79,8 @@ class RandomCase
         return m_random() % limit;
     }
 
-    /// One of \p choices, or none of them.
+    /// \return a line that sets \p name to one of \p choices; or, as likely as each of these, no
+    /// text
     std::string Part(const std::string& name, const std::vector<std::string>& choices)
     {
         const uint32_t choice = Below(choices.size() + 1);
@@ -174,7 +175,7 @@ class Simulation
         return m_link;
     }
 
-    /// \return how many frames have outcomes to come
+    /// \return the number of frames with outcomes that are still to come
     std::size_t GetNOpen() const
     {
         return m_open.size() - std::count(m_open.begin(), m_open.end(), 0);

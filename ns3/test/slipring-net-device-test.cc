@@ -162,7 +162,7 @@ class TracesTest : public TestCase
     uint32_t m_promisc{0}; //!< promiscuous deliveries
 };
 
-/// One event serves a burst, and one tx sync the frames of an instant
+/// One event receives up to RxBurst frames, and one tx sync sends all frames of an instant
 class BatchTest : public TestCase
 {
   public:
@@ -254,7 +254,7 @@ class FlushTest : public TestCase
     }
 };
 
-/// The counters of the device are those of the core
+/// The counters of the device equal those of libslipring at the other end, and are printed
 class CountersTest : public TestCase
 {
   public:

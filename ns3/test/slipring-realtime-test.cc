@@ -42,7 +42,7 @@ class RealtimeTest : public TestCase
     /// The body of the test, which runs under the real-time simulator.
     virtual void Realtime() = 0;
 
-    /// Notes the thread that calls it.
+    /// Records the calling thread.
     void NoteThread()
     {
         m_threads.insert(std::this_thread::get_id());
@@ -271,7 +271,7 @@ class SpuriousTest : public RealtimeTest
     }
 };
 
-/// Frames of before a restart fill the ring; the poll thread waits until the peer has read them
+/// Frames from before a restart fill the ring; the poll thread waits until the peer has read them
 class RestartTest : public RealtimeTest
 {
   public:
@@ -299,7 +299,8 @@ class RestartTest : public RealtimeTest
         Simulator::Schedule(MilliSeconds(1), [&]() {
             link.Send(SLOTS - 1, 100);
             link.device->Stop(Time(0));
-            // The stop ends a start that is due.
+            // The stop would cancel a start that is already scheduled, so the start is scheduled
+            // later.
             Simulator::Schedule(MilliSeconds(1), [&]() { link.device->Start(Time(0)); });
             Simulator::Schedule(MilliSeconds(5), [&]() { link.Send(AFTER, 100); });
             // Only the peer's reading tells the device that its ring has room.
@@ -339,14 +340,14 @@ class FlushTest : public RealtimeTest
 
     std::vector<Sync> m_syncs; //!< the tx syncs with frames
 
-    /// Notes the tx syncs of a device.
+    /// Records the tx syncs of a device.
     void Watch(Ptr<SlipringNetDevice> device)
     {
         device->TraceConnectWithoutContext("TxSync", MakeCallback(&FlushTest::Note, this));
     }
 
-    /// At 1 ms, keeps the simulator busy until the clock is at 4 ms. What is scheduled for the time
-    /// between is overdue then.
+    /// At 1 ms, keeps the simulator busy until the clock is at 4 ms. Events that are scheduled for
+    /// the time between are then overdue.
     static void BeLate()
     {
         Simulator::Schedule(MilliSeconds(1), []() {
@@ -364,7 +365,7 @@ class FlushTest : public RealtimeTest
     }
 };
 
-/// Frames of different instants, all overdue, leave by TxBurst
+/// Overdue frames of different instants leave together, TxBurst at a time
 class LateTest : public FlushTest
 {
   public:
@@ -388,8 +389,8 @@ class LateTest : public FlushTest
         }
         Simulator::Stop(MilliSeconds(3));
         Simulator::Run();
-        // By TxBurst, and 200 us after the first of the rest. Each wake-up of a poll thread that
-        // starts late sends what waits, too.
+        // One sync sends TxBurst (32) frames, and one the other 8, 200 us after the first of them.
+        // If the poll thread starts late, each of its wake-ups also sends the frames that wait.
         NS_TEST_EXPECT_MSG_LT(m_syncs.size(), 10, "syncs");
         for (const Sync& sync : m_syncs)
         {

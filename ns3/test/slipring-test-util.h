@@ -23,7 +23,7 @@ struct slipring_port;
 namespace ns3
 {
 
-/// Reaches what only tests may reach.
+/// Gives tests access to private parts of a device.
 class SlipringNetDeviceTestAccess
 {
   public:

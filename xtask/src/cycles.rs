@@ -18,8 +18,8 @@ use modules::Modules;
 /// Cycles of up to this many modules are allowed.
 const MAX_CIRCLE: usize = 3;
 
-/// For each module, the modules that it uses, each with the name of one item that it uses as an
-/// example.
+/// For each module, the modules that it uses. Each of these comes with an example: the name of one
+/// of its items that are used.
 type Graph = BTreeMap<String, BTreeMap<String, String>>;
 
 pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {

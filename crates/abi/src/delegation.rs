@@ -15,8 +15,8 @@ pub const NIOCKICK: u32 = ioc(IoctlDir::None, b'i', 161, 0);
 
 const _: () = assert!(NIOCLEND == 0xc510_69a0 && NIOCKICK == 0x69a1);
 
-/// Version of the words that the users of a lent ring or queue share. It is the first word of both
-/// answers.
+/// Version of the words that the users of a lent ring or queue share. It is the first word of the
+/// answers to [`NIOCLEND`] and [`NIOCLENDQ`].
 pub const DELEGATION_VERSION: u32 = 1;
 /// Maximum number of rings in an answer to [`NIOCLEND`], and of queues in one to [`NIOCLENDQ`].
 pub const MAX_DELEGATED_RINGS: usize = 32;

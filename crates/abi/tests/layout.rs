@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use slipring_abi::*;
 
-/// Returns bytes of which any two differ that are fewer than 256 bytes apart. So a test notices if
+/// Returns `len` bytes. Bytes at positions fewer than 256 apart are different, so a test notices if
 /// two bytes or two fields are exchanged.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + 1) as u8).collect()

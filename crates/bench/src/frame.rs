@@ -26,7 +26,7 @@ pub(super) fn is_right<const N: usize>(bytes: &[u8], sequence: u64) -> bool {
 /// Returns whether frames of `len` bytes in a shared region are written and read by value, one
 /// cache line at a time. Frames of other lengths are built and read in private memory, and copied
 /// as a whole. Such a copy needs two instructions per cache line. Access by value needs eight,
-/// which would limit how many cache lines are in flight.
+/// which would limit how many cache lines of a long frame are in flight.
 pub(super) const fn is_by_value(len: usize) -> bool {
     len <= 128 && len.is_multiple_of(64)
 }

@@ -1,5 +1,6 @@
 //! The test network of a contender, in its own network namespace: pairs of veth links, programs
-//! that drop received frames, and a fast source of frames: an XDP program on live frames.
+//! that drop received frames, and a fast source of frames: an XDP program that the kernel runs on
+//! generated frames and whose redirects it performs (live frames of `BPF_PROG_TEST_RUN`).
 
 use std::mem::forget;
 use std::rc::Rc;

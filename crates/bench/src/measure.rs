@@ -10,8 +10,8 @@ use rustix::time::{ClockId, clock_gettime};
 use slipring_port::{ErrorClass, Nanos, OpenError, RunError, now};
 use slipring_ring::{RegionError, SyncFault};
 
-/// The CPU of what feeds the measured program: of senders, and of the kernel's work to receive
-/// frames.
+/// The CPU of the threads that send frames to the measured program, and of the kernel's work to
+/// receive these frames.
 pub(crate) const FEEDER_CPU: usize = 0;
 /// The CPU on which the measured program runs.
 pub(crate) const PROGRAM_CPU: usize = 1;

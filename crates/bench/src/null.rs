@@ -1,4 +1,4 @@
-//! Forwarding from `null:` to `null:`, which costs as much as forwarding without the cost of ports.
+//! Forwarding from `null:` to `null:`: shows what forwarding costs if the ports cost nothing.
 
 use slipring_port::{OpenOptions, forward};
 

@@ -81,7 +81,7 @@ impl<E: BenchPipeEnd> PipeWriter<E> {
         Self { end, next: 0 }
     }
 
-    /// Writes at most a batch of frames, and sends them.
+    /// Writes and sends at most a batch of frames. Returns their number.
     #[inline(always)]
     fn step<const N: usize>(&mut self, batch: u32) -> Result<u32, BenchError> {
         // The sequence number is in a local variable. If it were stored to memory between two
@@ -142,7 +142,7 @@ impl<E: BenchPipeEnd> PipeReader<E> {
         Ok(Self { end, next: 0, copies })
     }
 
-    /// Receives at most a batch of frames, and checks them.
+    /// Receives and checks at most a batch of frames. Returns their number.
     #[inline(always)]
     fn step<const N: usize>(&mut self, batch: u32) -> Result<u64, BenchError> {
         self.end.rx_sync()?;

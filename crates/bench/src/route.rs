@@ -5,7 +5,8 @@
 //! Frames come from an XDP program on live frames, or from a packet socket. XDP frames favour XDP
 //! programs, because the kernel must first convert them to socket buffers. Frames of a packet
 //! socket favour the kernel, because a veth link must first convert them to XDP frames for a
-//! program. So the forwarding part is the cost beyond the first hop with the same kind of frames.
+//! program. So the cost of the forwarding alone is the cost of the whole path, minus that of the
+//! first hop with the same kind of frames.
 
 mod convergence;
 mod duties;

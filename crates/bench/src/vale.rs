@@ -370,7 +370,8 @@ impl Notify for NoProvider {
     fn notify(&self, _: u64) {}
 }
 
-/// The memory of a caller that makes a request of netmap's old API, which does not access it.
+/// The memory of a caller. It cannot be accessed, and the requests of netmap's old API do not need
+/// it.
 struct NoMemoryCaller;
 
 impl CallerMemory for NoMemoryCaller {

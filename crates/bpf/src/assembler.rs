@@ -110,9 +110,9 @@ impl Assembler {
         self.insns.len()
     }
 
-    /// Redirects jumps that were appended at `position` or later: those to labels for which
-    /// `is_replaced` is true go to `name` instead. So code whose jumps are named for one program
-    /// can be part of another.
+    /// Redirects those jumps that were appended at `position` or later and whose label satisfies
+    /// `is_replaced`: they go to label `name` instead. So code that was written with the labels of
+    /// one program can be part of another.
     pub fn retarget_since(
         &mut self,
         position: usize,
@@ -149,7 +149,7 @@ impl Assembler {
         self.put(insn(0, BpfReg::R0, 0, 0, offset as i32))
     }
 
-    /// Resolves the labels.
+    /// Resolves the labels and returns the program.
     ///
     /// # Errors
     /// A label that is missing, defined twice, or out of reach.

@@ -1,4 +1,4 @@
-//! Small BPF programs that a program writes as instructions, loads and attaches itself.
+//! Small BPF programs: a process writes them as instructions, loads them and attaches them itself.
 //!
 //! ```text
 //!   Assembler --> BpfCode --+-- bind(maps) --> BpfProgram::load --> attach --> BpfLink
@@ -8,10 +8,10 @@
 //! ```
 //!
 //! Maps of a program are named in its code and bound when it is loaded, so the same [`BpfCode`]
-//! runs in the kernel and in the [`Interpreter`], which tests use as the oracle. [`MappedArray`]
-//! changes the behaviour of an attached program without a system call: it maps the values of an
-//! array map into this process and accesses them word by word through atomics, since the program
-//! reads and writes them at the same time.
+//! runs in the kernel and in the [`Interpreter`], which tests use as the oracle. With a
+//! [`MappedArray`], a process can change the behaviour of an attached program without a system
+//! call: the values of an array map are mapped into the process. It accesses them word by word
+//! through atomics, since the program reads and writes them at the same time.
 //!
 //! All kernel objects are held by descriptors: a link detaches its program when its descriptor is
 //! closed, so a killed process leaves the interface as it was. No compiler, object file or mounted

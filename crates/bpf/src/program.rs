@@ -188,7 +188,7 @@ fn load_despite_signals(
     loaded
 }
 
-/// Loads the program again, only to get the verifier's log.
+/// Loads the program again, only to get the verifier's log, and returns this log.
 fn verifier_log(kind: BpfProgramKind, insns: &[BpfInsn], flags: BpfProgramFlags) -> String {
     let mut log = vec![0; 1 << 20];
     // Programs that list BPF programs at this moment show this name. The program is removed again

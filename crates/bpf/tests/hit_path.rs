@@ -1,6 +1,6 @@
-//! A router's hit path in XDP. The routes are in arrays that the router maps and writes; without a
-//! recent heartbeat of the router, every frame goes to the kernel. Runs in the interpreter, and in
-//! the kernel where allowed.
+//! A router's hit path in XDP: a program that forwards packets for which there is a route. The
+//! routes are in arrays that the router maps and writes; without a recent heartbeat of the router,
+//! every frame goes to the kernel. Runs in the interpreter, and in the kernel where allowed.
 //!
 //! ```text
 //!   beat[0]: time of the last beat      too old --> XDP_PASS

@@ -53,7 +53,8 @@ impl PushOutcomes {
         self.remaining[push as usize] += 1;
     }
 
-    /// Counts an outcome of a push. Returns how many of its outcomes the caller has not taken yet.
+    /// Counts that the caller has taken an outcome of a push. Returns how many outcomes of this
+    /// push it has not taken yet.
     fn end(&mut self, push: u32) -> u32 {
         let remaining = &mut self.remaining[push as usize];
         *remaining -= 1;

@@ -1,5 +1,5 @@
-//! The C library `libslipring`. `include/slipring.h` declares its functions;
-//! `include/net/netmap_sync.h`, those for programs that use netmap's own headers.
+//! The C library `libslipring`. `include/slipring.h` declares its functions.
+//! `include/net/netmap_sync.h` declares those for programs that use netmap's own headers.
 //!
 //! ```text
 //!   C or C++ program
@@ -17,8 +17,8 @@
 //!    or network wait for each other.
 //! 3. Arguments from C are checked before use: null pointers, sizes, numbers of queues. Other
 //!    invalid pointers cannot be detected.
-//! 4. A structure with a `size` begins with it: the size in the version with which the caller was
-//!    compiled. Fields that one side does not know must be zero.
+//! 4. A structure that has a field `size` begins with this field. It is the structure's size in the
+//!    version with which the caller was compiled. Fields that one side does not know must be zero.
 //!
 //! Not for Rust programs, which use the Rust crates directly.
 #![deny(unsafe_code)]

@@ -48,8 +48,8 @@ pub(crate) fn tx_sync(port: &PortHandle, queue: u32) -> Result<c_int, CallError>
     port.some(queue)?.iter().try_for_each(|queue| Ok(port.lock(queue)?.tx_sync()?)).map(|()| 0)
 }
 
-/// On one queue or on all queues: returns to the port the slots that the program has read, and
-/// makes received frames visible.
+/// Syncs the rx ring of one queue, or of all queues: gives back to the port the slots that the
+/// program has read, and makes received frames visible.
 pub(crate) fn rx_sync(port: &PortHandle, queue: u32) -> Result<c_int, CallError> {
     port.some(queue)?.iter().try_for_each(|queue| Ok(port.lock(queue)?.rx_sync()?)).map(|()| 0)
 }

@@ -125,7 +125,7 @@ pub(crate) fn open(
 
 /// Takes the frames that all ports have sent, and delivers them. Returns the number of frames that
 /// were taken. Ports that were closed before the call are detached; a port that another thread
-/// closes meanwhile is detached by the next call.
+/// closes during the call is detached by the next call.
 pub(crate) fn forward(switch: &SwitchHandle, now_ns: u64) -> Result<c_int, CallError> {
     let mut run = switch.run()?;
     run.find_closed();
@@ -227,7 +227,7 @@ impl SwitchRun {
         let slots = self.burst.load(queue.rings().rx);
         let endless = self.burst.frames.is_empty() && slots > 0;
         queue.rings().rx.advance(slots);
-        // Returns the slots to the source, which can use them again.
+        // This gives the slots back to the source, which can use them again.
         queue.rx_sync()?;
         if slots > 0 {
             *self.ready.entry(number).or_default() |= SLIPRING_WAIT_TX;
@@ -246,8 +246,8 @@ impl SwitchRun {
         Ok(self.burst.frames.len())
     }
 
-    /// Copies the frames for one destination of the batch to its ring. Frames for a closed port
-    /// count as dropped.
+    /// Copies the frames for one destination of the batch to its ring. Returns how many of them
+    /// were delivered; the switch counts all others as dropped, such as those for a closed port.
     fn deliver(&mut self, index: usize) -> Result<DeliveryCounts, RunError> {
         let destination = self.batch.destination(index);
         let (number, ring) = (destination.port().0, destination.ring() as usize);
@@ -317,8 +317,8 @@ impl SwitchBurst {
         if whole == 0 && arrived + 1 == ring.num_slots() { arrived } else { whole }
     }
 
-    /// The frames, as the engine reads them. The first slot of each is the frame's index in the
-    /// burst.
+    /// Returns the frames, as the engine reads them. The first slot of each is the frame's index in
+    /// the burst.
     fn packets(&self) -> impl Iterator<Item = SwitchPacket<'_>> {
         (0..).zip(&self.frames).map(|(first, (bytes, marks))| SwitchPacket {
             header: &self.bytes[bytes.clone()],

@@ -46,12 +46,13 @@
 //!
 //! # Invariants
 //! 1. The keys of a node ascend. In unused places, the last entry repeats with the key 2^64 - 1.
-//! 2. A node's first key is the key above it, and the root's is 0: some key is not above the value.
+//! 2. The first key of a node is the key of the entry that refers to it; the root's first key is 0.
+//!    So a search in a node always finds a key that is at most the value.
 //! 3. An entry refers to a node if and only if its top bit is set. All entries of leaves of the
 //!    upper halves are `levels` steps from the root; in trees of lower halves, a search ends at an
 //!    entry without this bit.
-//! 4. Each node is below one entry, or free.
-//! 5. Entries of leaves that refer to nodes are for one upper half each.
+//! 4. A node is free, or exactly one entry refers to it.
+//! 5. If an entry of a leaf refers to a node, it is for a single upper half.
 //!
 //! [`Trie`]: crate::trie::Trie
 
@@ -140,7 +141,7 @@ impl IntervalTree {
         &self.nodes[(entry & !NODE_FLAG) as usize]
     }
 
-    /// Takes one step of a search.
+    /// Takes one step of a search: returns the entry for `key` in the node to which `entry` refers.
     #[inline(always)]
     fn step(&self, entry: u32, key: u64) -> u32 {
         let node = self.node(entry);
@@ -158,7 +159,7 @@ impl IntervalTree {
         self.lower(value, entry)
     }
 
-    /// Follows the leaf entry of a value's upper half to the value's number.
+    /// Returns the number of a value. `entry` is the leaf entry of the value's upper half.
     #[inline(always)]
     fn lower(&self, value: u128, mut entry: u32) -> u32 {
         while entry & NODE_FLAG != 0 {

@@ -35,8 +35,8 @@ pub struct PrefixMap<K> {
     patches: usize,
 }
 
-/// Maximum sum of patch costs. If it is exceeded, the structure is rebuilt. A unit of cost takes a
-/// few lookups in the map; building a large structure takes a tenth of a second.
+/// Maximum sum of patch costs. If it is exceeded, the structure is rebuilt. A unit of cost is the
+/// time of a few lookups in the map; building a large structure takes a tenth of a second.
 const MAX_PATCHES: usize = 2048;
 /// Number of prefixes per unit of patch cost, for the sweep that patches an interval tree.
 const PREFIXES_PER_PATCH: usize = 64;

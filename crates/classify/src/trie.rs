@@ -11,10 +11,12 @@
 //!
 //! A node covers 64 values of its six bits, but stores only one entry for each run of equal
 //! entries, as the poptrie of Asai and Ohara does for its leaves. The entries follow the runs,
-//! mostly in the same cache line. If the values of a block whose number differs from that of the
-//! others share more leading bits than a node decides on, a guard compares all these bits in one
-//! step; values with other bits get the guard's entry `outside`. An entry is a number, or the index
-//! in `words` of a node or guard.
+//! mostly in the same cache line. An entry is a number, or the index in `words` of a node or guard.
+//!
+//! A block is all values with the same leading bits. In some blocks, all values whose number
+//! differs from that of the block's first value share more bits than a node decides on. Then a
+//! guard takes the place of the nodes for these bits: it compares all shared bits in one step.
+//! Values with other bits get the guard's entry `outside`.
 //!
 //! # Invariants
 //! 1. Bit 0 of `runs` is set, so every slot belongs to a run.
@@ -208,7 +210,8 @@ impl<K: TrieKey> Trie<K> {
         NODE_FLAG | GUARD_FLAG | at
     }
 
-    /// Copies the node at `at`, with new entries where numbers have changed.
+    /// Copies the node at `at`, with new entries where numbers have changed. Returns the entry that
+    /// refers to the copy.
     fn patched_node(
         &mut self,
         at: usize,
@@ -246,9 +249,9 @@ impl<K: TrieKey> Trie<K> {
         self.words.len() > 2 * self.built + MIN_PATCH_WORDS || root_bits(starts) > self.root_bits
     }
 
-    /// Returns the starts in `rest` that are greater than `first` and share its first `len` bits,
-    /// and the number at `first`. Removes from `rest` all starts before the last one that is at or
-    /// before the last value of the block.
+    /// Returns the starts in the block of the values with the first `len` bits of `first`, except a
+    /// start at `first` itself, and the number at `first`. Of the starts up to the end of the
+    /// block, keeps only the last one in `rest`.
     fn split<'s>(rest: &mut &'s [(K, u32)], first: K, len: u32) -> (&'s [(K, u32)], u32) {
         let last = first.last_of(len);
         let skipped = rest.iter().take_while(|start| start.0 <= first).count();

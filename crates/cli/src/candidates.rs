@@ -114,7 +114,7 @@ impl<'c> CompletionPoint<'c> {
         }
     }
 
-    /// Candidates for the next positional argument.
+    /// Returns candidates for the next positional argument.
     fn positional(&self, session: &Session<'_>) -> Vec<CompletionCandidate> {
         let mut all = self.command.get_positionals();
         let many = |arg: &&Arg| arg.get_num_args().is_some_and(|count| count.max_values() > 1);
@@ -184,9 +184,9 @@ fn values(arg: &Arg, session: &Session<'_>) -> Vec<CompletionCandidate> {
     }
 }
 
-/// Returns candidates for a port name: the given names, then each interface of a `netmap:` name
-/// among them with the prefix of every other kind that opens interfaces (`xdp:eth0`), then the bare
-/// prefixes of all kinds (`pcap:`).
+/// Returns candidates for a port name. First come the given names. Then each given name
+/// `netmap:eth0` is repeated with the prefix of every other kind that opens interfaces
+/// (`xdp:eth0`). Last come the bare prefixes of all kinds (`pcap:`).
 fn ports(names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     let names: Vec<_> = names.collect();
     let kinds = || KINDS.iter().filter(|kind| !kind.has(PLANNED)).map(PortNameKind::grammar);

@@ -1,8 +1,8 @@
 //! The flags that commands share, so that each means the same everywhere.
 //!
-//! A flag gets its short letter only if the command does not use that letter itself, so call the
-//! functions that change a command after adding the command's own flags. A flag whose long name the
-//! command already has is left alone.
+//! A flag gets its short letter only if the command does not use that letter itself. So add the
+//! command's own flags first, and only then call the functions here that add flags to a command. A
+//! flag whose long name the command already has is not added.
 
 mod common;
 
@@ -76,7 +76,7 @@ fn read_period(text: &str) -> Result<TimeSpan, Box<dyn Error + Send + Sync>> {
     Ok(span)
 }
 
-/// `--json`, `--quiet`, `--verbose`, `--color`: how a command reports.
+/// Adds `--json`, `--quiet`, `--verbose` and `--color`, which control how the command reports.
 #[must_use]
 pub fn reporting(command: Command) -> Command {
     let verb = command.get_name().to_owned();
@@ -98,7 +98,7 @@ pub fn reporting_as(verb: &str, command: Command) -> Command {
     add_flags(command, [json, quiet, verbose, color])
 }
 
-/// `--config`, `--print-config`, `--check`: flags from a file.
+/// Adds `--config`, `--print-config` and `--check`, for flags that are read from a file.
 #[must_use]
 pub fn configuration(command: Command) -> Command {
     let config =
@@ -107,7 +107,7 @@ pub fn configuration(command: Command) -> Command {
     add_flags(command, [config, print, check])
 }
 
-/// `--run-dir`: the directory of sockets and counters.
+/// Adds `--run-dir`, the directory of sockets and counters.
 #[must_use]
 pub fn run_dir(command: Command) -> Command {
     let dir =

@@ -190,8 +190,8 @@ impl Reporter {
         }
     }
 
-    /// Writes the single result of a command that does not run over time: `fields` as an object
-    /// with the common keys, or `text`.
+    /// Writes the single result of a command that does not run over time: in the text format
+    /// `text`, otherwise an object with the common keys and `fields`.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -206,8 +206,8 @@ impl Reporter {
         }
     }
 
-    /// Reports the start of a long-running program that moves no frames: `fields` as an object with
-    /// the common keys, or `text`.
+    /// Reports the start of a long-running program that moves no frames: in the text format `text`,
+    /// otherwise an object with the common keys and `fields`.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -222,7 +222,8 @@ impl Reporter {
         }
     }
 
-    /// Writes one sample of a program that samples repeatedly, as an object with the common keys.
+    /// Writes one sample of a program that samples repeatedly: an object with the common keys and
+    /// `fields`, in every format.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -368,7 +369,8 @@ impl Reporter {
     }
 }
 
-/// Returns the wall-clock time, so that reports of several machines can be compared.
+/// Returns the wall-clock time in ns since 1970, so that reports of several machines can be
+/// compared.
 fn unix_nanos() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))

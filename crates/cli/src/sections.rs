@@ -59,7 +59,8 @@ impl SettingsFile {
         Self { name: name.into(), text: text.into(), mistakes: RefCell::default() }
     }
 
-    /// Reads the settings by `reader`. Keys that it does not ask for are mistakes.
+    /// Reads the settings by `reader`, and returns its result. Keys that `reader` does not ask for
+    /// are mistakes.
     ///
     /// # Errors
     /// A [`Diagnostic`] for the first mistake in the file; its note lists up to 20 others.
@@ -144,8 +145,8 @@ impl<'f> SettingsSection<'f> {
         Ok(read)
     }
 
-    /// Reads a section by `reader`. If the file does not have the section, `reader` gets a section
-    /// without keys.
+    /// Reads a section by `reader`, and returns its result. If the file does not have the section,
+    /// `reader` gets a section without keys.
     ///
     /// # Errors
     /// The error of `reader`, or if the value of the key is no section.
@@ -159,7 +160,8 @@ impl<'f> SettingsSection<'f> {
         self.inner(key, table).read(reader)
     }
 
-    /// Reads each of the sections `[[key]]` by `reader`.
+    /// Reads each of the sections `[[key]]` by `reader`, and returns the results; an empty list if
+    /// there is no such section.
     ///
     /// # Errors
     /// The first error of `reader`, or if the value of the key is no list of sections.

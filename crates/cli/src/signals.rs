@@ -90,20 +90,21 @@ impl Signals {
         self.stop.clone()
     }
 
-    /// Whether an interim report was requested since the last call.
+    /// Returns whether an interim report was requested since the last call of this function.
     #[must_use]
     pub fn take_interim(&self) -> bool {
         self.interim.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether a reload was requested since the last call.
+    /// Returns whether a reload was requested since the last call of this function.
     #[must_use]
     pub fn take_reload(&self) -> bool {
         self.reload.swap(false, Ordering::Relaxed)
     }
 
-    /// Becomes readable with each signal, until [`Self::acknowledge`]. Once the command should
-    /// stop, it stays readable for every waiting thread.
+    /// Returns a descriptor that becomes readable with each signal, and stays so until
+    /// [`Self::acknowledge`]. Once the command should stop, the descriptor stays readable for every
+    /// waiting thread.
     #[must_use]
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()

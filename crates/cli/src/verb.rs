@@ -43,7 +43,8 @@ pub type Job = Box<dyn FnOnce(&mut Session<'_>) -> Result<Exit, Failure>>;
 pub struct ClassicName {
     /// The name, as a subcommand and (bare or after `slipring-`) as `argv[0]`.
     pub name: &'static str,
-    /// The exit status of the old program. A failure that maps to 0 keeps the new program's status.
+    /// Returns the exit status of the old program for an exit of the new one. If it is 0 for a
+    /// failure, the status of the new program is used instead.
     pub status: fn(Exit) -> u8,
 }
 

@@ -54,8 +54,8 @@ pub const FORBIDDEN_CALLS: &[i64] = &[
 ];
 
 /// The system call that changes BPF maps. It is one of [`SETUP_ONLY_CALLS`], but a program that
-/// keeps tables for an attached program always needs it. Without capabilities, it can create
-/// neither maps nor programs if `kernel.unprivileged_bpf_disabled` is set.
+/// keeps tables for an attached program always needs it. Without capabilities, such a program
+/// can create neither maps nor BPF programs if `kernel.unprivileged_bpf_disabled` is set.
 pub const BPF_CALL: i64 = libc::SYS_bpf;
 
 /// System calls that may be needed to open ports, but not afterwards. They are for namespaces,

@@ -11,7 +11,7 @@
 //!
 //! [`confine`] restricts the calling thread and threads that it starts afterwards; existing threads
 //! are not affected. So a program calls it before it starts other threads. [`confine_as`] also
-//! changes the user, of the same threads: Linux has the user of a thread, not of a process.
+//! changes the user, of the same threads: in Linux, each thread has its own user.
 //!
 //! The filter lists the forbidden calls, not the allowed ones. A list of allowed calls would be
 //! stricter, but the calls that AF_XDP, io_uring, netlink and FUSE need depend on the kernel and
@@ -90,7 +90,8 @@ pub fn confine_as(
     Ok(confine_to(left, refused))
 }
 
-/// Sets these capabilities, and forbids the calls in `refused`.
+/// Sets these capabilities, and forbids the calls in `refused`. Returns a message for each step
+/// that failed.
 fn confine_to(left: rustix::io::Result<CapabilitySets>, refused: &[&[i64]]) -> Vec<String> {
     let dropped = left.and_then(|left| set_capabilities(None, left));
     let done = [

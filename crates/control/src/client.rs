@@ -101,8 +101,8 @@ impl ControlClient {
         both.map_err(|error| self.no_answer(&error))
     }
 
-    /// Sends the request `what` with the arguments `args`, which must be a JSON object, and waits
-    /// for the answer.
+    /// Sends the request `what` with the arguments `args`, which must be a JSON object. Waits for
+    /// the answer and returns its value.
     ///
     /// # Errors
     /// [`ControlError`] if the program refuses the request or sends no valid answer in time.

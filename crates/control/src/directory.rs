@@ -73,8 +73,8 @@ impl ControlSocket {
     /// Listens in `dir`, and under `name` if it is given. Also removes sockets of ended processes.
     pub(crate) fn open(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
         trust::make_dir(dir, DIR_MODE).map_err(refused("make", dir))?;
-        // It is declared before the lock and thus dropped after it, because its drop takes the same
-        // lock.
+        // The socket is declared before the lock and thus dropped after it, because dropping the
+        // socket takes the same lock.
         let socket;
         // Without this lock, another process that removes dead sockets could find this socket
         // between bind and listen, and remove it.
@@ -95,7 +95,7 @@ impl ControlSocket {
         Ok(socket)
     }
 
-    /// Wraps a socket that another process created. That process also removes its files.
+    /// Wraps a socket that another process created. That process also removes the socket's files.
     pub(crate) fn of_another(listener: UnixListener) -> Self {
         Self { listener, owner: own_user(), dir: None }
     }

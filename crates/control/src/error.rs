@@ -82,7 +82,7 @@ impl ControlError {
     }
 }
 
-/// Describes the program that does not run; any program for `None`.
+/// Returns the words for "no such program runs". `None` stands for any program.
 fn meant(program: Option<&str>) -> String {
     match program {
         Some("route") => "no router".to_owned(),

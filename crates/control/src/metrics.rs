@@ -1,8 +1,9 @@
 //! The OpenMetrics endpoint: a small HTTP server in a separate thread.
 //!
-//! It answers `GET /metrics` with the result of the closure, `GET /` with a reference to that path,
-//! and any other request with an error. Each connection carries one request. A client has two
-//! seconds and eight kilobytes for its request, and two seconds to read the answer.
+//! It answers `GET /metrics` with the text that the program's [`Metrics`] function returns, `GET /`
+//! with a reference to that path, and any other request with an error. Each connection carries one
+//! request. A client has two seconds and eight kilobytes for its request, and two seconds to read
+//! the answer.
 //!
 //! ```text
 //!   metrics.rs          address, start, end
@@ -53,8 +54,8 @@ enum MetricsAddress {
 }
 
 impl MetricsEndpoint {
-    /// Checks the syntax of an address. It is `127.0.0.1:9100`, `[::1]:9100`, `localhost:9100`, or
-    /// the path of a socket, which must contain a slash.
+    /// Checks the syntax of an address. It must have a port, as `127.0.0.1:9100`, `[::1]:9100` and
+    /// `localhost:9100` have, or be the path of a socket, which must contain a slash.
     ///
     /// # Errors
     /// A message that says which part of the address is missing or wrong.

@@ -152,7 +152,7 @@ impl<T> PeerTable<T> {
         Some(evicted)
     }
 
-    /// The half-open connections of each peer, the oldest first.
+    /// Returns the numbers of each peer's half-open connections, the oldest first.
     fn half_open_by_peer(&self) -> BTreeMap<ConnectionPeer, Vec<u64>> {
         let mut peers: BTreeMap<ConnectionPeer, Vec<u64>> = BTreeMap::new();
         let entries = self.entries.iter();

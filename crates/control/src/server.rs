@@ -22,7 +22,8 @@ const FD_RETRY_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Answers the requests of a program's clients.
 pub trait ControlService: Send + Sync {
-    /// Answers a request. Several threads may call this at the same time.
+    /// Performs a request and returns what is sent to the client. Several threads may call this at
+    /// the same time.
     ///
     /// # Errors
     /// [`ControlRefusal`], which is sent to the client, if the request is refused.

@@ -14,9 +14,10 @@
 //! words of one moment or tries again.
 //!
 //! A file is alive as long as its publisher holds the write lock on it. A process that may only
-//! read the file cannot take the lock, and the kernel releases it when the publisher ends, however
-//! it ends. The lock also works between containers that share a run directory, where process ids
-//! differ. The next publisher removes the files of ended programs.
+//! read the file cannot take the lock, and the kernel releases the lock when the publisher ends for
+//! any reason. The lock also works between containers that share a run directory, although a
+//! process does not have the same id in both. The next publisher removes the files of ended
+//! programs.
 //!
 //! ```
 //! use slipring_core::counters::{Publisher, CountersReader, running};

@@ -6,8 +6,8 @@
 //!                                  PortKindInfo          README, `ports --help`, completion,
 //!                                                     privileges, restart of the daemon
 //! ```
-//! A folder `kinds/WORD` has a `static DRIVER`; its line in `slipring_abi::name::kind` declares the
-//! module here too. `docs/design/port-kinds.md` shows how to add one.
+//! A folder `kinds/WORD` has a `static DRIVER`. The kind's line in `slipring_abi::name::kind` also
+//! declares the folder as a module here. `docs/design/port-kinds.md` shows how to add a kind.
 //!
 //! Code common to all kinds is here: pipes, host rings, the interface that carries the default
 //! route, and the refusal of features that a kind does not have.
@@ -83,7 +83,7 @@ pub fn all() -> impl Iterator<Item = (&'static PortNameKind, &'static dyn PortDr
 /// Capabilities that the owner of an open port keeps until the port is closed.
 #[must_use]
 pub fn capabilities_to_keep(port: &PortInfo) -> CapabilitySet {
-    // Host rings belong to the port of their interface, so they keep what that port keeps.
+    // Host rings belong to the port of their interface, so they need the capabilities of that port.
     let word = if port.kind == "host" { "netmap" } else { port.kind };
     info_of(word).map_or(CapabilitySet::empty(), |info| info.keeps)
 }
@@ -173,7 +173,8 @@ pub(crate) fn needs(
         return driver.needs(&request);
     }
     if name.pipe.is_some() {
-        // A closed end has its memory already. A pipe of the daemon is in the daemon's memory.
+        // If this process has the pipe already, a closed end has its memory there. A pipe of the
+        // daemon is in the daemon's memory.
         return Ok(if host.pipes.is_closed_end(name) || daemon_of(host, name, options).is_some() {
             RegionNeeds::default()
         } else {

@@ -167,8 +167,8 @@ fn with_conf(name: &PortName, options: &OpenOptions) -> OpenOptions {
     }
 }
 
-/// Numbers of host rings, `[to the host, from the host]`, that a name requests; by default those
-/// given.
+/// Returns the numbers of host rings that a name requests, `[to the host, from the host]`; the
+/// parameters are the defaults for a name that requests none.
 fn host_rings(name: &PortName, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
     if matches!(name.rings, RingSelection::OneHost(_)) {
         return [1; 2];
@@ -187,7 +187,8 @@ fn buf_size(names: &[PortName]) -> u32 {
     if names.iter().any(device) { BUF_SIZE_FOR_DEVICES } else { BUF_SIZE }
 }
 
-/// Creates a region of the size that the ports need, plus 4096 bytes of rings and two buffers.
+/// Creates a region of the size that the ports need, plus 4096 bytes of ring area and the two
+/// reserved buffers.
 fn make_region(
     names: &[PortName],
     needs: RegionNeeds,

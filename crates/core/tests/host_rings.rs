@@ -7,8 +7,8 @@ use slipring_port::host::REQUESTED;
 use slipring_port::netlink::Netlink;
 use slipring_port::{OpenError, OpenOptions, taken, tap};
 
-/// Opens a port; returns the number of its queues, and the number of host rings that its mode says
-/// were requested.
+/// Opens a port; returns the number of its queues, and the number of requested host rings if the
+/// port's mode contains it.
 fn opened(netns: &Netns, name: &str) -> Result<(usize, Option<String>), OpenError> {
     let opened = netns.run(|| {
         let options = OpenOptions { slots: 64, ..OpenOptions::default() };

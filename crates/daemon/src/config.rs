@@ -111,8 +111,8 @@ pub(crate) fn settings(
     DaemonConfigReader { text, accounts }.settings(file)
 }
 
-/// Returns the error of the parser. For an unknown key, it names the allowed keys, which the manual
-/// describes.
+/// Converts an error of the TOML parser. If a key is unknown, the error names the allowed keys,
+/// which the manual describes.
 fn toml_error(text: &ConfigText<'_>, error: &toml::de::Error) -> Diagnostic {
     let (code, what) = match text.text.parse::<toml::Table>() {
         Ok(_) => (SR0010, "has an unknown or unfit key"),

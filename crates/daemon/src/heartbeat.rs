@@ -4,17 +4,17 @@
 //!   worker                                     supervisor
 //!   READY=1: it serves from now on         ->  the worker is alive
 //!   once per HEARTBEAT_PERIOD, if healthy  ->  an eventfd: the worker is alive
-//!                                              a period without that: silence, less the time
-//!                                              that a thread waited for a processor or a disk
-//!                                              max_missed of such silence, or max_silent periods
-//!                                              of any: the worker hangs
+//!                                              periods without that are silence; the worker hangs
+//!                                                after max_missed periods in which its threads
+//!                                                could act, or max_silent periods of any kind
 //! ```
 //!
 //! A wait of the supervisor counts as at most one period. So if the supervisor got no processor
-//! time or was stopped, this counts as one period. Of the worker's threads, the one with the least
-//! opportunity to act counts, because another thread may wait for it (`thread_states`). So on a
-//! busy machine, it takes longer until a worker that hangs is found. A thread that waits for ever
-//! in the kernel hides that its worker hangs. Hence the limit for any silence.
+//! time or was stopped, this counts as one period. A thread cannot act while it waits for a
+//! processor or a disk. Of the worker's threads but sync loops, the one that could act for the
+//! shortest time counts, because another thread may wait for it (`thread_states`). So on a busy
+//! machine, it takes longer until a worker that hangs is found. A thread that waits for ever in the
+//! kernel hides that its worker hangs. Hence the limit for silence of any kind.
 //!
 //! A worker signals with an eventfd. In contrast to a datagram, it never blocks the worker while
 //! the supervisor is stopped.
@@ -53,9 +53,9 @@ pub(crate) struct Heartbeat {
 /// How many periods of silence make a worker count as hung.
 #[derive(Debug)]
 struct SilenceLimits {
-    /// Of periods in which all threads could act.
+    /// Limit for the number of silent periods in which all threads could act.
     max_missed: u32,
-    /// Of any periods.
+    /// Limit for the number of all silent periods, whether or not the threads could act.
     max_silent: u32,
 }
 
@@ -118,8 +118,8 @@ impl Heartbeat {
         self.last_states = states;
         self.missed += 1;
         let limits = if serves { SERVING } else { STARTING };
-        // Even an idle processor makes a thread wait for a few microseconds. Half a period less
-        // makes up for them.
+        // Even on an idle processor, a thread waits for a few microseconds until it runs. The limit
+        // is half a period lower to allow for such waits.
         let max_missed = HEARTBEAT_PERIOD * limits.max_missed - HEARTBEAT_PERIOD / 2;
         let is_hung = self.opportunity >= max_missed || self.missed >= limits.max_silent;
         let length = now.saturating_duration_since(self.heard_at);
@@ -138,7 +138,8 @@ mod tests {
     use super::*;
     use crate::thread_states::tests::{Thread, thread_states};
 
-    /// When a worker counts as hung whose silence does not count.
+    /// Number of silent periods after which a worker counts as hung if none of the silence is time
+    /// in which all its threads could act.
     const ANY_SILENCE: Option<u64> = Some(300);
 
     /// Returns after how many silent periods the worker counts as hung. `threads` returns the
@@ -188,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_for_another_one_has_no_more_opportunity_than_that() {
-        // The thread that signals waits for a lock. Another one has it, and waits for a processor.
+        // The thread that sends the heartbeats waits for a lock. The thread that has the lock waits
+        // for a processor.
         let starves = |period| vec![(7, 'S', 3, 0), (8, 'S', 3, 200 * period)];
         assert_eq!(silences(true, starves), ANY_SILENCE);
         let get_on_by_turns = |period| {
@@ -196,7 +198,8 @@ mod tests {
             vec![(7, 'S', 3, 0), (8, 'S', 3, waited(0)), (9, 'S', 3, waited(1))]
         };
         assert_eq!(silences(true, get_on_by_turns), ANY_SILENCE);
-        // Each period, one thread ends and the next one starts. None gets a processor at once.
+        // In each period, one thread ends and the next one starts. Each of them first waits for a
+        // processor.
         let one_after_the_other = |period| vec![(7, 'S', 3, 0), (100 + period as u32, 'S', 1, 190)];
         assert_eq!(silences(true, one_after_the_other), Some(70));
     }

@@ -6,10 +6,10 @@ use slipring_control::{ControlReply, ControlRequest, ControlService};
 
 use crate::service::DaemonService;
 
-/// Returns the current metrics as text. They are computed from answers of the control socket.
+/// Returns the current metrics as text. They are computed from the control service's answers.
 ///
 /// # Errors
-/// The summary of the refusal if the control socket refuses a request.
+/// The summary of the refusal if the control service refuses a request.
 pub(crate) fn text(answers: &DaemonService) -> Result<String, String> {
     let mut text = MetricsText::default();
     ports(&mut text, &answer(answers, "ports")?["ports"]);

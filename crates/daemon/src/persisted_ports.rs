@@ -10,8 +10,8 @@ use slipring_netmap::{Domain, Errno};
 use crate::accounts::Accounts;
 
 /// Performs `remove-port` (a persistent port) or `detach-port` (a port in a switch) for the user
-/// that `owner` names. If the network namespace `netns` has no port with this name, but exactly one
-/// other namespace has one, that port is used.
+/// that `owner` names. Returns the answer to the request. If the network namespace `netns` has no
+/// port with this name, but exactly one other namespace has one, that port is used.
 pub(crate) fn remove(
     domains: &[Arc<Domain>],
     request: &ControlRequest,

@@ -42,7 +42,7 @@ pub(crate) fn run(
     settings: DaemonSettings,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    // The class is set before any other thread exists. So all threads inherit it.
+    // The scheduling class is set before any other thread exists. So all threads inherit it.
     settings.scheduling.map_or(Ok(()), SchedulingClass::apply)?;
     for stays in confine(session.metrics.as_deref()) {
         session.reporter.warn(format_args!("{stays}"))?;
@@ -81,8 +81,8 @@ pub(crate) fn run(
     let control = control(&run_dir, control_socket, Box::new(answers()), session)?;
     let answers = answers();
     let _metrics = slipring_cli::metrics::serve(session, move || metrics::text(&answers))?;
-    // This is sent before the mode line is printed, because programs that read the mode line rely
-    // on it.
+    // This is sent before the mode line is printed, because a program that has read the mode line
+    // expects that it was already sent.
     manager.notify("READY=1\nSTATUS=serves the device");
     report_mode(&device, &settings, session)?;
     report_transport(device.transport(), config.uring, session)?;
@@ -256,8 +256,9 @@ fn control(
     }
 }
 
-/// Prints a warning if io_uring was requested and FUSE over io_uring had to be enabled for the
-/// start of this device, or if the kernel supports it but refuses an io_uring.
+/// Prints a warning in two cases: if io_uring was requested and FUSE over io_uring had to be
+/// enabled for the start of this device; and if the kernel supports FUSE over io_uring but refuses
+/// an io_uring to this process.
 fn report_transport(
     transport: RequestTransport,
     wanted: UringMode,
@@ -312,8 +313,8 @@ fn report_mode(
     ))
 }
 
-/// Locks the run directory for this process. Only root and the user of the daemon can open the lock
-/// file. So no other user can block the daemon.
+/// Locks the run directory for this process until the returned file is closed. Only root and the
+/// user of the daemon can open the lock file. So no other user can block the daemon.
 fn lock_run_dir(run_dir: &Path) -> Result<File, Failure> {
     let path = run_dir.join("slipringd.lock");
     let made = trust::make_dir(run_dir, 0o755)

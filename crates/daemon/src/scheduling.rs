@@ -20,8 +20,8 @@ const ALLOWED_VALUES: &str = "normal, nice:-20 to nice:19, fifo:1 to fifo:99, rr
 pub(crate) enum SchedulingClass {
     /// The class is not changed: it is the one with which the daemon was started.
     Normal,
-    /// The ordinary class (SCHED_OTHER) with a nice value. It is from -20, with most processor
-    /// time, to 19.
+    /// The ordinary class (SCHED_OTHER) with a nice value, from -20 (most processor time) to 19
+    /// (least).
     Nice(i32),
     /// The real-time class SCHED_FIFO with a priority from 1 to 99.
     Fifo(u8),

@@ -51,7 +51,8 @@ impl Reload {
 /// The daemon's control service.
 pub(crate) struct DaemonService {
     reload: Arc<Reload>,
-    /// Handles all other requests, such as those about switches and bound ports.
+    /// Handles the requests that the daemon's own service does not handle, such as those about
+    /// switches and bound ports.
     switches: Box<dyn ControlService>,
     /// The function that lists the domains.
     domains: Domains,

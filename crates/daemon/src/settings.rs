@@ -39,8 +39,8 @@ pub(crate) struct SettingsSources {
 }
 
 impl SettingsSources {
-    /// Reads the file. Flags have precedence over it. If they are in neither, mode and group get
-    /// defaults that depend on whether the group `netmap` exists.
+    /// Reads the file. Flags have precedence over it. Mode and group, if given neither in the file
+    /// nor by flags, get defaults that depend on whether the group `netmap` exists.
     pub(crate) fn read(&self) -> Result<DaemonSettings, Diagnostic> {
         let accounts = Accounts::read();
         let file = self.file.as_ref().map(|path| config::read(path, &accounts)).transpose()?;
@@ -77,8 +77,8 @@ impl DaemonSettings {
         self.workers.unwrap_or(processors.clamp(2, 8))
     }
 
-    /// Returns the path of the symbolic link to the device that is outside the run directory, by
-    /// default `/dev/netmap`; `None` if there must be none.
+    /// Returns the path of the symbolic link, outside the run directory, that leads to the device.
+    /// By default, it is `/dev/netmap`; `None` means that there must be no such link.
     pub(crate) fn link(&self) -> Option<&Path> {
         let link = self.link.as_deref().unwrap_or(Path::new("/dev/netmap"));
         Some(link).filter(|link| link.as_os_str() != "none")

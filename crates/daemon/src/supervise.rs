@@ -12,8 +12,9 @@
 //! starts the next one, with all descriptors that the ended worker had stored. A worker that no
 //! longer answers is killed, and so is also replaced. If ten workers end within ten seconds, the
 //! stored state is assumed to be the cause, and the next worker starts without it. If ten more end
-//! as quickly, the supervisor ends too. If a service manager has started the supervisor, it gets
-//! all other notifications of a worker.
+//! as quickly, the supervisor ends too. If a service manager has started the supervisor, the
+//! supervisor passes the worker's notifications on to it, except those that store or remove
+//! descriptors.
 //!
 //! The socket is in a directory that no other user can enter. If other users could fill the socket,
 //! a worker could not store what it must store before it answers a program.
@@ -93,8 +94,8 @@ pub(crate) fn run(
         if status.success() || signals.stopping() {
             return Ok(exit_of(status));
         }
-        // The worker has ended by itself and left no state to continue with. It has already
-        // reported why it cannot start.
+        // A worker that has ended by itself before it was ready, and has left no state to continue
+        // with, cannot start, and has already reported why. Another one would fail too.
         let has_said_why = status.signal().is_none();
         if has_said_why && !supervisor.is_ready && supervisor.stored_fds.is_empty() {
             return Ok(exit_of(status));
@@ -180,7 +181,7 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    /// Runs one worker from its start to its end.
+    /// Runs one worker from its start to its end. Returns how it ended.
     fn serve(&mut self, socket: &NotifySocket, signals: &Signals) -> Result<WorkerExit, Failure> {
         (self.is_ready, self.is_stopping) = (false, false);
         let heartbeat = Heartbeat::new()?;
@@ -220,8 +221,8 @@ impl Supervisor {
         Ok(command.spawn()?)
     }
 
-    /// Waits until the worker ends. Until then, stores its descriptors, passes signals on to it,
-    /// and kills it if it hangs.
+    /// Waits until the worker ends, and returns how it ended. Until then, stores its descriptors,
+    /// passes signals on to it, and kills it if it hangs.
     fn watch(
         &mut self,
         worker: &mut Child,

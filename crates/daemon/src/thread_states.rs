@@ -58,7 +58,7 @@ impl ThreadStates {
     /// with the least opportunity counts.
     pub(crate) fn opportunity_since(&self, before: &Self, period: Duration) -> Duration {
         let all = self.0.iter().map(|(tid, state)| {
-            // A thread that was not there has started since.
+            // A thread that is not in `before` has started since then.
             let before = before.0.get(tid).map(|state| state.times).unwrap_or_default();
             state.opportunity_since(before, period)
         });
@@ -68,9 +68,9 @@ impl ThreadStates {
 
 impl ThreadState {
     /// Reads the state of the thread with this directory in `/proc`. Returns `None` for a thread
-    /// that no longer exists, and for a sync loop: if its program wants, it never sleeps, and it
-    /// may have the lowest priority, so that its waits for a processor would excuse every other
-    /// thread.
+    /// that no longer exists. Also returns `None` for a sync loop. A program can make its sync loop
+    /// never sleep. The loop may have the lowest priority, so its waits for a processor would
+    /// excuse every other thread.
     fn read(task: &Path) -> Option<Self> {
         let stat = fs::read_to_string(task.join("stat")).ok()?;
         let (name, letter, ticks) = parse(&stat)?;
@@ -79,7 +79,8 @@ impl ThreadState {
         }
         let times = fs::read_to_string(task.join("schedstat")).ok();
         let times = times.and_then(|times| parse_times(&times));
-        // A kernel without these times has the processor time, in ticks, only.
+        // If the kernel does not report these times, only the time on a processor is known, in
+        // ticks.
         let in_ticks = || ThreadTimes {
             run: Duration::from_millis(ticks * MS_PER_TICK),
             delay: Duration::ZERO,

@@ -18,8 +18,8 @@ pub struct CapturedRun {
     pub stderr: String,
 }
 
-/// Each run holds this lock for reading. After its end, a run removes the directory if it can hold
-/// this lock for writing.
+/// Each run holds this lock for reading. After its end, a run removes the run directory if it can
+/// hold this lock for writing.
 static RUNNING: RwLock<()> = RwLock::new(());
 
 /// Runs `slipring VERB ARGS`. If an argument contains an `@`, the text after the `@` is the name of

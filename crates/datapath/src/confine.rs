@@ -70,8 +70,8 @@ impl Confinement {
         Self { updates_maps: true, ..self }
     }
 
-    /// Changes to this user, who then opens files as any process of this user does: no capability
-    /// is kept for files. The program must remove the files of its run in another way.
+    /// Changes to this user. The program then opens files with the rights of this user alone: no
+    /// capability is kept for files. It must remove the files of its run in another way.
     pub fn as_user(self, user: Option<UserIds>) -> Self {
         Self { user, ..self }
     }

@@ -78,9 +78,8 @@ impl<T> ControlQueue<T> {
         }
     }
 
-    /// Returns whether there are tasks, or the owner was woken. If another thread has queued a task
-    /// before it made a frame available, the owner of the queue that finds the frame also finds the
-    /// task.
+    /// Returns whether there are tasks, or the owner was woken. If another thread queues a task and
+    /// then makes a frame available, an owner that finds the frame also finds the task.
     #[inline]
     pub fn is_signalled(&self) -> bool {
         // Acquire: pairs with the Release in `signal`.

@@ -54,7 +54,7 @@ pub(crate) struct RealTime<'s> {
     relaxed: u32,
 }
 
-/// How often a thread polls for frames to leave without a sleep between the polls.
+/// After this many checks whether frames have left, a thread sleeps before each further check.
 const MAX_SPINS: u32 = 1000;
 /// Time between two checks whether frames have left a device that takes them slowly.
 const SLOW_DEVICE_PERIOD: Duration = Duration::from_micros(200);

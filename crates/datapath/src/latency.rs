@@ -1,9 +1,8 @@
 //! Keeps idle CPUs out of deep sleep states while a program spins.
 //!
-//! A spinning program needs every thread and every interrupt for which it waits without delay. A
-//! CPU in a deep sleep state needs up to hundreds of microseconds to wake. The kernel limits this
-//! time for as long as a process that has written the limit to `/dev/cpu_dma_latency` keeps this
-//! file open.
+//! A spinning program must not be delayed by the threads and interrupts that it waits for. A CPU in
+//! a deep sleep state needs up to hundreds of microseconds to wake. The kernel limits this time for
+//! as long as a process that has written the limit to `/dev/cpu_dma_latency` keeps this file open.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

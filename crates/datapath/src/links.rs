@@ -14,7 +14,7 @@ use slipring_port::{OpenOptions, native, now};
 
 use crate::takeover::opens_taken_card;
 
-/// Waits until the interfaces of `ports` are up, but at most for `time`, and not after a signal.
+/// Waits until the interfaces of `ports` are up, `time` is over, or a signal requests the end.
 ///
 /// # Errors
 /// [`Failure`] if the kernel does not report changes of links.
@@ -58,8 +58,8 @@ pub fn wait_while(
     Ok(false)
 }
 
-/// Returns whether a port is of a daemon in another network namespace, whose interfaces cannot be
-/// read here.
+/// Returns whether a port belongs to a daemon in another network namespace, whose interfaces cannot
+/// be read here.
 #[must_use]
 pub fn is_elsewhere(port: &PortName, options: &OpenOptions) -> bool {
     let is_daemons = port.kind == PortNameKind::Kernel;
@@ -76,7 +76,7 @@ pub fn is_interface(port: &PortName) -> bool {
         && !opens_taken_card(port)
 }
 
-/// Returns whether the port is an interface that is down, and that opening it leaves down.
+/// Returns whether the port is an interface that is down and stays down when it is opened.
 fn is_down(port: &PortName, options: &OpenOptions) -> bool {
     is_interface(port)
         && Iface::find(&port.name).is_ok_and(|iface| !iface.up)

@@ -96,8 +96,8 @@ pub fn start(
     publishing.map_or(Ok(None), |started| or_report(started, session))
 }
 
-/// A file for counters, to which nothing is written yet. A program opens it while it may create
-/// files in the run directory.
+/// A file for counters, to which nothing is written yet. A program opens it while it may still
+/// create files in the run directory.
 pub struct OpenPublication {
     source: MetricsSource,
     publisher: Publisher,

@@ -211,12 +211,12 @@ impl WorkerQueue {
         if tx.avail() >= tx.num_slots() / 2 { Ok(()) } else { self.queue.tx_sync() }
     }
 
-    /// Returns whether no frame is left in the tx ring that may still leave.
+    /// Returns whether the tx ring contains no frame that may still leave.
     fn is_idle(&mut self) -> bool {
         self.queued() == 0
     }
 
-    /// Returns the number of slots with frames that have not left yet, but may.
+    /// Returns the number of slots with frames that have not left yet but may still leave.
     fn queued(&mut self) -> u32 {
         let published = if self.queue.is_gone() { 0 } else { self.queue.rings().tx.with_driver() };
         self.filled + published
@@ -378,7 +378,7 @@ impl WorkerQueues {
         self.queues.iter_mut().all(WorkerQueue::is_idle)
     }
 
-    /// Returns the number of slots with frames that have not left yet, but may.
+    /// Returns the number of slots with frames that have not left yet but may still leave.
     pub(crate) fn queued(&mut self) -> u64 {
         self.queues.iter_mut().map(|queue| u64::from(queue.queued())).sum()
     }

@@ -87,8 +87,8 @@ pub(crate) fn takes_interface(name: &PortName, all: &[PortName], options: &OpenO
     nic && kind && !watches && !opens_taken_card(name) && !all.iter().any(|other| is_host(&other))
 }
 
-/// Returns whether `name` opens a card with a native driver by the name of its TAP device. Names of
-/// other kinds open the TAP device itself.
+/// Returns whether `name`, by the name of a card's TAP device, opens the card itself with its
+/// native driver. Names of other kinds open the TAP device.
 #[must_use]
 pub fn opens_taken_card(name: &PortName) -> bool {
     matches!(name.kind, PortNameKind::Netmap | PortNameKind::Kernel)

@@ -81,9 +81,9 @@ impl Workers {
         Ok(Self { threads, stop, state })
     }
 
-    /// Supervises until a signal requests the end, the deadline, the end of all threads or the
-    /// failure of one of them. Calls `report` once per `period`, and also, with true, for each
-    /// signal USR1.
+    /// Supervises the threads until a signal requests the end, the deadline is reached, all threads
+    /// have ended, or one of them has failed. Calls `report` once per `period`, and also, with
+    /// true, for each signal USR1.
     pub fn watch(
         &self,
         signals: &Signals,
@@ -179,9 +179,9 @@ impl Workers {
 /// Maximum time for which an interface that is being removed exists in the state down.
 const REMOVAL_TIMEOUT_NS: Nanos = 200_000_000;
 
-/// Makes the error of a port whose interface went down more precise. The kernel takes an interface
-/// down before it removes it. The port only notices that it went down, but the user must know that
-/// it was removed.
+/// If the interface of a port went down because it is being removed, changes the error from
+/// [`RunCause::WentDown`] to [`RunCause::Vanished`]. The kernel takes an interface down before it
+/// removes it. The port only notices that it went down, but the user must know that it was removed.
 fn refine_link_error(mut error: RunError) -> RunError {
     let until = now() + REMOVAL_TIMEOUT_NS;
     while matches!(error.cause, RunCause::WentDown) && now() < until {

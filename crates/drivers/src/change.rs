@@ -5,21 +5,21 @@ use slipring_port::OpenCause;
 use crate::chip::NicChip;
 use crate::settings::{CardSettings, SettingRefusal, SettingsRequest};
 
-/// What a card has where the user has set nothing.
+/// The values of settings that the user has not set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CardDefaults {
-    /// Whether the program has asked for frames for other hosts when it opened the port.
+    /// Whether the program asked for frames to other hosts when it opened the port.
     pub(crate) promiscuous: bool,
     /// The longest frame of the chip in bytes, without CRC.
     pub(crate) max_packet: u32,
 }
 
-/// Executes a request on a chip with the settings `before`. Returns the settings afterwards. Calls
-/// `limit_tx` with the length of the longest frame to send, in bytes without CRC, if it changes.
+/// Executes a request on a chip with the settings `before`. Returns the settings afterwards. If the
+/// request changes the length of the longest frame, calls `limit_tx` with it, in bytes without CRC.
 ///
 /// # Errors
-/// If the chip does not have a setting, it is left as it was. If it fails, all that was changed is
-/// set back, and the refusal says whether this has succeeded.
+/// If the chip does not have a requested setting, nothing is changed. If a change fails, all
+/// requested changes are undone, and the refusal says whether this has succeeded.
 pub(crate) fn execute(
     chip: &mut impl NicChip,
     defaults: &CardDefaults,
@@ -39,11 +39,12 @@ pub(crate) fn execute(
     Ok(settings)
 }
 
-/// Sets the parts of a chip that a request changes to the values in `settings`. Returns the length
-/// of the longest frame, if the request changes it.
+/// Applies those values of `settings` that the request changes: first to the link, then to the
+/// filter, then to the longest frame. Returns the length of the longest frame, if the request
+/// changes it.
 ///
 /// # Errors
-/// The cause for which a part could not be set. The parts after it are left as they were.
+/// Why one of these could not be set. Those after it are left as they were.
 fn set(
     chip: &mut impl NicChip,
     defaults: &CardDefaults,

@@ -37,11 +37,12 @@ pub trait NicChip: Send + 'static {
     /// [`OpenCause`] for a device that refuses to receive these frames.
     fn start(&mut self, accepts_all: bool) -> Result<(), OpenCause>;
 
-    /// Unmasks the causes of `interest`, and changes of the link, in this order: acknowledge all
-    /// causes, then unmask. The caller checks the rings again afterwards, so no event is lost.
+    /// First acknowledges all causes, then unmasks those of `interest` and of changes of the link.
+    /// The caller checks the rings again afterwards, so no event is lost. Returns what the
+    /// acknowledged causes signalled.
     fn unmask(&mut self, interest: Interest) -> ChipEvents;
 
-    /// Masks all causes and acknowledges them.
+    /// Masks all causes and acknowledges them. Returns what they signalled.
     fn mask(&mut self) -> ChipEvents;
 
     /// Reads the state of the link. Also checks that the device still exists, and recovers from

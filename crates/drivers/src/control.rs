@@ -22,7 +22,7 @@ use crate::chip::LinkState;
 use crate::listener::{SettingsSocket, has_gone};
 use crate::settings::{CardSettings, SettingRefusal, SettingsRequest};
 
-/// How long after a request a program may take until its next sync.
+/// Maximum time from a request to the next sync of the program.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The settings of a card, and the state of its link when it was last read.
@@ -47,7 +47,7 @@ pub struct CardControl {
 
 #[derive(Debug, Default)]
 struct Exchange {
-    /// Events that are written when there is a request and when the queue closes: that of the
+    /// Eventfds that are written when there is a request and when the queue closes: that of the
     /// interrupt, which wakes a sleeping program, and those of listeners.
     wakes: Vec<OwnedFd>,
     /// Number of the current request. An answer with another number belongs to an earlier request,
@@ -65,8 +65,8 @@ struct Exchange {
 }
 
 impl CardControl {
-    /// Asks the queue to change settings; an empty request asks for the status alone. Waits until
-    /// the program syncs the port or sleeps.
+    /// Asks the queue to change settings, and returns the new status; an empty request asks for the
+    /// status alone. Waits until the program syncs the port or sleeps.
     ///
     /// # Errors
     /// [`SettingRefusal`] if the chip does not have a setting, if the program does not use its port
@@ -116,8 +116,8 @@ impl CardControl {
     }
 
     /// Takes the pending request, if any: its number, which the answer must carry, and its
-    /// contents. Refuses a request whose client has gone, as after a time in which this process was
-    /// stopped: the client has told its user that nothing was changed.
+    /// contents. Refuses a request whose client has gone, for example because this process was
+    /// stopped for a while: such a client has told its user that nothing was changed.
     ///
     /// The first call starts the thread of the socket. A program syncs its ports only after it has
     /// dropped its privileges, so this thread has none either.
@@ -218,8 +218,8 @@ mod tests {
         assert!(client.join().unwrap().unwrap_err().reason.contains("closed"));
     }
 
-    /// A stopped process does not answer as long as its clients wait. When it continues, the queue
-    /// may take the request before the thread that has passed it on runs.
+    /// While a process is stopped, its clients wait in vain and give up. When the process
+    /// continues, the queue may take a request before the thread that made it runs again.
     #[test]
     fn a_request_whose_client_has_gone_while_the_program_was_stopped_is_not_executed() {
         let control = Arc::new(CardControl::default());

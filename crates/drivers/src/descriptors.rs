@@ -23,8 +23,8 @@ use slipring_pci::{Bar, BufferAddresses, DescriptorMemory, barrier};
 use slipring_port::nic::{RxDescriptor, RxDescriptorRings, TxDescriptorRings};
 use slipring_ring::{BufIdx, Region};
 
-/// Maximum number of frames to send between two reports of completion, so that slots become free
-/// in portions even if a whole ring is sent at once.
+/// Maximum number of sent frames for which the device reports completion only once. So slots become
+/// free in portions, even if a whole ring is queued in one batch.
 const FRAMES_PER_REPORT: u32 = 32;
 
 /// A filled descriptor.
@@ -262,7 +262,7 @@ impl<F: RxFormat> RxDescriptorRings for RxDescriptors<F> {
     #[inline(always)]
     fn refresh(&mut self) -> u32 {
         // Reads at most as many descriptors as the ring has. Otherwise the loop might not end,
-        // because the buffers of damaged frames are posted again at once.
+        // because the buffers of damaged frames are posted again immediately.
         for _ in 0..self.parts.size {
             let Some(filled) = self.read_next() else { break };
             self.is_damaged |= filled.is_bad;

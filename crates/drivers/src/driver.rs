@@ -15,14 +15,14 @@ pub trait NicDriver: Sync {
     /// Returns the chips that the driver supports.
     fn chips(&self) -> &'static [ChipId];
 
-    /// What a chip with this identifier can be set to. If several chips have the same identifier,
-    /// these are the abilities of the best of them.
+    /// Returns the settings that a chip with this identifier supports. If several chips have the
+    /// same identifier, returns those that the best of them supports.
     fn abilities(&self, chip: &ChipId) -> LinkAbilities;
 
     /// Takes over the device and opens a port. When this fails, the device is stopped.
     ///
     /// # Errors
-    /// [`OpenCause`], with what to try next.
+    /// Why the port cannot be opened, with advice on what to try next.
     fn open(
         &self,
         device: Box<dyn PciDevice>,
@@ -47,7 +47,7 @@ impl ChipId {
     }
 }
 
-/// Converts an error of a transport.
+/// Converts an error of a transport to the cause of a failed open.
 #[must_use]
 pub fn refused(error: PciError) -> OpenCause {
     match error {

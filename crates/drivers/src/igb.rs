@@ -36,9 +36,9 @@ impl IntelFamily for Igb {
     type Rx = AdvancedRx;
     type Tx = AdvancedTx;
 
-    /// Returns true for the I210 and the I211: their PHYs are of the kind that older chips have,
-    /// which take over a forced speed only when they are reset. The PHYs of the 82576 and the I350
-    /// descend from the 82541's.
+    /// Returns true for the I210 and the I211: their PHYs, like those of older chips, take over a
+    /// forced speed only when they are reset. The PHYs of the 82576 and the I350 descend from the
+    /// 82541's.
     fn forces_by_reset(chip: &ChipId) -> bool {
         matches!(chip.name, "I210" | "I211")
     }

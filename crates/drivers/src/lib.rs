@@ -14,10 +14,10 @@
 //! |---|---|
 //! | `NAME.rs` | the chips by identifier, limits, and how a port is opened |
 //! | `regs.rs` | registers, with the section of the datasheet |
-//! | `init.rs` | from reset to running, and the end |
+//! | `init.rs` | from reset to running, and how it is stopped |
 //! | `rings.rs` | descriptors |
 //! | `chip.rs` | while it runs: interrupts, link, statistics |
-//! | `phy.rs` | what the link is set to, where the chip has a PHY |
+//! | `phy.rs` | the settings of the link, if the chip has a PHY |
 //!
 //! The Intel drivers share `chip.rs`, descriptors and the steps of `open()`: `intel`.
 //!

@@ -54,7 +54,7 @@ pub fn listen(card: &str, control: &Arc<CardControl>) -> io::Result<()> {
     Ok(())
 }
 
-/// A socket on which clients wait, and the event that the control writes.
+/// A socket to which clients connect, and the eventfd by which [`CardControl`] wakes its thread.
 #[derive(Debug)]
 pub(crate) struct SettingsSocket {
     listener: UnixListener,
@@ -73,7 +73,8 @@ impl SettingsSocket {
 
     fn serve(&self, control: &CardControl) {
         while self.wait() {
-            // Reads first: an event that is read here may be that of a control that has closed.
+            // Reads the event before the check. In the opposite order, the event of a close between
+            // the two steps would be lost.
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
             if control.is_closed() {
                 return;
@@ -82,15 +83,16 @@ impl SettingsSocket {
                 && error.kind() != io::ErrorKind::WouldBlock
             {
                 // The client could not be accepted, for example because no descriptor is free. It
-                // still waits, so a poll of the listener would return at once. Therefore this polls
-                // only `wake`, for a limited time.
+                // still waits, so a poll of the listener would return immediately. Therefore this
+                // polls only `wake`, for a limited time.
                 let mut fds = [PollFd::new(&self.wake, PollFlags::IN)];
                 let _ = poll(&mut fds, Some(&ACCEPT_RETRY));
             }
         }
     }
 
-    /// Waits for a client, or for the event that the control writes.
+    /// Waits for a client, or for the event that the control writes. Returns whether the poll
+    /// worked.
     fn wait(&self) -> bool {
         let [listener, wake] = [self.listener.as_fd(), self.wake.as_fd()];
         let mut fds = [listener, wake].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
@@ -196,7 +198,7 @@ fn read_link(text: &str) -> Option<LinkState> {
 }
 
 /// Asks process `pid` to change the settings of a card that it has open; an empty request asks for
-/// the status alone.
+/// the status alone. Returns the answer of that process.
 ///
 /// # Errors
 /// `ConnectionRefused` if the process does not listen, or is in another network namespace;

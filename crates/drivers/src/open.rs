@@ -63,7 +63,8 @@ impl<'s> NicSetup<'s> {
     }
 }
 
-/// Returns the cause of a failed open if `bytes` bytes of memory could not be given to a device.
+/// Returns the cause of an open that failed because a device could not be given access to `bytes`
+/// bytes of memory.
 #[must_use]
 pub fn memory_cause(error: io::Error, bytes: u64) -> OpenCause {
     if error.kind() == io::ErrorKind::OutOfMemory {
@@ -179,7 +180,8 @@ fn info<C: NicChip>(
     }
 }
 
-/// Returns the cause of a failed open if the chip does not have a setting that a user has saved.
+/// Returns the cause of an open that failed because the chip does not have a setting that a user
+/// has saved.
 fn unset(SettingRefusal { reason, help }: SettingRefusal) -> OpenCause {
     let help = format!("{help}; or forget all settings: slipring nic set NIC --reset");
     OpenCause::Card { reason, help: Some(help) }

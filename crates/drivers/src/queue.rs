@@ -22,8 +22,8 @@ const STUCK_AFTER: Nanos = 10_000_000_000;
 /// Time between two probes while the link is settling.
 const SETTLE_PROBE_AFTER: Nanos = 100_000_000;
 
-/// A queue on a chip. Fields are dropped in order: the chip is stopped before the two halves free
-/// the buffers that it had.
+/// A queue on a chip. Fields are dropped in order: the chip is stopped before `tx_side` and
+/// `rx_side` free the buffers that it had.
 pub struct CardQueue<C: NicChip> {
     chip: StoppedAtDrop<C>,
     tx_side: TxSide,
@@ -43,8 +43,8 @@ pub struct CardQueue<C: NicChip> {
     wants_probe: bool,
     /// The events for which the interrupt is unmasked; `None` while all its causes are masked.
     armed_for: Option<Interest>,
-    /// Since when frames are pending and none was completed; `None` if no frame is pending, or if
-    /// the last tx sync has found a completed one.
+    /// Time since which frames are pending and none has been completed; `None` if no frame is
+    /// pending, or if the last tx sync has found a completed one.
     tx_progress: Option<Nanos>,
     /// When the device is next probed because of frames that are pending.
     tx_probe_at: Nanos,
@@ -191,8 +191,8 @@ impl<C: NicChip> CardQueue<C> {
         Ok(CardStatus { settings, link: self.link })
     }
 
-    /// Records since when frames are pending and none was completed. Reads the clock only when the
-    /// device has frames and completes none.
+    /// Probes the device if it has had frames for too long without completing one. Reads the clock
+    /// only when the device has frames and completes none.
     #[inline(always)]
     fn watch_pending(&mut self, moved: bool) -> Result<(), RunCause> {
         if moved || self.tx_side.packets_out() == 0 {
@@ -272,8 +272,8 @@ impl<C: NicChip> Queue for CardQueue<C> {
     }
 
     fn before_sleep(&mut self, interest: Interest) {
-        // A thread of the daemon sleeps here for its clients. They may not sync for a long time, so
-        // a request is served before the sleep.
+        // A thread of the daemon sleeps here for its clients. A long time may pass before they
+        // sync, so a request is served before the sleep.
         if self.control.has_request() {
             self.serve_request();
         }

@@ -4,18 +4,18 @@
 //! |---|---|
 //! | `ids.rs` | which chip it is |
 //! | `regs.rs` | registers, and the windows to further ones |
-//! | `init.rs` | from reset to running, and the end |
+//! | `init.rs` | from reset to running, and how it is stopped |
 //! | `phy.rs` | power, speed, negotiation, link |
 //! | `rings.rs` | descriptors |
 //! | `short_udp.rs` | frames at which a chip may stop |
 //! | `stats.rs` | the chip's counters |
-//! | `chip.rs` | while it runs |
+//! | `chip.rs` | the running chip: interrupts, link, counters |
 //!
 //! # Known faults of the chips
 //! - A doorbell may be lost if it comes close to the end of a burst. It is rung again with the next
 //!   sync after a completion, and by a probe after 5 ms without a completion.
 //! - An RTL8125 does not pad frames below 60 bytes. So the driver pads them, for all chips.
-//! - With ASPM, the link loses frames while it wakes up. So the driver turns ASPM off.
+//! - With ASPM, frames are lost while the PCIe link wakes up. So the driver turns ASPM off.
 //! - An RTL8125A or B may stop at UDP packets to the ports of PTP (319, 320) with less than 47
 //!   bytes after the IP header. So the driver looks into short frames, and lengthens these.
 //!
@@ -111,7 +111,7 @@ impl NicDriver for RtlDriver {
     }
 }
 
-/// Stops the device, and finds out which chip it is.
+/// Finds out which chip the device is, stops the chip, and returns its registers.
 fn find(device: &dyn PciDevice) -> Result<Registers, OpenCause> {
     // The device must answer, but not access memory: its rings may be those of a dead process.
     config::enable_registers(device).map_err(refused)?;

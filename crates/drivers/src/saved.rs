@@ -61,7 +61,7 @@ impl CardSettings {
     }
 }
 
-/// Reads a file that must be a regular one: a read of another kind could wait forever.
+/// Reads a file that must be a regular one: a read of another kind of file could wait forever.
 fn read_regular(path: &Path) -> io::Result<String> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

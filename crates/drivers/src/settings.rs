@@ -1,5 +1,5 @@
-//! What a user sets of a card: speed, duplex, negotiation, pause, MTU, and which frames it
-//! receives.
+//! The settings that a user makes for a card: speed, duplex, negotiation, pause, MTU, and which
+//! frames it receives.
 //!
 //! ```text
 //!   "speed=100" --> CardSettings --merged()--> CardSettings --plan()--> LinkPlan --> PHY, MAC
@@ -110,7 +110,8 @@ pub struct LinkOffers {
 }
 
 impl LinkOffers {
-    /// Returns whether a speed with a duplex is offered. No chip has half duplex from 1 Gbit/s on.
+    /// Returns whether a speed with a duplex mode is offered. No chip has half duplex from 1 Gbit/s
+    /// on.
     #[must_use]
     pub fn has(&self, speed_mbit: u32, duplex: Duplex) -> bool {
         self.speeds.contains(&speed_mbit)

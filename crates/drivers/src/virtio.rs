@@ -31,7 +31,8 @@ const MTU_OF_ONE_BUFFER: u32 = 1500;
 /// smaller one.
 const MTU_OF_SEVERAL_BUFFERS: u32 = 9000;
 
-/// The most that a device can be set to. An open device may have a smaller MTU, or no filter.
+/// The settings that the most capable device supports. Another device may have a lower limit of the
+/// MTU, or no filter.
 const ABILITIES: LinkAbilities = LinkAbilities {
     chip: "virtio-net",
     // There are no speeds, because the host controls the link.

@@ -69,7 +69,7 @@ fn packet(handle: u32) -> ShaperPacket<u32> {
     ShaperPacket { handle, rule: 1, len: 64, ecn: Default::default() }
 }
 
-/// Passes packets through a queue that always has [`FLOWS`] entries.
+/// Returns a function that passes packets through a queue that always has [`FLOWS`] entries.
 fn bare_queue() -> impl FnMut(u64) {
     let mut queue: VecDeque<ShaperPacket<u32>> = (0..FLOWS).map(packet).collect();
     move |packets| {
@@ -80,8 +80,8 @@ fn bare_queue() -> impl FnMut(u64) {
     }
 }
 
-/// Sends packets of `flows` flows in turn. If the flows share a link of 10 Gbit/s, each flow always
-/// has about two waiting packets.
+/// Returns a function that sends packets of `flows` flows in turn. If the flows share a link of
+/// 10 Gbit/s, each flow always has about two waiting packets.
 fn through(config: &str, object: ShaperTarget, flows: u32) -> impl FnMut(u64) {
     let mut dummynet = Dummynet::new(1, [1, 2]);
     for text in config.lines() {

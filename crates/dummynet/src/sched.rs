@@ -1,8 +1,8 @@
 //! Schedulers, which decide which of several queues sends next.
 //!
-//! A scheduler knows each queue by its index. It knows only the queue's share, and the length of
-//! the packet at its head. The scheduler's owner handles packets, times and links. All schedulers
-//! are used through [`FlowScheduler`]:
+//! Of a queue, a scheduler knows only its index, its share, and the length of the packet at its
+//! head. The scheduler's owner handles packets, times and links. All schedulers are used through
+//! [`FlowScheduler`]:
 //!
 //! ```text
 //!   arrive(queue, length)         a queue that was empty has a packet at its head

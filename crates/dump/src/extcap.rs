@@ -101,7 +101,7 @@ pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> 
     Ok(Box::new(move |session| capture.run(list, session)))
 }
 
-/// Returns a job that prints a text unchanged, even if a program reads the output.
+/// Returns a job that prints a text as it is, whatever the output format.
 fn print_job(text: impl FnOnce(&Path) -> String + 'static) -> Job {
     Box::new(move |session: &mut Session<'_>| {
         session.reporter.raw(text(&session.run_dir).as_bytes())?;

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Every frame that reached the filter is counted as received, and every frame that was printed,
-//!    saved or counted is also counted as captured. Frames lost before that are in the report, by
-//!    cause.
+//! 1. Every frame that reached the filter is counted as received, and every frame that was printed
+//!    or saved, or that `--count` only counts, is also counted as captured. Frames lost before that
+//!    are in the report, by cause.
 //! 2. With `-w -`, stdout contains only the capture.
 //!
 //! Not for: forwarding frames. `--capture` of any command writes the frames of its ports.

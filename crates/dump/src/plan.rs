@@ -58,8 +58,8 @@ impl FrameOrigin {
         matches!(self, Self::Take { port, .. } if port.flags.is_monitor())
     }
 
-    /// Returns whether the capture takes the frames of a port other than a host's interface. If
-    /// the port is an interface, opening it already prints a notice.
+    /// Returns whether the capture takes frames from a port without taking an interface from its
+    /// host. If it takes an interface, opening it already prints a notice.
     #[must_use]
     pub fn takes_frames(&self) -> bool {
         matches!(self, Self::Take { port, opening } if !self.is_monitor() && !opening.takes_interface(port))

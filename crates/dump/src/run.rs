@@ -298,7 +298,7 @@ fn status_line(counts: &DumpCounts, lost: u64) -> String {
     format!("{captured} captured, {received} received by filter, {} dropped", packets(lost))
 }
 
-/// Formats tcpdump's three lines, and one line for each other cause of a loss.
+/// Formats the three lines with which tcpdump ends, and one line for each other cause of losses.
 fn summary_lines(counts: &DumpCounts, lost: u64, report: &PortReport) -> String {
     let kernel = report.drops.get("rx_kernel").copied().unwrap_or(0);
     let mut text = format!(

@@ -23,7 +23,7 @@ const WRITE_CHUNK_BYTES: usize = 64 << 10;
 /// How a capture is written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SaveOptions {
-    /// The file, or the pattern of its names; `-` is stdout.
+    /// Path of the file, or the pattern of the files' paths if there are several; `-` is stdout.
     pub path: String,
     /// Whether the format is pcapng; otherwise it is pcap.
     pub pcapng: bool,
@@ -61,7 +61,7 @@ pub struct CaptureSaver {
     current: Option<CurrentFile>,
     /// Number of files opened so far.
     files: u64,
-    /// Number of files of the current period before the current one.
+    /// Number of files that were opened in the current period before the current file.
     in_slice: u64,
     buffer: Vec<u8>,
 }
@@ -83,8 +83,8 @@ enum SaverFormat {
 }
 
 impl CaptureSaver {
-    /// Opens the first file. With a period, its name contains the time `now_ns`. If that is `None`,
-    /// the file is opened when the first frame arrives.
+    /// Creates a saver and opens its first file. With a period, the file's name contains the time
+    /// `now_ns`. If `now_ns` is `None`, the file is opened when the first frame arrives.
     ///
     /// # Errors
     /// [`Failure`] if the file cannot be created, or its name cannot contain a time.
@@ -221,8 +221,8 @@ impl SaverFormat {
         kept: usize,
     ) -> Result<(), WriteError> {
         let data = frame.bytes.get(..kept).unwrap_or(frame.bytes);
-        // A malformed capture may state an original length that is less than the number of its
-        // bytes, so the greater of the two is written.
+        // In a malformed capture, a frame's original length may be less than the number of its
+        // captured bytes, so the greater of the two is written.
         let orig_len = frame.wire_len.max(data.len() as u32);
         match self {
             Self::Pcap(writer) => writer.packet(out, frame.ts_ns, orig_len, data),

@@ -29,7 +29,7 @@ pub struct FrameSelector {
 
 impl FrameSelector {
     /// Creates a selector of frames that the filter accepts and that have the given direction. A
-    /// frame of unknown direction matches both directions.
+    /// frame whose direction is unknown is accepted with any `direction`.
     #[must_use]
     pub fn new(program: CbpfProgram, direction: DirectionFilter) -> Self {
         Self { program, direction }

@@ -49,7 +49,7 @@ pub enum DumpSource {
         /// Reads the packets of the capture file.
         reader: FileReader,
     },
-    /// A port that is opened; it receives the frames instead of the host.
+    /// A port that this program opens. Unless it is a monitor, its frames no longer reach the host.
     Opened(Box<PortSource>),
 }
 
@@ -67,7 +67,7 @@ pub struct ListenSource {
     dropped: u64,
 }
 
-/// A port that is opened; it receives the frames instead of the host.
+/// A port that this program opens. Unless it is a monitor, its frames no longer reach the host.
 pub struct PortSource {
     port: Port,
     /// Whether the port shows the frames that another port sends and receives.
@@ -78,8 +78,8 @@ pub struct PortSource {
 }
 
 impl DumpSource {
-    /// Listens on an interface. If `promisc` is set, also captures frames for other hosts. The
-    /// interface may go down and come up again.
+    /// Creates a source that listens on an interface. If `promisc` is set, it also captures frames
+    /// for other hosts. The interface may go down and come up again.
     ///
     /// # Errors
     /// Same as for [`InterfaceListener::open`].
@@ -126,7 +126,7 @@ impl DumpSource {
         }
     }
 
-    /// Reads a capture.
+    /// Creates a source that reads a capture file.
     ///
     /// # Errors
     /// Same as for [`FileReader::open`].
@@ -135,7 +135,7 @@ impl DumpSource {
         Ok(Self::Reading { name: shown.to_owned(), reader })
     }
 
-    /// Receives the frames of an opened port, which may be a monitor.
+    /// Creates a source that receives the frames of an opened port, which may be a monitor.
     ///
     /// # Errors
     /// The system's error, if the waiter cannot be created.
@@ -162,7 +162,7 @@ impl DumpSource {
         matches!(self, Self::Opened(_))
     }
 
-    /// Returns the port, with losses by cause.
+    /// Returns the report of the source as a port, with losses by cause.
     #[must_use]
     pub fn report(&self) -> PortReport {
         let report = |name: &String, kind: &str, mode: &str| PortReport {

@@ -51,7 +51,7 @@ pub(crate) struct TimestampPrinter {
 }
 
 impl TimestampPrinter {
-    /// Prints times in the system's time zone.
+    /// Creates a printer that prints times in the system's time zone.
     pub(crate) fn new(form: TimestampForm, nanos: bool) -> Self {
         Self::in_zone(form, nanos, TimeZone::system())
     }

@@ -53,7 +53,8 @@ pub(super) fn reserve(run_dir: &Path, plan: &EmulationPlan) -> Result<Reservatio
     reservation.map_err(|error| diagnose::diagnostic(&error).into())
 }
 
-/// Starts to answer at the control socket of a run.
+/// Starts a thread that answers the requests at the control socket of a run. Returns the handle of
+/// the server.
 ///
 /// # Errors
 /// [`Failure`] if the thread that answers cannot be started.

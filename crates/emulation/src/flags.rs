@@ -39,7 +39,7 @@ impl BurstLimit {
     ///
     /// # Errors
     /// A text for the user, if the limit is 0, fewer bytes than the shortest frame has, more frames
-    /// than the slots of the largest ring, or neither frames nor bytes.
+    /// than the slots of the largest ring, or not a number of frames or bytes.
     pub fn parse(text: &str) -> Result<Self, String> {
         const MIN_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
         if let Ok(frames) = text.parse::<u32>() {

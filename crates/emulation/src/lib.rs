@@ -83,7 +83,7 @@ pub use virtual_time::{CaptureDirection, VirtualResult, VirtualRun};
 pub const VERB: Verb =
     Verb { name: "emulate", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// The name `tlem`; a program called by it exits with code 1 for any failure.
+/// The name `tlem`. Under this name, the program exits with code 1 for any failure.
 const CLASSIC: ClassicName =
     ClassicName { name: "tlem", status: |exit| u8::from(exit != Exit::Done) };
 

@@ -187,8 +187,8 @@ impl ObjectMetrics for LinkPublisher {
     }
 }
 
-/// Returns the frames lost at entry `at` before they reached a link. Frames that no link accepts
-/// count at the first port, as in reports.
+/// Returns the counts of frames lost at entry `at` before they reached a link, by cause. Frames
+/// that no link accepts count at the first port, as in reports.
 fn boundary_drops(state: &EmulationState, at: usize) -> LinkDrops {
     let account = &state.account;
     let refused = account.entries.get(at).map(|entry| entry.refused);

@@ -19,7 +19,7 @@ pub struct LinkSettings {
     pub seed: Option<u64>,
 }
 
-/// Settings that are not of links, and who uses them.
+/// Settings that do not concern links, each with a text that says what uses it.
 const NOT_OF_LINKS: [(&str, &str); 2] = [
     ("route", "a setting of `slipring emulate` alone"),
     ("output", "a setting of commands, which write the logs"),

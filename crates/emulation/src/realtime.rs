@@ -126,7 +126,7 @@ fn emulation_of<T: FrameTap + 'static>(
         Box::new(move |stop| {
             let placement = placement::place_thread(cpu, threads, patience);
             let pacer = PausePacer::of(&placement);
-            // Sending fails if the receiver was dropped, because no thread needs the placement.
+            // Sending fails if the receiver was dropped. Then no thread needs the placement.
             let _ = sender.send(placement);
             EmulatorLoop::new(emulator, patience, &channel).with_pauses(pacer).run(stop)
         })

@@ -6,7 +6,7 @@
 //! | [`requested`] | the requested behaviour of a link, as text and numbers, after rounding |
 //! | [`measurement`], [`flow`], [`histogram`] | measurements |
 //! | [`hop_times`] | when frames entered links that are not their first |
-//! | [`summary`] | both side by side, as text |
+//! | [`summary`] | requested and measured values side by side, as text |
 //! | [`document`] | the report as JSON |
 //! | [`openmetrics`] | the report for Prometheus |
 //! | [`packets`], [`mahimahi`] | every single frame, in a file |

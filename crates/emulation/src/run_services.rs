@@ -38,7 +38,7 @@ pub struct RunServices {
 impl RunServices {
     /// Reserves the run's name and its control socket before any port is opened. So a run that
     /// cannot have its name has not taken an interface from the host. If no name was requested and
-    /// the socket cannot be created, the run continues without a socket.
+    /// the socket cannot be created, returns `None`, and the run continues without a socket.
     ///
     /// # Errors
     /// [`Failure`] if the requested name cannot be reserved, or stderr cannot be written.

@@ -196,7 +196,7 @@ impl EmulationStore {
         (self.unused, self.trim_ns) = (self.spare.len(), now_ns + TRIM_AFTER_NS);
     }
 
-    /// Takes the empty chunk that was freed last.
+    /// Takes the empty chunk that was freed last, and returns its number; `None` if there is none.
     #[inline]
     fn pop_spare(&mut self) -> Option<u32> {
         let number = self.spare.pop()?;
@@ -302,8 +302,8 @@ impl EmulationStore {
         self.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum()
     }
 
-    /// Closes the chunk that the lane of `class` fills, and opens another one; `None` if the limit
-    /// is reached.
+    /// Closes the chunk that the lane of `class` fills, and opens another one. Returns the number
+    /// of the new chunk; `None` if the limit is reached.
     #[cold]
     fn next_chunk(&mut self, class: LifetimeClass) -> Option<u32> {
         let next = self.pop_spare().or_else(|| self.new_chunk())?;
@@ -319,7 +319,7 @@ impl EmulationStore {
         Some(next)
     }
 
-    /// Allocates a chunk, within the limit.
+    /// Allocates a chunk and returns its number; `None` if the limit is reached.
     fn new_chunk(&mut self) -> Option<u32> {
         if self.chunks.len() - self.vacant.len() >= self.limit {
             return None;
@@ -329,7 +329,7 @@ impl EmulationStore {
         Some(number)
     }
 
-    /// Returns the number of a chunk without memory.
+    /// Returns an unused chunk number, whose chunk has no memory yet.
     fn new_number(&mut self) -> u32 {
         self.vacant.pop().unwrap_or_else(|| {
             self.chunks.push(StoreChunk::default());

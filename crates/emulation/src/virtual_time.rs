@@ -14,7 +14,7 @@
 //! nanoseconds, never early. The same input and seed yield the same bytes on every machine, in any
 //! format of the input.
 //!
-//! Memory holds little more than the chunks of which frames are inside the links; frames are not
+//! Memory holds little more than the chunks that have frames inside the links; frames are not
 //! copied between input and output.
 //!
 //! Not for: ports. This module needs no privileges and reads no clock.
@@ -377,8 +377,8 @@ fn earliest(next_ns: &[Option<u64>]) -> Option<(usize, u64)> {
     at_hand.min_by_key(|&(_, next_ns)| next_ns)
 }
 
-/// Returns the link that begins at `source` and that frames take if no class selects another link;
-/// if a class selects each link, the first one.
+/// Returns the link that begins at `source` and that frames take if no class selects another link.
+/// If every link there belongs to a class, returns the first one.
 fn first_link(network: &NetworkSpec, source: LinkSource) -> Option<&slipring_link::NetworkLink> {
     let here = || network.links.iter().enumerate().filter(|(_, link)| link.from == source);
     let classless =

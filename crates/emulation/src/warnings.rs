@@ -28,10 +28,10 @@ pub(super) fn of(
     .concat()
 }
 
-/// Warns about delays that change faster than frames can follow without overtaking. If the
-/// half-life is below `MIN_RATIO` deviations, the delay may fall by more than the time that passes.
-/// Frames are then delayed further to keep their order. So the actual delay has neither the
-/// requested mean nor the requested deviation.
+/// Returns warnings about delays that change faster than frames can follow without overtaking. If
+/// the half-life is below `MIN_RATIO` times the standard deviation, the delay may fall by more than
+/// the time that passes. Frames are then delayed further to keep their order. So the actual delay
+/// has neither the requested mean nor the requested deviation.
 fn fast_changing_delays(network: &NetworkSpec) -> Vec<String> {
     const MIN_RATIO: f64 = 6.6;
     let warning = |link: &NetworkLink| {
@@ -57,7 +57,8 @@ fn fast_changing_delays(network: &NetworkSpec) -> Vec<String> {
     network.links.iter().filter_map(warning).collect()
 }
 
-/// Warns about half-lives of delays that are not random, and about offsets above constant delays.
+/// Returns warnings about half-lives of delays that are not random, and about offsets above
+/// constant delays.
 fn idle_delays(network: &NetworkSpec) -> Vec<String> {
     let warnings = |link: &NetworkLink| {
         let LinkSpec { name, delay, offset_ns, .. } = &link.spec;
@@ -76,7 +77,7 @@ fn idle_delays(network: &NetworkSpec) -> Vec<String> {
     network.links.iter().flat_map(warnings).flatten().collect()
 }
 
-/// Warns about distributions whose mean changes because they are truncated.
+/// Returns warnings about distributions whose mean changes because they are truncated.
 fn missed_means(network: &NetworkSpec) -> Vec<String> {
     const MIN_REPORTED_SHARE: f64 = 0.01;
     let warning = |link: &NetworkLink| {
@@ -88,8 +89,8 @@ fn missed_means(network: &NetworkSpec) -> Vec<String> {
     network.links.iter().filter_map(warning).collect()
 }
 
-/// Warns if there are more links than mahimahi's format expects, one per direction: each log then
-/// covers a whole path, and has the name of the path's first link.
+/// Returns a warning if there are more links than mahimahi's format expects, one per direction:
+/// each log then covers a whole path, and has the name of the path's first link.
 fn mahimahi_multi_link(network: &NetworkSpec, outputs: &RunOutputs) -> Vec<String> {
     let alone = network.classes.is_empty() && network.nodes.is_empty();
     let Some(prefix) = outputs.mahimahi.as_ref().filter(|_| !alone) else { return Vec::new() };
@@ -100,7 +101,8 @@ fn mahimahi_multi_link(network: &NetworkSpec, outputs: &RunOutputs) -> Vec<Strin
     )]
 }
 
-/// Warns about queues in which no frame ever waits, because their links never have a rate.
+/// Returns warnings about queues in which no frame ever waits, because their links never have a
+/// rate.
 fn idle_queues(network: &NetworkSpec, later: &[NetworkSpec]) -> Vec<String> {
     let has_rate = |link: &NetworkLink| link.spec.rate != RateSpec::Unlimited;
     let gets_one = |name: &str| {
@@ -119,7 +121,7 @@ fn idle_queues(network: &NetworkSpec, later: &[NetworkSpec]) -> Vec<String> {
     .collect()
 }
 
-/// Warns about default queues that are too short for TCP on this path.
+/// Returns warnings about default queues that are too short for TCP on this path.
 fn short_queues(network: &NetworkSpec, unasked: &[&str]) -> Vec<String> {
     let round_trip_ns: f64 =
         network.links.iter().map(|link| config::mean_delay_ns(&link.spec)).sum();

@@ -7,7 +7,7 @@
 //!              v                              v
 //!   blocks     . |======== kernel ========| . |== kernel ==| .
 //! ```
-//! Programs search a copy of the tree, in a map whose size cannot change later.
+//! The XDP programs search a copy of the tree, in a map whose size cannot change later.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -58,8 +58,8 @@ impl CrowdedPrefixes {
         !self.starts.is_empty() && routes * RETRY_SHARE.1 <= self.routes * RETRY_SHARE.0
     }
 
-    /// `numbers` are the ranges within the prefix `within`. In each of the chosen prefixes,
-    /// replaces all ranges by a single range that is left to the kernel.
+    /// Returns `numbers`, the ranges within the prefix `within`, except that in each chosen prefix
+    /// a single range that is left to the kernel replaces all ranges.
     pub(crate) fn cover(&self, numbers: Numbers, within: RoutePrefix<u128>) -> Numbers {
         if self.starts.is_empty() {
             return numbers;

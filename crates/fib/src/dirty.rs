@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::prefix::{AddressBits, RoutePrefix};
 
 /// Maximum number of remembered prefixes. If more have changed, all addresses are written, which
-/// takes no longer.
+/// then takes no more time.
 const MAX_PREFIXES: usize = 1 << 16;
 
 /// Changed prefixes, by table.

@@ -32,8 +32,8 @@ pub trait Ipv4Table: Send + Debug {
     fn free_blocks(&self) -> usize;
 }
 
-/// Adds a writer to `table`, in which all addresses must have the value 0. Its cells may be in any
-/// memory: on the heap, or in a BPF map.
+/// Returns `table` together with a writer for it. All addresses of the table must have the value 0.
+/// Its cells may be in any memory: on the heap, or in a BPF map.
 #[must_use]
 pub fn dir24_table<C: Cells + 'static>(table: Dir24<C>) -> Box<dyn Ipv4Table> {
     let writer = Dir24Writer::new(&table);

@@ -133,7 +133,8 @@ pub struct Mirror {
     published: Option<Arc<ForwardingTables>>,
     /// The generation of the next snapshot.
     generation: u64,
-    /// Whether specs must be evaluated again because their dependencies have changed.
+    /// Whether the contents of routes ([`RouteSpec`]) must be evaluated again, because interfaces
+    /// or other objects on which their targets depend have changed.
     has_stale_specs: bool,
     /// Hosts whose cells may have to be updated.
     dirty_hosts: BTreeSet<IpAddr>,

@@ -1,4 +1,4 @@
-//! A copy of one of the kernel's tables, kept by notifications and compared with dumps.
+//! A copy of one of the kernel's tables, kept up to date by notifications and compared with dumps.
 //!
 //! A dump shows each object as it was at some time after the dump's start. A notification that
 //! arrives after the start is at least as new, or another notification follows it. So while a dump

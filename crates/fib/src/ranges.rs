@@ -88,8 +88,8 @@ pub(crate) fn overlay<A: AddressBits, V: Copy + PartialEq>(
     out
 }
 
-/// Gives single addresses, which must be in ascending order, values of their own. The ranges end at
-/// `last`.
+/// Returns `ranges`, which end at `last`, with the values of single addresses replaced. `ones` has
+/// these addresses, in ascending order, and their values.
 pub(crate) fn set_ones<A: AddressBits, V: Copy>(
     ranges: &AddressRanges<A, V>,
     ones: &[(A, V)],

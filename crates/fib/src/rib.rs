@@ -167,7 +167,7 @@ impl<A: AddressBits> Rib<A> {
 
     /// Handles the usual message of a dump with one search. If the only route of the prefix equals
     /// `record`, marks the route as mentioned. If the prefix has no route and `may_insert` is true,
-    /// adds the route.
+    /// adds the route. Returns which of this was done.
     pub(crate) fn mention(
         &mut self,
         prefix: RoutePrefix<A>,
@@ -207,9 +207,9 @@ impl<A: AddressBits> Rib<A> {
         debug_assert_eq!(mention, Mention::Inserted, "the prefix had no routes");
     }
 
-    /// Sets the routes of a prefix. With an empty list, removes the prefix. If the removed prefix
-    /// has the mark of a refusal, moves the mark as [`Self::refuse`] sets it, and returns the
-    /// prefix whose lookups this changes.
+    /// Sets the routes of a prefix. With an empty list, removes the prefix. If a refusal was
+    /// recorded at the removed prefix, records it at a shorter prefix, as [`Self::refuse`] does,
+    /// and returns the prefix whose lookups this changes.
     pub(crate) fn set_list(
         &mut self,
         prefix: RoutePrefix<A>,

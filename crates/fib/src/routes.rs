@@ -32,7 +32,7 @@ pub(crate) struct RouteTables<A> {
     /// The number of the running dump, or of the last one.
     mark: u8,
     is_dumping: bool,
-    /// Prefixes whose routes notifications have changed since the dump's start.
+    /// Prefixes of routes that notifications have changed since the dump's start.
     touched: BTreeSet<(u32, RoutePrefix<A>)>,
     /// Routes that notifications have deleted or replaced since the dump's start. Each holds a use
     /// of its spec.
@@ -324,7 +324,8 @@ pub(crate) struct RouteCheck<A> {
 }
 
 impl<A: AddressBits> RouteTables<A> {
-    /// Begins a verification. Its dump gets a new mark, like any other dump.
+    /// Begins a verification, and returns its counts, which are 0. The verification's dump gets a
+    /// new mark, like any other dump.
     pub(crate) const fn begin_check(&mut self) -> RouteCheck<A> {
         self.mark = next_mark(self.mark);
         let mark = self.mark;

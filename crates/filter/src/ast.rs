@@ -83,7 +83,7 @@ pub(crate) enum AddressDirection {
     Dst,
 }
 
-/// The protocols in whose headers an IPv4 address is searched.
+/// The protocols whose headers may contain the IPv4 address that a filter tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressCarrier {
     Any,
@@ -92,7 +92,7 @@ pub(crate) enum AddressCarrier {
     Rarp,
 }
 
-/// The transport protocols in whose headers a port is searched.
+/// The transport protocols whose headers may contain the port that a filter tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Any,

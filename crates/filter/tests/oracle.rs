@@ -94,7 +94,8 @@ fn compare(expression: &str) -> bool {
     0 < accepted && accepted < FRAMES.len()
 }
 
-/// Compares the verdicts on complete frames with those of libpcap's unoptimized program.
+/// Compares the verdicts on complete frames with those of libpcap's unoptimized program for the
+/// expression `theirs`. Returns that program.
 fn compare_plain(expression: &str, theirs: &str) -> CbpfProgram {
     let ours = slipring_filter::compile(expression)
         .unwrap_or_else(|error| panic!("`{expression}`: {error}"));

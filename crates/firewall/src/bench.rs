@@ -159,7 +159,8 @@ impl RuleBench {
     }
 
     /// Runs frames through the rules, and executes queued tasks between two bursts. The measurement
-    /// starts when the firewall admits frames, and ends early when `is_over` returns true.
+    /// starts when the firewall admits frames, and ends early when `is_over` returns true. Returns
+    /// the figures for the report.
     pub(crate) fn run(
         mut self,
         mut dataplane: Dataplane,

@@ -342,7 +342,8 @@ impl Dataplane {
         self.process_shaper_events(now, outlet);
     }
 
-    /// Checks a frame in the direction that `crossing` gives, and carries out the verdict.
+    /// Checks a frame in the direction that `crossing` gives, and carries out the verdict. Returns
+    /// the port to which the caller must send the frame; `None` if it need not send it.
     fn process(
         &mut self,
         frame: &mut [u8],

@@ -35,7 +35,7 @@ struct FirewallReport {
     bypassed: BypassCounters,
     sent: u64,
     waiting: u64,
-    /// Frames in the rx rings of ports that have not been processed yet.
+    /// Frames that ports have received, and the dataplanes have not processed yet.
     unread: u64,
     lost: std::collections::BTreeMap<String, u64>,
     states: u64,

@@ -22,7 +22,7 @@
 //! | answers | `figures`, `metrics`, `service` |
 //! | programs | `run`: the firewall; `ipfw`: the command line of ipfw and dnctl |
 //!
-//! Commands and their execution are in `slipring-rules`, which the router has in common.
+//! Commands and their execution are in `slipring-rules`, which the router also uses.
 //!
 //! Not for: the meaning of rules and pipes (`slipring-ipfw`, `slipring-dummynet`).
 #![forbid(unsafe_code)]

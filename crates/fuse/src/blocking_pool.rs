@@ -1,8 +1,9 @@
 //! Performs calls that may wait for a client. Each user has a few threads, which are started when
 //! needed.
 //!
-//! A client may pass an address whose page never arrives. That blocks one of its user's threads,
-//! and possibly all of them, and so all calls of this user. Calls of other users are not affected.
+//! A client may pass an address whose page never arrives. The thread that performs the call is then
+//! blocked. Enough such calls block all threads of one user, and so all calls of this user in this
+//! pool. Calls of other users are not affected.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,8 +33,8 @@ impl std::fmt::Debug for BlockingPool {
 }
 
 impl BlockingPool {
-    /// Runs `call` after this user's earlier calls have started: in another thread, if one can be
-    /// started.
+    /// Queues `call`, to be run by one of this user's threads after the user's earlier calls have
+    /// started. Starts a thread unless the user already has the maximum number.
     pub(crate) fn submit(self: &Arc<Self>, uid: u32, call: impl FnOnce() + Send + 'static) {
         let mut users = self.lock();
         let queue = users.entry(uid).or_default();
@@ -47,7 +48,7 @@ impl BlockingPool {
         let spawned =
             thread::Builder::new().name("fuse-blocking".into()).spawn(move || pool.work(uid));
         if spawned.is_err() {
-            // If no thread can be started, the calls run in the calling thread.
+            // If no thread can be started, this thread runs the queued calls.
             self.work(uid);
         }
     }

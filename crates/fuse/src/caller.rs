@@ -35,8 +35,8 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Opens the memory of thread `tid` of user `uid`. The thread must have made its call before
-    /// now.
+    /// Opens the memory of thread `tid` of user `uid`, whose call has already arrived. Fails if the
+    /// thread with this id belongs to another user or has started since this function was called.
     pub(crate) fn open(tid: u32, uid: u32) -> Result<Self, Errno> {
         let called = boot_time();
         if tid == 0 {
@@ -48,7 +48,7 @@ impl Caller {
         Ok(Self { memory, cancel: None, tid, uid, called })
     }
 
-    /// Makes the call end when `cancel` is requested.
+    /// Attaches `cancel`, by which another thread can end the call.
     pub(crate) fn with_cancel(self, cancel: Arc<Cancel>) -> Self {
         Self { cancel: Some(cancel), ..self }
     }
@@ -148,8 +148,8 @@ pub(crate) fn opener(namespaces: &Namespaces, tid: u32, uid: u32) -> Result<Open
     Ok(Opener { netns, netns_fd: Some(netns_fd), gids: gids(&status) })
 }
 
-/// Returns the error number for an error of opening one of the caller's files. It is `lack` if this
-/// process has too little memory or too few descriptors, otherwise `fault`.
+/// Returns the error number to report if one of the caller's files could not be opened: `lack` if
+/// this process has too little memory or too few descriptors, otherwise `fault`.
 pub(crate) fn errno_of(error: &io::Error, lack: Errno, fault: Errno) -> Errno {
     match Errno::from_io_error(error) {
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => lack,
@@ -158,7 +158,7 @@ pub(crate) fn errno_of(error: &io::Error, lack: Errno, fault: Errno) -> Errno {
 }
 
 /// Checks that the thread belongs to the user, and that it already existed at the time of its call.
-/// Returns its status.
+/// Returns the text of `/proc/TID/status`.
 fn check(tid: u32, uid: u32, called: Duration) -> Result<String, Errno> {
     let read = |name| {
         let text = fs::read_to_string(format!("/proc/{tid}/{name}"));

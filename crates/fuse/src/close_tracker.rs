@@ -24,7 +24,7 @@ struct PendingCloses {
     next_number: u64,
 }
 
-/// A close that is in progress. Dropping this value means that it is done.
+/// A close that is in progress. Dropping this value means that the close is done.
 #[derive(Debug)]
 pub(crate) struct PendingClose {
     tracker: Arc<CloseTracker>,

@@ -222,8 +222,8 @@ impl FuseDevice {
             native.close();
         }
         let removed = self.mount.remove();
-        // If the connection has not ended, the threads wait in reads until the process ends, so
-        // they are not joined.
+        // If the FUSE connection has not ended, the threads wait in reads until the process ends,
+        // so they are not joined.
         if removed.has_ended {
             for thread in self.threads {
                 // An error is ignored, because a thread that panicked has already printed its

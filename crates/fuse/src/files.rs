@@ -28,11 +28,11 @@ struct IdleFuseNode {
     lookups: u64,
 }
 
-/// Word of a domain that holds the id of the node's backing file. The words of a node survive
-/// restarts, and are written in this order. The node exists if the last word, which holds its
-/// number, is not 0.
+/// Index of the domain's word ([`Domain::front_word`]) that holds the id of the node's backing
+/// file. The three words of a node survive restarts, and are written in this order. The node exists
+/// if the last word, which holds its number, is not 0.
 const BACKING_WORD: usize = 0;
-/// Word of a domain that holds the node's lookup count: how often the kernel has looked up the
+/// Index of the word that holds the node's lookup count: how often the kernel has looked up the
 /// node, minus the lookups that it has forgotten (FORGET).
 const LOOKUPS_WORD: usize = 1;
 const NUMBER_WORD: usize = 2;
@@ -145,8 +145,8 @@ impl FuseNodes {
         self.lock().open.get(&number).cloned()
     }
 
-    /// Counts a file that user `uid` opens on node `number`. From now until the last
-    /// [`Self::close`], the node has memory.
+    /// Counts a file that user `uid` opens on node `number`, and returns the node. From now until
+    /// the last [`Self::close`], the node has memory.
     pub(crate) fn open(
         &self,
         device: BorrowedFd<'_>,

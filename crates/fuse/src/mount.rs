@@ -66,9 +66,10 @@ impl Mount {
         &self.file
     }
 
-    /// Ends the connection and unmounts. Other mount namespaces may have copies of the mount, which
-    /// would keep the connection open for ever. So the connection is aborted, and programs that
-    /// have the device open get errors immediately.
+    /// Ends the connection and unmounts. Returns whether a file was still open, and whether the
+    /// connection has ended. Other mount namespaces may have copies of the mount, which would keep
+    /// the connection open for ever. So the connection is aborted, and programs that have the
+    /// device open get errors immediately.
     pub(crate) fn remove(mut self) -> MountRemoval {
         self.removed = true;
         // The first EXPIRE only marks the mount as expired. If the mount is in use, it fails.
@@ -110,11 +111,11 @@ fn mount(device: &OwnedFd, dir: &Path) -> Result<(), Errno> {
 
 /// Unmounts what a killed server has left on `dir`.
 fn remove_stale(dir: &Path) {
-    // There is a limit, but usually few rounds are needed: each round removes one mount, or
-    // returns.
+    // Each round removes one mount. The first round that has none to remove ends the function.
+    // Usually few rounds are needed; 16 is only a limit.
     for _ in 0..16 {
-        // A mount without a server returns ENOTCONN. It returns ECONNABORTED if the server ended
-        // while the request was pending.
+        // On a mount without a server, `stat` fails with ENOTCONN, or with ECONNABORTED if the
+        // server ended while `stat` was waiting for it.
         let answer = rustix::fs::stat(dir);
         if !matches!(answer, Err(Errno::NOTCONN | Errno::CONNABORTED)) {
             return;

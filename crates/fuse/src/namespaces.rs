@@ -100,7 +100,7 @@ impl Namespaces {
         }
         let file = File::open(&path).map_err(refused)?;
         // The inode number is read from the open file, because the thread may have moved to another
-        // namespace since.
+        // namespace since the file was opened.
         let inode = file.metadata().map_err(refused)?.ino();
         let namespace = Arc::new(OwnedFd::from(file));
         if let Some(store) = &self.store {

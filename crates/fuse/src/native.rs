@@ -118,8 +118,8 @@ struct NativePeer {
 struct NativePeers {
     peers: HashMap<u64, NativePeer>,
     next: u64,
-    /// A descriptor in reserve. If no other descriptor is available, it is closed for a moment, to
-    /// accept a connection and drop it.
+    /// A descriptor in reserve. If no other descriptor is available, this one is closed for a
+    /// moment, so that a new connection can be accepted and then closed.
     reserve_fd: Option<OwnedFd>,
 }
 
@@ -168,7 +168,7 @@ impl NativeServer {
         self.stop.ring();
     }
 
-    /// Serves programs until it is stopped. Then disconnects all programs.
+    /// Serves programs until the server is stopped. Then disconnects all programs.
     pub(crate) fn run(&self) {
         let spare = self.epoll.try_clone().ok();
         let mut clients =

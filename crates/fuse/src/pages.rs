@@ -69,8 +69,8 @@ impl MapsEntry {
     }
 }
 
-/// Returns the mapping that contains all `len` bytes at `addr`. `process` is an open directory of
-/// `/proc`.
+/// Returns the mapping that contains all `len` bytes at `addr`. `process` is the open directory
+/// `/proc/TID` of the process.
 fn find(process: &OwnedFd, addr: u64, len: u64) -> Result<MapsEntry, Errno> {
     let maps = openat(process, "maps", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let maps = maps.map_err(|error| errno_of(&error.into(), Errno::NOMEM, Errno::FAULT))?;

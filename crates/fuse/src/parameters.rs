@@ -37,7 +37,7 @@ impl ParameterTree {
         FuseAttr { node: DIRECTORY_NODE, size: 0, mode: S_IFDIR | 0o755, uid: 0, gid: 0 }
     }
 
-    /// Answers a request for the directory or one of its files.
+    /// Performs a request for the directory or one of its files. Returns the body of the reply.
     pub(crate) fn answer(&self, message: FuseRequest<'_>) -> Result<Vec<u8>, Errno> {
         let body = message.body();
         match message.opcode() {

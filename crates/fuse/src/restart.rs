@@ -142,7 +142,8 @@ fn resume(
     Ok((server, resumed))
 }
 
-/// Continues with the domains of all users and their open files.
+/// Continues with the domains of all users and their open files. Returns
+/// [`ResumeOutcome::Resumed`].
 fn resume_domains(
     domains: Vec<RecoveredDomain>,
     config: &FuseConfig,

@@ -406,7 +406,7 @@ impl IoctlCall {
     }
 }
 
-/// Performs an ioctl.
+/// Performs an ioctl and returns its result.
 ///
 /// Sometimes a port is busy just because an earlier close was not processed yet: with io_uring,
 /// each processor has its own worker, and the worker that must process the close has not run since.
@@ -433,7 +433,7 @@ pub(crate) fn perform(
     done
 }
 
-/// Lists the directory of the device, starting at entry `from`.
+/// Returns the body of a reply that lists the device's directory, starting at entry `from`.
 fn list(from: u64) -> Vec<u8> {
     // The node number of the file depends on the user. Here, any number except 0 is accepted.
     let entries = [

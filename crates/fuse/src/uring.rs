@@ -2,7 +2,7 @@
 //! device.
 //!
 //! The kernel offers io_uring if its module parameter is on at the moment of mounting. Once both
-//! sides have agreed, it does not read the parameter again. So if this process switches the
+//! sides have agreed, the kernel does not read the parameter again. So if this process switches the
 //! parameter on, it switches it off again as soon as both sides have agreed. With a store for
 //! restarts, requests always arrive through the device
 //! ([`FuseDevice::open_persistent`](crate::FuseDevice::open_persistent)).
@@ -33,7 +33,7 @@ pub enum UringMode {
 pub enum RequestTransport {
     /// Requests are read from the FUSE device.
     Device {
-        /// The error with which the kernel refused a ring to this process. `None` if none was
+        /// The error with which the kernel refused a ring to this process. `None` if no ring was
         /// requested: the kernel offers no io_uring, the mode is [`UringMode::Off`], or the device
         /// keeps its requests for a restart.
         refused: Option<Errno>,

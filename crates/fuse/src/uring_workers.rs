@@ -42,7 +42,7 @@ pub(crate) struct UringWorker {
     queues: Vec<u16>,
 }
 
-/// Distributes the machine's queues over threads.
+/// Distributes the machine's queues over threads. Returns one worker for each thread.
 pub(crate) fn plan_workers() -> io::Result<Vec<UringWorker>> {
     let mine = sched_getaffinity(None)?;
     let possible = fs::read_to_string("/sys/devices/system/cpu/possible")?;
@@ -150,7 +150,7 @@ impl UringLoop {
         })
     }
 
-    /// Serves the queues. Returns the error that ended this.
+    /// Serves the queues until an error occurs, and returns this error.
     fn run(&mut self, server: &FuseServer, worker: usize) -> Errno {
         let mut came = std::mem::take(&mut self.early_events).into_iter();
         loop {
@@ -196,7 +196,8 @@ impl UringLoop {
         Ok(())
     }
 
-    /// Sends the replies in `replies` to the kernel.
+    /// Takes the queued replies and queues their commands, which the next submit sends to the
+    /// kernel.
     #[inline]
     fn commit(&mut self) -> io::Result<()> {
         self.replies.drain_into(&mut self.answers);

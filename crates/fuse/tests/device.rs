@@ -130,7 +130,7 @@ impl Device {
         client
     }
 
-    /// Runs a scenario of the C program until it ends.
+    /// Runs a scenario of the C program, which must succeed. Returns its output.
     fn run(&self, scenario: &str) -> String {
         eprintln!("{scenario}, requests {:?}", self.requests);
         good(self.client(scenario).output().unwrap())
@@ -171,7 +171,7 @@ fn start(dir: &Path, requests: Requests) -> Child {
     server
 }
 
-/// Compiles the C program, only once.
+/// Returns the path of the C program, which is compiled only once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {

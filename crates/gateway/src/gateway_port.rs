@@ -169,7 +169,8 @@ impl GatewayPort {
     }
 
     /// Sets the MAC addresses of a frame that leaves by this port. If the frame's next hop is
-    /// unknown, the frame is queued, and [`Self::pop`] returns it once the next hop is known.
+    /// unknown, the frame is queued, and [`Self::pop`] returns it once the next hop is known. The
+    /// result says whether the caller must send the frame now.
     pub fn send(&mut self, frame: &mut [u8], now_ns: u64) -> GatewayVerdict {
         let GatewayFrameKind::Ip { to, ttl: life } = frame::classify(frame) else {
             return GatewayVerdict::Drop(GatewayDropReason::Malformed);
@@ -267,7 +268,7 @@ impl GatewayPort {
     }
 
     /// Answers a frame that is addressed to the router, if it is a ping and not too many answers
-    /// are queued.
+    /// are queued. Returns `Consumed` if it is answered; otherwise the frame must be dropped.
     fn answer_ping(&mut self, frame: &[u8]) -> GatewayVerdict {
         let answer = echo::reply(frame, self.own.mac())
             .filter(|_| self.tx_queue.len() < MAX_PENDING_REPLIES);

@@ -66,8 +66,8 @@ impl DelayStage {
         }
     }
 
-    /// Switches to another delay; `next` holds, for each link of entry, the number of its next
-    /// frame.
+    /// Switches to another delay; `next` holds, for each entry link, the number of the next frame
+    /// that enters by it.
     pub(crate) fn change(
         &mut self,
         old: &DelaySpec,

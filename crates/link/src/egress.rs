@@ -153,15 +153,15 @@ impl EgressStages {
         if after_ns == 0 {
             return Some(copy);
         }
-        // The copy continues at `start_ns`, and its delay is computed then, as for an original
-        // frame. `base_ns` may be too late: the output subtracts a time from the delay, so the copy
-        // may be due as early as `start_ns`.
+        // The copy waits until `start_ns`, and its delay is computed then, as for an original
+        // frame. If it waited until `base_ns`, it might leave too late: the output subtracts a time
+        // from the delay, so the copy may be due as early as `start_ns`.
         self.delayed_copies.push(start_ns, copy);
         self.next_ns = self.next_ns.min(start_ns);
         None
     }
 
-    /// When the next copy continues.
+    /// Returns the time at which the next delayed copy continues, in ns.
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         self.next_ns

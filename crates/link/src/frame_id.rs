@@ -28,7 +28,7 @@ pub(crate) struct FrameId {
 }
 
 impl FrameId {
-    /// Identifies the frame of that number on the link of entry.
+    /// Identifies the frame of that number on its entry link.
     #[inline(always)]
     pub(crate) const fn entered(number: u64) -> Self {
         Self { number, branch: 0 }
@@ -46,7 +46,7 @@ impl FrameId {
         (self.branch >> 32) as u32
     }
 
-    /// Distinguishes frames of the same number; 0 on the link of entry.
+    /// Returns the word that distinguishes frames of the same number; 0 on the entry link.
     #[inline(always)]
     pub(crate) const fn branch(self) -> u64 {
         self.branch
@@ -83,7 +83,8 @@ impl FrameIdMapper {
     }
 }
 
-/// The first frame number that a stage counts, for each entry link.
+/// For each entry link, the number of the first frame for which a stage uses its current
+/// specification.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FirstFrameNumbers {
     /// The first number for frames that enter by this link.

@@ -100,7 +100,7 @@ impl IngressStages {
         LossMask::of(&mut self.losses, frames, first, |index| frames[index].arrival_ns, among)
     }
 
-    /// When the next held frame continues.
+    /// Returns the time at which the next held frame continues, in ns.
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         self.next_ns

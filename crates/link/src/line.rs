@@ -75,7 +75,7 @@ impl LinkLine {
         line
     }
 
-    /// When the line is free, rounded up.
+    /// Returns the time from which the line is free, in ns, rounded up.
     #[inline(always)]
     pub(crate) fn free_ns(&self) -> u64 {
         match self {
@@ -103,8 +103,8 @@ impl LinkLine {
         }
     }
 
-    /// When the line can take a frame that is ready at `ready_ns`, rounded up; `u64::MAX` for
-    /// never.
+    /// Returns the time at which the line can take a frame that is ready at `ready_ns`, in ns,
+    /// rounded up; `u64::MAX` for never.
     #[inline]
     pub(crate) fn begin_ns(&mut self, ready_ns: u64) -> u64 {
         match self {

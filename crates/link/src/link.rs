@@ -174,8 +174,8 @@ impl Link {
         if self.far_end.has_bursts() {
             self.far_end.split_bursts(delay_ns, carrier);
         }
-        // After a change to a shorter delay, frames are due before an earlier one: the order policy
-        // decides about each of them.
+        // After a change to a shorter delay, these frames may be due before an earlier frame. The
+        // order policy then decides about each of them.
         if frames.first().is_some_and(|first| self.far_end.is_late(first.arrival_ns, delay_ns)) {
             return frames.iter().for_each(|&frame| self.arrive(frame, carrier));
         }

@@ -343,8 +343,8 @@ impl LossProcess {
         }
     }
 
-    /// Whether the model loses exactly listed frames, and frame `number`, counted from 0, is in its
-    /// list.
+    /// Returns whether the model loses listed frames (`Pattern`, `Nth` or `Numbers`) and loses
+    /// frame `number`. Here, the first frame that the stage judges has the number 0.
     fn lists(&self, number: u64) -> bool {
         match self {
             Self::Pattern(pattern) => pattern[(number % pattern.len() as u64) as usize],

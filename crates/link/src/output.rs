@@ -387,7 +387,8 @@ impl LinkOutput {
         }
     }
 
-    /// When the next frame arrives; `delay_ns` is the delay of bursts.
+    /// Returns the time at which the next frame arrives, in ns; `None` if no frame is in flight.
+    /// `delay_ns` is the delay of bursts.
     #[inline]
     pub(crate) fn next_ns(&self, delay_ns: u64) -> Option<u64> {
         let mut front = self.fifo.front().map(|flight| flight.release_ns);

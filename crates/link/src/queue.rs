@@ -161,8 +161,9 @@ impl LinkQueue {
         }
     }
 
-    /// Enqueues a frame and drops the oldest waiting frames until the new frame fits. A frame that
-    /// the limits refuse even without waiting frames is dropped, and the waiting frames stay.
+    /// Drops the oldest waiting frames until the new frame fits, and enqueues the new frame. If the
+    /// limits refuse it even without waiting frames, drops only the new frame. Returns whether the
+    /// frame was enqueued.
     fn replace<C: Carrier>(
         &mut self,
         frame: LinkFrame,
@@ -227,8 +228,8 @@ impl LinkQueue {
         true
     }
 
-    /// Whether the queue is a FIFO in which a frame that finds it empty and the line free is
-    /// admitted by its length alone, and is not marked.
+    /// Returns whether the queue is a FIFO that, if it is empty and the line is free, admits a
+    /// frame by its length alone and does not mark it.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         let by_length = |fifo: &FifoQueue| matches!(fifo.aqm, FifoAqm::None | FifoAqm::CoDel(_));
         self.spec.mark_above_ns != Some(0)
@@ -264,7 +265,7 @@ impl LinkQueue {
         }
     }
 
-    /// Removes the frame that goes on the line at `now_ns`.
+    /// Removes and returns the frame that goes on the line at `now_ns`; `None` if no frame is left.
     #[inline]
     pub(crate) fn dequeue<C: Carrier>(
         &mut self,

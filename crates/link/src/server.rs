@@ -47,7 +47,8 @@ pub(crate) struct ServedFrame {
     pub(crate) departed: LineDeparture,
     /// When its last bit left, including extra occupation of the line.
     pub(crate) end_ns: u64,
-    /// Why the frame is lost after the line; `None` if it is not lost there.
+    /// Why the frame is lost when it leaves the line, by the user's model or the link profile;
+    /// `None` if it goes on to the stages of [`egress`](crate::egress), which may drop it.
     pub(crate) lost_to: Option<LinkDropCause>,
 }
 
@@ -127,7 +128,8 @@ impl LineServer {
     }
 
     /// Does the work of [`Self::enqueue`] and [`Self::serve`] without a queue, for a frame that
-    /// finds the server [idle](Self::is_idle).
+    /// finds the server [idle](Self::is_idle). Returns `None` if the queue drops the frame, or the
+    /// line cannot finish it.
     #[inline(always)]
     pub(crate) fn bypass<C: Carrier>(
         &mut self,
@@ -197,7 +199,7 @@ impl LineServer {
         self.serialise == SerialisePoint::End
     }
 
-    /// When the next frame goes on the line; `u64::MAX` if none does.
+    /// Returns the time at which the next frame goes on the line, in ns; `u64::MAX` if none does.
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         self.begin_ns
@@ -217,7 +219,8 @@ impl LineServer {
         self.occupy(frame, now_ns, sink)
     }
 
-    /// Puts a frame on the line.
+    /// Puts a frame on the line. Returns `None` if the line cannot finish it; the frame is then
+    /// kept in `stuck`.
     #[inline(always)]
     fn occupy<C: Carrier>(
         &mut self,

@@ -1,9 +1,9 @@
 //! The random streams of a link: each stage has its own, indexed by the identity of the frame or by
 //! time.
 //!
-//! A stage is named by its kind, a loss stage also by its position and by its order among those of
-//! its kind there. So adding a stage does not change the random numbers of other stages, except
-//! those of loss stages of the same kind that follow it.
+//! A stage is named by its kind. The name of a loss stage also contains its position, and its order
+//! among the loss stages of its kind at this position. So adding a stage does not change the random
+//! numbers of other stages, except those of loss stages of the same kind that follow it.
 
 use alloc::format;
 use alloc::string::String;

@@ -60,8 +60,8 @@ impl PreciseTime {
 /// A rate model: decides how long the line needs for each frame.
 pub trait UserRateModel: Send {
     /// Returns when the line finishes `wire_bytes` that begin at `start`. A result before `start`
-    /// counts as `start`. `None` loses the frame ([`LinkDropCause::Model`]); the frame then takes
-    /// no time by this model. `number` is that of the frame ([`ModelPacket::number`]).
+    /// counts as `start`. `None` loses the frame ([`LinkDropCause::Model`]), as if its bytes took
+    /// no time. `number` is that of the frame ([`ModelPacket::number`]).
     fn finish(
         &mut self,
         start: PreciseTime,

@@ -110,8 +110,8 @@ fn flow<Q>(
     let gap_ns = 5e6 / f64::from(in_flight);
     let mut stream = Stream::new(1, "cost");
     let delays: Vec<u64> = (0..1 << 16).map(|_| 500_000 + stream.below(9_000_000)).collect();
-    // A round takes about 5 ms of virtual time or more, the mean delay, so that each round contains
-    // a typical share of rare operations.
+    // A round takes at least about as much virtual time as the mean delay, which is 5 ms. So each
+    // round contains a typical share of rare operations.
     let batches = (in_flight as usize / BATCH).max(300);
     let (mut now_ns, mut best) = (1e15, f64::MAX);
     for _ in 0..(10_000_000 / (batches * BATCH)).max(20) {

@@ -212,8 +212,8 @@ impl GridCell {
         // a signed integer to a float is faster.
         let inside = (t_ns - self.start_ns) as i64 as f64 * self.per_ns;
         // The cubic returns a signed distance from the median. Flipping the top bit turns it into
-        // a draw, of which the lowest is 0. If the cubic overshoots the lowest or the highest
-        // draw, the cast saturates.
+        // a draw; the lowest draw is 0. If the cubic overshoots the lowest or the highest draw,
+        // the cast saturates.
         (self.path.at(inside) as i64 as u64) ^ (1 << 63)
     }
 }
@@ -255,8 +255,8 @@ impl MidpointBridge {
     /// rate.
     ///
     /// With F the transition over one half and Q its noise covariance, the gain of the later state
-    /// is K = Q F' (F Q F' + Q)^-1. The middle is F from + K (to - F F from), and the remaining
-    /// covariance is Q - K F Q.
+    /// is K = Q F' (F Q F' + Q)^-1. For the states `a` at the start and `b` at the end, the middle
+    /// is F a + K (b - F F a), and the remaining covariance is Q - K F Q.
     fn over(k: f64) -> Self {
         let (change, new) = (transition(k), noise(k));
         let spread = product(new, transposed(change));

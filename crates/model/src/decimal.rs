@@ -36,10 +36,10 @@ pub fn shortest(least: f64, reads_back: impl Fn(f64) -> bool) -> String {
     format!("{least}")
 }
 
-/// `value` in the unit with which the text is shortest, of the units in which the number is at
-/// least 1; of several such units, in the largest. A value of 0 is in the last unit. `units` gives
-/// the power of ten of each unit, the largest unit first; the last one is the unit of `value`
-/// itself.
+/// Returns `value` as text with a unit. Of the units in which the number is at least 1, chooses the
+/// one with which the text is shortest, or the largest one if several texts are equally short. A
+/// value of 0 gets the last unit. `units` gives the power of ten of each unit, the largest unit
+/// first; the last one is the unit of `value` itself.
 ///
 /// ```
 /// use slipring_model::decimal::in_units;

@@ -269,8 +269,8 @@ struct WheelEntry<H> {
 
 /// The slots of one level, all of the same length. A slot has a list while it holds entries.
 ///
-/// Closed lists are reused, the list closed last first, and keep their memory. So there are never
-/// more lists than were in use at one time.
+/// Closed lists are reused, the most recently closed one first, and keep their memory. So there are
+/// never more lists than were in use at one time.
 #[derive(Clone, Debug)]
 struct WheelLevel<H> {
     heads: [u32; SLOTS],

@@ -29,8 +29,9 @@
 //! - **Fragments**: later fragments get the address of the first. On the way in, a fragment that
 //!   arrives before its first fragment cannot be assigned and is dropped.
 //! - **SCTP** keeps its ports, because its checksum would have to be recomputed. Protocols without
-//!   ports have one flow for each pair of outside addresses. A second flow for the same pair is
-//!   refused and counted, because its packets could not be distinguished from those of the first.
+//!   ports have one flow for each pair of outside address and remote address. A second flow for the
+//!   same pair is refused and counted, because its packets could not be distinguished from those of
+//!   the first.
 //!
 //! # Invariants
 //! 1. No two flows have the same protocol, outside end and remote end, nor the same protocol,

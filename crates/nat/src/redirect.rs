@@ -86,8 +86,8 @@ impl Redirect {
         if self.alias.is_unspecified() { own } else { Some(self.alias) }
     }
 
-    /// The index of `port` among the redirected ports, which begin at `first`; `None` if `port` is
-    /// not redirected.
+    /// Returns the index of `port` among the redirected ports, which begin at `first`; `None` if
+    /// `port` is not redirected.
     fn index(&self, proto: IpProto, port: u16, first: impl Fn(u16) -> u16) -> Option<u16> {
         match self.kind {
             RedirectKind::Address => Some(0),

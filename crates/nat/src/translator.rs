@@ -16,8 +16,8 @@ use crate::packet::{self, FragmentPart, Ipv4View, L4Content, SrcOrDst};
 use crate::redirect;
 use crate::rewrite;
 
-/// Maximum number of ports that are tried for a flow if possibly no port toward its remote end is
-/// free.
+/// Maximum number of ports that are tried for a flow when it is not certain that any port toward
+/// its remote end is free.
 const MAX_PORT_TRIES: u32 = 64;
 
 /// The direction of a packet.
@@ -198,7 +198,7 @@ impl Translator {
         self.flows.next_wake_ns()
     }
 
-    /// Translates an IPv4 packet that starts with its header.
+    /// Translates an IPv4 packet that starts with its header, and returns what happened to it.
     pub fn translate(
         &mut self,
         packet: &mut [u8],

@@ -18,13 +18,13 @@ use crate::trust::FileLock;
 /// The file that is locked while sockets in the directory are created or removed.
 pub const LOCK_FILE: &str = "control.lock";
 
-/// The socket of a process.
+/// Returns the path of the socket of process `pid`.
 #[must_use]
 pub fn socket_of(dir: &Path, pid: u32) -> PathBuf {
     dir.join(format!("{pid}.sock"))
 }
 
-/// All sockets and names in a directory.
+/// Returns the paths of all sockets and names in a directory.
 #[must_use]
 pub fn sockets(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -32,14 +32,14 @@ pub fn sockets(dir: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|end| end == "sock")).collect()
 }
 
-/// Whether `link` leads to `socket`, which is in the same directory.
+/// Returns whether `link` leads to `socket`, which is in the same directory.
 #[must_use]
 pub fn leads_to(link: &Path, socket: &Path) -> bool {
     fs::read_link(link).is_ok_and(|target| Some(target.as_os_str()) == socket.file_name())
 }
 
-/// Gives the socket of a process a valid name, even if another run has this name; that run then
-/// loses the name.
+/// Gives the socket of process `pid` the name `name`, which must be valid. If another run has this
+/// name, that run loses it.
 ///
 /// # Errors
 /// The kernel's error.

@@ -1,5 +1,5 @@
-//! The neighbours of one interface, and the frames that wait for them. It is the state machine of
-//! RFC 4861, 7.3.2, and is also used for ARP.
+//! The neighbours of one interface, and the frames that wait for them. The states of a neighbour
+//! are those of RFC 4861, 7.3.2, also for ARP.
 //!
 //! ```text
 //!            hold                 solicited answer

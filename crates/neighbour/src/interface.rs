@@ -182,7 +182,8 @@ impl<F> NeighbourInterface<F> {
         self.cache.hold(next_hop, frame, len, now_ns)
     }
 
-    /// Handles a received frame, if it is ARP or a neighbour message and has no VLAN tags.
+    /// Handles a received frame, if it is ARP or a neighbour message and has no VLAN tags. Returns
+    /// whether it was, and why it was ignored if it is invalid.
     pub fn receive(&mut self, frame: &[u8], now_ns: u64) -> NeighbourInput {
         let headers = Headers::link(frame).ok().filter(|headers| headers.tags_found().is_empty());
         let ethertype = headers.map(|headers| headers.ethertype);

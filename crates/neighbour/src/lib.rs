@@ -12,8 +12,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`NeighbourInterface`] | addresses and messages of one interface, around its cache |
-//! | [`NeighbourCache`] | the state machine without an interface, for neighbours that the kernel
-//! maintains |
+//! | [`NeighbourCache`] | the state machine alone, for neighbours that the kernel maintains |
 //! | [`SnoopTable`] | neighbours of a bridge, which only listens |
 //! | [`arp`], [`nd`] | the messages |
 //! | [`icmp`] | errors, when not to send them, limits, answers to pings |

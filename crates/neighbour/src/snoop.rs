@@ -51,8 +51,9 @@ impl SnoopedAddress {
 
 /// A table of the addresses seen in frames. Each address has data of the caller, such as a port.
 ///
-/// If the table is full, a new address replaces an address that was not looked up since the last
-/// search for space passed it. So an address in use stays in the table, whatever other hosts claim.
+/// If the table is full, a search for space checks the addresses one after the other. A new address
+/// replaces the first one that was not looked up since it was last checked. So an address in use
+/// stays in the table, whatever other hosts claim.
 #[derive(Debug)]
 pub struct SnoopTable<P> {
     entries: BTreeMap<IpAddr, SnoopEntry<P>>,
@@ -108,8 +109,8 @@ impl<P: Copy + PartialEq> SnoopTable<P> {
         self.entries.is_empty()
     }
 
-    /// Removes an address that was not looked up since the last search passed it. Returns `false`
-    /// if none of the checked entries is such an address.
+    /// Continues the search for an address that was not looked up since it was last checked, and
+    /// removes it. Returns `false` if none of the next [`MAX_INSPECTED`] addresses can be removed.
     fn evict(&mut self) -> bool {
         for _ in 0..MAX_INSPECTED.min(self.entries.len()) {
             let start = self.hand.map_or(Bound::Unbounded, Bound::Excluded);

@@ -40,7 +40,8 @@ const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Nic {
     name: PortName,
-    /// The kernel's index of the interface at creation; `None` for a virtual machine, or if not found.
+    /// The kernel's index of the interface when this value was created; `None` for a virtual
+    /// machine, or if the interface was not found.
     index: Option<u32>,
     netns: Arc<OwnedFd>,
     options: OpenOptions,
@@ -334,8 +335,9 @@ impl Nic {
         same.is_some_and(|live| side.set(live).is_ok())
     }
 
-    /// Takes the interface from the host. If host rings are open or will be next (`beside_host`),
-    /// generic XDP is refused, because it would also catch the frames that they send to the host.
+    /// Takes the interface from the host. If host rings are open, or are opened next
+    /// (`beside_host`), generic XDP is refused, because it would also catch the frames that these
+    /// rings send to the host.
     fn open_nic(&self, beside_host: bool) -> Result<(), Errno> {
         if let Some(nic) = self.nic.get() {
             return if beside_host && nic.is_generic_xdp { Err(Errno::BUSY) } else { Ok(()) };

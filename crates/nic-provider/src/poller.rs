@@ -115,14 +115,14 @@ fn fds_of(queue: &impl PolledQueue) -> io::Result<QueueFds> {
 /// Sleeps until a queue has events, but at most [`SLEEP`], and wakes the clients that wait for
 /// them.
 ///
-/// A queue without events stays armed: `after_sleep` could read an event that has come since the
-/// poll, and no client would learn of it. A queue with events is armed again before its clients are
-/// woken. They sync then, which [`Queue::before_sleep`] requires, so they find whatever came while
-/// the queue was not armed.
+/// A queue without events stays armed, and [`Queue::after_sleep`] is not called: it could read an
+/// event that has come since the poll, and no client would learn of it. A queue with events is
+/// armed again before its clients are woken. They sync then, which [`Queue::before_sleep`]
+/// requires, so they find whatever came while the queue was not armed.
 ///
 /// Some devices announce nothing while they have no space, so clients of a queue with a deadline
-/// are also woken once in each period [`SLEEP`], even if other queues have events all the time. The
-/// previous time was `woken_at`.
+/// are also woken once in each period [`SLEEP`], even if other queues have events all the time.
+/// `woken_at` is the last time at which they were woken for this reason.
 fn poll_once<Q: PolledQueue>(
     queues: &[Q],
     fds: &[QueueFds],

@@ -83,7 +83,7 @@ const ZERO_COPY: ChipSupport = ChipSupport::Refused(
 const OTHER_REALTEK: ChipSupport =
     ChipSupport::Refused("the native driver knows the RTL8168g and h and the RTL8125A and B only");
 
-/// The kinds of chips that the list of a driver cannot describe, or that no driver has.
+/// The kinds of chips that the list of a driver cannot describe, or that no driver supports.
 pub(crate) const CHIPS: &[ChipEntry] = &[
     chip("RTL8111/8168", REALTEK, ChipSupport::ByXid("rtl", XIDS_8168), &[0x8168, 0x8161]),
     chip("RTL8125", REALTEK, ChipSupport::ByXid("rtl", XIDS_8125), &[0x8125, 0x8162]),

@@ -151,7 +151,8 @@ fn bind(
     Ok(Exit::Done)
 }
 
-/// Finds a card also by the name of the interface that it had before it was bound to vfio-pci.
+/// Finds a card by its PCI address, by its interface, or by the name of the interface that it had
+/// before it was bound to vfio-pci.
 fn find_or_saved(host: &dyn NicHost, state: &StateDir, name: &str) -> Result<PciNic, Failure> {
     let saved = state.all(host).map_err(|error| failed("read the saved state", &error))?;
     match saved.iter().find(|saved| saved.display_name() == name) {

@@ -50,7 +50,8 @@ pub(crate) trait NicHost {
     /// Sends a process the signal KILL if `kill` is true, otherwise TERM.
     fn end_process(&self, pid: u32, kill: bool) -> io::Result<()>;
 
-    /// Asks the program with number `pid`, which has a card open, to change the card's settings.
+    /// Asks process `pid`, which has a card open, to change the card's settings. Returns the answer
+    /// of the process.
     fn ask_card(
         &self,
         pid: u32,

@@ -81,7 +81,7 @@ fn give_to_driver(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the card's interface, and a little longer because udev may rename it.
+/// Waits for the card's interface, then a little longer because udev may rename it, and returns it.
 fn wait_for_interface(
     host: &dyn NicHost,
     saved: &SavedNic,

@@ -95,7 +95,7 @@ pub(crate) fn apply(
         true => None,
         false => Some(state.lock(host).map_err(unkept)?),
     };
-    // A reset does not read the saved settings, so it also mends a file that cannot be read.
+    // A reset does not read the saved settings, so it also works if their file cannot be read.
     let kept = match request.reset {
         true => CardSettings::default(),
         false => state.settings(host, &nic.bdf).map_err(unkept)?,
@@ -117,7 +117,7 @@ pub(crate) fn apply(
     Ok(SetOutcome { settings, status })
 }
 
-/// Returns what the chip of a card can be set to.
+/// Returns the settings that the chip of a card supports.
 ///
 /// # Errors
 /// If no native driver knows the chip.
@@ -145,8 +145,8 @@ fn ask(
     }
 }
 
-/// If a TAP device has the card's name, sets its MTU to the requested one. If a reset requests
-/// none, sets the MTU that the interface had before the card was taken.
+/// If a TAP device has the card's name, sets its MTU to the requested one. If the request is a
+/// reset without an MTU, sets the MTU that the interface had before the card was taken.
 fn follow_mtu(
     host: &dyn NicHost,
     state: &StateDir,

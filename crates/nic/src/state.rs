@@ -51,7 +51,8 @@ pub(crate) struct SavedNic {
     pub(crate) boot_id: String,
     /// The interface; `None` if the card had none.
     pub(crate) interface: Option<SavedInterface>,
-    /// Whether a TAP device has the interface's name and addresses meanwhile.
+    /// Whether a TAP device has the interface's name and addresses while the card is bound to
+    /// vfio-pci.
     pub(crate) tap: bool,
     /// When the kernel driver gets the card back unless the user confirms, in ms since the machine
     /// was started; `None` if nothing needs to be confirmed.
@@ -135,7 +136,7 @@ impl SavedNic {
     }
 }
 
-/// Returns the identifier of the machine's present start.
+/// Returns the identifier of the machine's current boot.
 pub(crate) fn boot_id(root: &Path) -> String {
     sysfs::read(&root.join("proc/sys/kernel/random/boot_id")).unwrap_or_default()
 }
@@ -165,8 +166,9 @@ impl StateDir {
         let run_dir = self.dir.parent().unwrap_or(Path::new(""));
         trust::make_dir(run_dir, 0o755)?;
         trust::make_dir(&self.dir, 0o755)?;
-        // The directories may have been made with a strict umask, or by a program without cards.
-        // Other users may enter a run directory of root, but not list it.
+        // The directories may have been created with a strict umask, or by a program that does not
+        // share them with other users. Adds the missing permissions: other users may enter a run
+        // directory of root, but not list it.
         if geteuid().is_root() {
             // Like `make_dir`, follows a link to the run directory.
             permit(&open_dir(run_dir, OFlags::empty())?, 0o011)?;
@@ -297,8 +299,8 @@ fn link(dir: &Path, error: io::Error) -> io::Error {
     io::Error::new(kind, format!("{dir} is a symbolic link, not a directory; remove it: rm {dir}"))
 }
 
-/// Adds permission bits to an open directory that belongs to this user. Those of a directory of
-/// another user are that user's business.
+/// Adds permission bits to an open directory that belongs to this user. Does nothing to a directory
+/// of another user.
 fn permit(dir: &File, bits: u32) -> io::Result<()> {
     let found = dir.metadata()?;
     let mode = found.mode() & 0o7777;

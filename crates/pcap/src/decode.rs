@@ -136,8 +136,8 @@ impl Decoder {
         }
     }
 
-    /// Checks whether the file may end here. `rest` contains the remaining bytes of the buffer, if
-    /// the decoder needs more bytes but there are none.
+    /// Checks whether the file may end here. Call this when [`Self::decode`] asks for more bytes,
+    /// but the file has none. `rest` contains the bytes that have not been consumed.
     ///
     /// # Errors
     /// [`PcapError::Truncated`] if the file ends in a record, or is empty.
@@ -168,7 +168,7 @@ impl Decoder {
         }
     }
 
-    /// Detects the format from the first four bytes.
+    /// Detects the format from the first four bytes, and decodes the file header or section header.
     fn begin<'b>(&mut self, rest: &'b [u8]) -> Result<RecordScan<'b>, PcapError> {
         let Some(magic) = rest.first_chunk::<4>() else {
             return Ok(MissingBytes::advance(4, "file header"));

@@ -1,4 +1,4 @@
-//! The limits of numbers in a capture file.
+//! Limits of the lengths in a capture file.
 
 /// Maximum captured length of a packet, in bytes. If a file has a larger length, it is corrupt.
 /// libpcap has the same limit.

@@ -108,8 +108,8 @@ impl PcapngSection {
         PcapngBlock { endian: self.endian, kind, body, total, offset }.read(interfaces)
     }
 
-    /// If a section header starts here, sets the byte order of the section. Without it, the length
-    /// of the block cannot be read.
+    /// If a section header starts here, sets the byte order of the section, which is needed to read
+    /// the length of any block. Returns a result only if the header is incomplete.
     fn begin_section<'b>(
         &mut self,
         rest: &'b [u8],

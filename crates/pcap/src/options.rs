@@ -72,7 +72,7 @@ impl<'b> PcapngOptions<'b> {
         (code != END).then_some((code, usize::from(len)))
     }
 
-    /// Moves past an option of `len` bytes.
+    /// Moves past an option of `len` bytes, and returns its value; `None` if the list is too short.
     #[inline]
     fn advance(&mut self, len: usize) -> Option<&'b [u8]> {
         let value = self.bytes.get(4..4 + len)?;

@@ -81,8 +81,8 @@ impl<'b> CapturedPacket<'b> {
         self.u64(EPB_PACKETID)
     }
 
-    /// Returns the queue of the interface that the packet used; `None` if the file does not contain
-    /// it.
+    /// Returns the number of the interface's queue on which the packet was received or sent; `None`
+    /// if the file does not contain it.
     #[must_use]
     pub fn queue(&self) -> Option<u32> {
         self.u32(EPB_QUEUE)

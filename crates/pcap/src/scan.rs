@@ -1,4 +1,4 @@
-//! The result of a format's decoder for the start of a buffer.
+//! What a format's decoder found at the start of a buffer.
 
 use crate::error::PcapError;
 use crate::limits::MAX_PACKET_LEN;

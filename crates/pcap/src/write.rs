@@ -17,8 +17,9 @@ pub struct PcapWriter {
 }
 
 impl PcapWriter {
-    /// Appends the file header. `snaplen` is the maximum number of bytes that are kept per packet.
-    /// 0 means [`MAX_PACKET_LEN`], which is the maximum that readers accept.
+    /// Appends the file header, and returns a writer of packets. `snaplen` is the maximum number of
+    /// bytes that are kept per packet. 0 means [`MAX_PACKET_LEN`], which is the maximum that
+    /// readers accept.
     pub fn begin(out: &mut Vec<u8>, link_type: LinkType, snaplen: u32) -> Self {
         let snaplen = effective_snaplen(snaplen);
         out.extend(MAGIC_NANOS.to_le_bytes());

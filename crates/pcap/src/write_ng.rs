@@ -43,7 +43,7 @@ pub struct InterfaceInfo<'a> {
     pub name: &'a str,
     /// A description of the interface.
     pub description: &'a str,
-    /// The device behind the interface.
+    /// The interface's hardware, such as the model of the card.
     pub hardware: &'a str,
     /// The link type of its packets.
     pub link_type: LinkType,
@@ -72,7 +72,7 @@ pub struct PacketRecord<'a> {
     pub drop_count: Option<u64>,
     /// A number that is the same for captures of this packet at several interfaces.
     pub packet_id: Option<u64>,
-    /// The queue of the interface that the packet used.
+    /// Number of the interface's queue on which the packet was received or sent.
     pub queue: Option<u32>,
     /// The action on the packet.
     pub verdict: Option<TcVerdict>,
@@ -133,7 +133,7 @@ pub struct PcapngWriter {
 }
 
 impl PcapngWriter {
-    /// Appends the section header.
+    /// Appends the section header, and returns a writer of the other blocks.
     ///
     /// # Errors
     /// [`WriteError::OptionTooLong`] if a text is longer than 65,535 bytes. No byte is appended

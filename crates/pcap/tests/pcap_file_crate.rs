@@ -1,8 +1,8 @@
 //! Compares this crate with the crate `pcap-file`, in both directions.
 //!
 //! `pcap-file` always writes the times of pcapng in nanoseconds, whatever unit the interface has.
-//! So a test either adds the option for this unit, or expects that the numbers are read as
-//! microseconds.
+//! So a test either adds the option that declares nanoseconds, or expects that the numbers are read
+//! as microseconds.
 
 #![allow(clippy::unwrap_used)]
 

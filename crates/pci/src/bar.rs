@@ -65,8 +65,8 @@ impl MappedRegisters {
 /// The registers of one base address register.
 ///
 /// An access to mapped registers is one load or store, after a comparison of the offset with the
-/// bounds. All other accesses within the BAR are calls. Reads beyond its end return all ones, and
-/// writes do nothing. Accesses are volatile and in program order.
+/// bounds. All other accesses within the BAR are calls. Reads beyond the end of the BAR return all
+/// ones, and writes there do nothing. Accesses are volatile and in program order.
 #[derive(Clone)]
 pub struct Bar {
     shared: Arc<BarParts>,

@@ -42,7 +42,7 @@ impl InterruptKind {
 /// Interrupt 0 of a device, of the best kind that the device supports.
 ///
 /// A driver masks the device's causes while it polls and unmasks them before it sleeps, so at most
-/// one system call allows the next interrupt: [`Self::rearm`], and only if the interrupt is a line.
+/// one system call is needed per interrupt: [`Self::rearm`], and only if the interrupt is a line.
 #[derive(Debug)]
 pub struct Interrupt {
     event: OwnedFd,

@@ -22,8 +22,8 @@ const CHUNK_BYTES: usize = 1 << 18;
 pub struct FilePacket<'f> {
     /// Time in nanoseconds since 1970; 0 if the file does not record it.
     pub ts_ns: u64,
-    /// Length on the wire, in bytes. Like `data`, it does not include a CRC of which the file says
-    /// that the frames have it.
+    /// Length on the wire, in bytes. If the file says that its frames end with a CRC, neither this
+    /// length nor `data` includes the CRC.
     pub orig_len: u32,
     /// The bytes captured.
     pub data: &'f [u8],
@@ -169,8 +169,8 @@ impl FileReader {
     }
 
     /// Reads once. The goal is a buffer of `need` bytes, but it may then have fewer or more.
-    /// Returns false at the end of the file. The read is not repeated, because the writer of a pipe
-    /// may wait for an effect of its bytes so far.
+    /// Returns false at the end of the file. The read is not repeated: the writer of a pipe may
+    /// wait until the packets that it has already written have been processed.
     fn read_more(&mut self, need: usize) -> io::Result<bool> {
         self.buffer.drain(..self.used);
         self.used = 0;
@@ -322,7 +322,8 @@ impl FileWriter {
         result
     }
 
-    /// Returns whether the file could be truncated: pipes and devices cannot.
+    /// Truncates the file to `len` bytes. Returns whether that worked: pipes and devices cannot be
+    /// truncated.
     fn truncate_to(&mut self, len: u64) -> bool {
         let cut = self.file.set_len(len).and_then(|()| self.file.seek(SeekFrom::Start(len)));
         self.written = *cut.as_ref().unwrap_or(&self.written);

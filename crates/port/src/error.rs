@@ -31,10 +31,10 @@ pub const CODES: &[&str] = &[
     "SR0401", "SR0402", "SR0499",
 ];
 
-/// The commands, to be run once, that grant the capabilities that ports need. They grant them to a
-/// copy of the program, which only the members of a group may execute, since these users can read
-/// and change all traffic. The commands list every capability, since setcap removes those that it
-/// does not list.
+/// The commands, to be run once, that grant the capabilities that ports need. A copy of the program
+/// gets the capabilities. Only the members of a group may execute this copy, since these users can
+/// read and change all traffic. The commands list every capability, since setcap removes those that
+/// it does not list.
 pub const GRANT_COMMANDS: &str = "sudo groupadd -f slipring && \
      sudo install -g slipring -m 750 \"$(command -v slipring)\" /usr/local/bin/slipring-net && \
      sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep /usr/local/bin/slipring-net && \

@@ -1,5 +1,5 @@
-//! A daemon's pipe, opened through the native socket: this process syncs its own end, while the
-//! other end may be in any process and opened by any of the daemon's interfaces.
+//! A daemon's pipe, opened through the native socket: this process syncs its own end. The other end
+//! may be in any process, which may have opened it by any way that the daemon offers.
 //!
 //! ```text
 //!   connect --> REGISTER --> memory, mapped --> lent rings, words, doorbells

@@ -35,8 +35,8 @@ pub struct OpenOptions {
     /// Bytes per buffer, if a region is created for this port (`slipring_ring::is_buf_size`).
     /// `None`: a size that suits the ports is chosen.
     pub buf_size: Option<u32>,
-    /// How many times the memory of each port is reserved in addition, for middleware that will
-    /// wrap the port: each wrapper has separate rings. 0 without middleware.
+    /// How many times the memory that a port needs is reserved again, for middleware that will wrap
+    /// the port: each wrapper has separate rings. 0 without middleware.
     pub reserve_factor: u32,
     /// Page size, if a region is created for this port.
     pub huge: HugePages,

@@ -114,7 +114,7 @@ pub trait Queue: Send {
     }
 
     /// Returns whether the interface no longer exists, and the queue has survived it. Frames in its
-    /// tx ring never leave, and are counted.
+    /// tx ring never leave; they are counted as dropped.
     fn is_gone(&self) -> bool {
         false
     }
@@ -139,7 +139,7 @@ pub trait Queue: Send {
     /// called once per report.
     fn update_stats(&mut self) {}
 
-    /// Returns the interface by which the queue can be lent; `None` if programs cannot sync it in
+    /// Returns the object by which the queue can be lent; `None` if programs cannot sync it in
     /// their own processes.
     fn lender(&mut self) -> Option<&mut dyn QueueLender> {
         None

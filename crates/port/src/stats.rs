@@ -10,8 +10,8 @@ pub enum DropCause {
     RxRingFull,
     /// There was no buffer for the received frame.
     RxNoBuffer,
-    /// The frame was longer than buffers and chains can carry, or a super-frame that could not be
-    /// segmented.
+    /// The received frame did not fit into one buffer, or into the longest possible chain of
+    /// buffers; or it was a super-frame that could not be segmented.
     RxTooLong,
     /// The kernel dropped the frame before our socket received it.
     RxKernel,

@@ -179,7 +179,7 @@ fn shape(index: u32, options: &OpenOptions) -> io::Result<()> {
 }
 
 /// Sets the length of the kernel's queue towards this port to four rings' worth of frames. Frames
-/// that do not fit are dropped. Only reading makes space.
+/// that do not fit are dropped. Only reads by this port make space.
 fn set_tx_queue_len(index: u32, slots: u32) {
     // An error is ignored, because the port also works with the kernel's default length.
     let _ = Netlink::open().and_then(|netlink| netlink.set_tx_queue_len(index, 4 * slots));

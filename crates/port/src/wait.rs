@@ -53,8 +53,8 @@ pub enum WaitOutcome {
 pub struct Waiter {
     epoll: OwnedFd,
     strategy: WaitStrategy,
-    /// The interests that were last registered with epoll. If an interest is unchanged, it costs no
-    /// system call. `None` for a queue that is no longer watched, because it has ended.
+    /// The interests that were last registered with epoll. So an interest that has not changed
+    /// needs no system call. `None` for a queue that is no longer watched, because it has ended.
     registered: Vec<Option<Interest>>,
     /// For each queue, whether it has no descriptor on which the waiter could sleep.
     always: Vec<bool>,

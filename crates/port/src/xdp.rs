@@ -17,10 +17,10 @@
 //!
 //! # What may be lost on receive
 //! The mode line says `vlan=inband-only` if a tag that the device keeps outside the frame would be
-//! lost: the device is a software device or will not stop stripping tags, and the XDP program does
-//! not put tags back, as in generic mode. In generic mode on a software device, a UDP super-frame
-//! (USO) does not say how long its datagrams are: it is dropped and counted, or passed on as one
-//! datagram if it fits the MTU.
+//! lost. This is the case if the device is a software device or will not stop stripping tags, and
+//! the XDP program does not put tags back; in generic mode, it never does. In generic mode on a
+//! software device, a UDP super-frame (USO) does not say how long its datagrams are: it is dropped
+//! and counted, or passed on as one datagram if it fits the MTU.
 //!
 //! # Lifetime
 //! The XDP program, promiscuous mode and the host's detachment are bound to descriptors, so the
@@ -116,8 +116,8 @@ pub fn open(
         .map_err(|cause| OpenError::new(name, cause))
 }
 
-/// The map of an interface's sockets, by queue, to which an XDP program of the map's owner
-/// redirects frames.
+/// A map of an interface's sockets, by queue number. An XDP program of the map's owner redirects
+/// frames to these sockets.
 #[derive(Clone, Debug)]
 pub struct XdpSocketMap {
     /// The map, with an entry for each queue.
@@ -131,9 +131,9 @@ pub struct XdpSocketMap {
 /// the options say.
 ///
 /// # Errors
-/// [`OpenError`], as for [`open`]. A [`OpenCause::Busy`] by no process means that the kernel
-/// keeps the queue until the device has sent the frames of a socket that was closed. Another
-/// attempt may then use the same region.
+/// [`OpenError`], as for [`open`]. [`OpenCause::Busy`] with [`crate::QueueOwner::Nobody`] means
+/// that the kernel keeps the queue until the device has sent the frames of a socket that was
+/// closed. Another attempt may then use the same region.
 pub fn open_into(
     name: &str,
     ifname: &str,
@@ -149,7 +149,7 @@ pub fn open_into(
         .map_err(|cause| OpenError::new(name, cause))
 }
 
-/// The parts of a port besides its interface.
+/// What a port may get from its opener in addition to its interface.
 #[derive(Default)]
 struct XdpHost {
     /// The interface whose frames are redirected to the sockets' interface; `None` without a

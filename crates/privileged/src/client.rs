@@ -19,7 +19,7 @@ use crate::policy::HelperPolicy;
 use crate::serve::{ROLE, can_serve};
 use crate::transfer::{receive, send};
 
-/// A running helper. It ends when this value is dropped, or with the process.
+/// A running helper. It ends when this value is dropped or this process ends.
 #[derive(Debug)]
 pub struct PrivilegedHelper {
     /// Locked during a request and its answer. Dropped first, so that the helper ends.
@@ -133,6 +133,7 @@ impl SettingsRestorer for PrivilegedHelper {
 }
 
 /// Waits for the answer to the last request, or for the message that the helper sends at its start.
+/// Returns the descriptor in the message, if any.
 fn answer(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     let mut errno = [0; 4];
     let got = receive(socket, &mut errno)?;

@@ -1,7 +1,8 @@
 //! Opens a directory, so that no later change of its path leads elsewhere.
 //!
 //! A path is resolved name by name. Each symbolic link on the way must belong to root or to this
-//! process's user: another user could choose with a link in which directory this process works.
+//! process's user. Otherwise another user could choose, by a link, the directory in which this
+//! process works.
 
 use std::ffi::OsString;
 use std::io;

@@ -12,8 +12,9 @@
 //! socket pair. The allowed operations and interfaces are its arguments: the program fixes them
 //! before it reads its first frame.
 //!
-//! For a program that becomes another user, the helper also removes the files of the run, when the
-//! program asks for it or has ended ([`RunFiles`]).
+//! For a program that becomes another user, the helper also removes the files of this run of the
+//! program, such as its socket ([`RunFiles`]). It does so when the program asks for it or has
+//! ended.
 //!
 //! A program that violates the protocol is assumed to be compromised. The helper ends immediately
 //! on a message with a wrong size, version or field, an unknown operation, or an unexpected or

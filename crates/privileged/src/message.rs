@@ -112,7 +112,8 @@ pub enum HelperRequest {
         /// The neighbour's address.
         address: Ipv4Addr,
     },
-    /// Gives the run the name that the helper was started with, in place of another run.
+    /// Gives the run the name in [`crate::RunFiles::name`], and takes that name away from any other
+    /// run.
     TakeName,
     /// Removes the files of the run, because the program ends.
     RemoveRunFiles,
@@ -229,8 +230,9 @@ impl HelperRequest {
         }
     }
 
-    /// Whether the request does not count towards [`MAX_REQUESTS`], because it is made for each
-    /// neighbour, for a user who may change any number of routes, or again and again.
+    /// Whether the request does not count towards [`MAX_REQUESTS`], because a program may make any
+    /// number of such requests: for each neighbour, for each route that a user changes, or once a
+    /// second.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         matches!(

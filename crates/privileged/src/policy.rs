@@ -132,8 +132,9 @@ impl HelperPolicy {
     }
 }
 
-/// The capability that the helper needs to open the kernel's lists of tables; empty if the helper
-/// does not have it. The lists' files belong to root, which needs no capability for them.
+/// Returns the capability that the helper needs to open the files in which the kernel lists the
+/// tables of iptables-legacy; empty if the helper does not have it. The files belong to root, which
+/// needs no capability for them.
 fn for_tables() -> CapabilitySet {
     match geteuid().is_root() {
         true => CapabilitySet::empty(),

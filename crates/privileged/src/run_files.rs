@@ -14,8 +14,8 @@ use slipring_native_proto::run_names;
 
 use crate::directory::open_directory;
 
-/// The files of a run. Requests name none of them: the program fixes them before it reads its first
-/// frame.
+/// The files of a run. Requests name none of them: the program determines them when it starts the
+/// helper, before it reads its first frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFiles {
     /// The run directory, with the program's control socket and counters.
@@ -36,7 +36,7 @@ impl RunFiles {
     /// Opens the directories of the files.
     ///
     /// # Errors
-    /// If a directory cannot be opened, or another user could say by a link which one it is.
+    /// If a directory cannot be opened, or a symbolic link of another user is in its path.
     pub(crate) fn open(&self) -> io::Result<OpenRunFiles> {
         let open = |path: &PathBuf| {
             let (dir, file) =
@@ -70,9 +70,9 @@ impl RunFiles {
     }
 }
 
-/// The files of a run, by directories that were open before the program became another user. That
-/// user may own such a directory, or one on the way to it, and move it or put a link in its place:
-/// the descriptor stays that of the first directory.
+/// The files of a run. Their directories were opened before the program became another user. That
+/// user may own such a directory, or one of its parents, and may move it or put a link in its
+/// place. The descriptor still refers to the original directory.
 #[derive(Debug)]
 pub(crate) struct OpenRunFiles {
     dir: OwnedFd,
@@ -81,19 +81,19 @@ pub(crate) struct OpenRunFiles {
 }
 
 impl OpenRunFiles {
-    /// A path of the run directory that its descriptor determines.
+    /// Returns a path that leads to the open run directory by its descriptor.
     fn dir(&self) -> PathBuf {
         Path::new("/proc/self/fd").join(self.dir.as_raw_fd().to_string())
     }
 
-    /// Gives the run its name.
+    /// Gives the run [`RunFiles::name`], and takes that name away from any other run.
     pub(crate) fn take_name(&self, program: u32) -> io::Result<()> {
         let name = self.name.as_deref().ok_or(io::ErrorKind::InvalidInput)?;
         run_names::take_name(&self.dir(), program, name)
     }
 
-    /// Removes the files. It does not matter if some no longer exist. A link is removed instead of
-    /// what it names.
+    /// Removes the files. It does not matter if some no longer exist. If one is a link, the link is
+    /// removed, not the file that it names.
     pub(crate) fn remove(&self, program: u32) {
         run_names::remove_socket(&self.dir(), program);
         let stats = (&self.dir, &OsString::from(format!("{program}.stats")));

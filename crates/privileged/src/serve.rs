@@ -27,7 +27,8 @@ pub(crate) const ROLE: &str = "slipring-privileged";
 /// The helper's name for `ps`, `top` and `pkill`, which show 15 bytes.
 const COMM: &CStr = c"slipring-privil";
 
-/// The tables of iptables-legacy and ip6tables-legacy in the helper's network namespace.
+/// The files that list the tables of iptables-legacy and ip6tables-legacy in the helper's network
+/// namespace.
 const LEGACY_TABLES: &str = "/proc/thread-self/net/ip_tables_names";
 const LEGACY_TABLES6: &str = "/proc/thread-self/net/ip6_tables_names";
 
@@ -73,7 +74,7 @@ fn run(policy: &HelperPolicy) -> io::Result<()> {
     let socket = io::stdin();
     answer(socket.as_fd(), 0, None)?;
     let served = serve(socket.as_fd(), policy, &mut files);
-    // If the program was killed, it has not asked for this.
+    // A program that was killed has not asked for the removal of its files.
     files.iter().for_each(|files| files.remove(policy.program));
     served
 }
@@ -169,7 +170,7 @@ fn perform(
             netlink.remove_neighbour(ifindex, address)?;
         }
         HelperRequest::TakeName => {
-            // After the removal of its files, a run has no name any more.
+            // After its files were removed, a run can no longer get a name.
             files.as_ref().ok_or(Errno::PERM)?.take_name(program)?;
         }
         HelperRequest::RemoveRunFiles => {

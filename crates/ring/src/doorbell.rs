@@ -8,8 +8,9 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::protocol::SharedWord;
 
-/// Returns whether the waker must ring the sleeper's doorbell. Must be called after publishing. If
-/// several wakers call it after one announcement, it returns true to only one of them.
+/// Returns whether the waker must ring the sleeper's doorbell: whether the sleeper has announced
+/// its sleep in the word `sleeping` ([`announce`]). Clears this announcement, so if several wakers
+/// call the function, only one of them gets true. A waker must call it after publishing.
 ///
 /// Because of the fence, the waker sees the announcement, or the sleeper sees what was published,
 /// or both.
@@ -59,7 +60,7 @@ pub struct SleepAnnouncement {
 }
 
 impl SleepAnnouncement {
-    /// Creates the state for a word that is already set, on behalf of programs that slept before
+    /// Creates the record for a word that is already set, on behalf of programs that slept before
     /// the word existed.
     #[must_use]
     pub fn already_announced() -> Self {
@@ -80,7 +81,8 @@ impl SleepAnnouncement {
         missed
     }
 
-    /// Returns whether the announcement has been cleared, so that all sleepers must be woken.
+    /// Returns whether a program has cleared the announcement, so that the host must wake all
+    /// sleepers. If so, the record no longer has sleepers.
     pub(crate) fn take_if_consumed<W: SharedWord>(&mut self, sleeping: &W) -> bool {
         let taken = self.pending && sleeping.acquire() == 0;
         if taken {

@@ -235,7 +235,9 @@ macro_rules! half {
                 Ok(half)
             }
 
-            /// Moves as many slots as possible: sends frames or takes them over, and returns slots.
+            /// Moves as many slots as possible. The sending half sends frames, and takes back the
+            /// slots that the receiver has returned. The receiving half returns slots to the
+            /// sender, and takes over new frames.
             ///
             /// # Errors
             /// [`HostedSyncError`]; no slot was moved.

@@ -33,10 +33,10 @@ pub struct Reinit {
 
 /// Both halves of a new ring.
 ///
-/// A driver may access the slots that [`KernRing::released`] returned only while it borrows `app`
-/// mutably. The reason is that frames lent by a batch of `app` live as long as the borrow of `app`,
-/// which may be longer than the batch that released their slots. So one value holds both halves,
-/// and its sync takes `&mut self`.
+/// A driver may access slots up to the `head` that [`KernRing::released`] returned only while it
+/// borrows `app` mutably. The reason is that frames lent by a batch of `app` live as long as the
+/// borrow of `app`, which may be longer than the batch that released their slots. So one value
+/// holds both halves, and its sync takes `&mut self`.
 #[derive(Debug)]
 pub struct RingHalves<D> {
     /// The program's half.

@@ -1,6 +1,6 @@
 //! State that a host keeps for a ring or a file. It is in words of a region, so that a successor
-//! process can resume it. Programs do not map that region, except that the words of a queue that
-//! can be lent are in the region of its rings.
+//! process can resume it. Programs do not map that region. There is one exception: the words of a
+//! queue that can be lent are in the region of the queue's rings.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -167,8 +167,8 @@ pub(crate) fn return_changed(rx: &RingMem, tx: &RingMem, from: SlotIdx, to: Slot
     }
 }
 
-/// The bytes of the pipe's record. The process that allocated them frees them when its last end is
-/// dropped.
+/// The bytes of the pipe's record. The process that allocated them frees them when the last pipe
+/// end in this process is dropped.
 #[derive(Debug)]
 struct RecordBytes {
     region: Arc<Region>,
@@ -409,7 +409,7 @@ impl PipeEnd {
         &self.tx_kern
     }
 
-    /// Number of sent slots that the peer has not returned.
+    /// Number of sent slots that the peer had not returned at the last tx sync.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.sender.in_flight()

@@ -202,7 +202,7 @@ impl<S: DirectionStorage> PipeSender<S> {
         Ok(prev(self.freed, n))
     }
 
-    /// Number of slots that belong to the receiver.
+    /// Number of slots that belonged to the receiver at the sender's last sync.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         distance(self.freed, self.sent, self.shared.num_slots())

@@ -96,8 +96,8 @@ impl RawRing {
         ring.cur = head;
     }
 
-    /// Offers up to `max` free buffers to `write`, as `TxRing::fill` does, but a length of 0 does
-    /// not stop it.
+    /// Offers up to `max` free buffers to `write`, and returns how many frames were queued, as
+    /// `TxRing::fill` does. But a frame of length 0 does not end the loop.
     ///
     /// # Safety
     /// The ring must be alive, and its safe half unused meanwhile.
@@ -122,7 +122,8 @@ impl RawRing {
         count
     }
 
-    /// Calls `read` for up to `max` received buffers, as `RxRing::drain` does.
+    /// Calls `read` for up to `max` received buffers, and returns their number, as `RxRing::drain`
+    /// does.
     ///
     /// # Safety
     /// The ring must be alive, and its safe half unused meanwhile.
@@ -144,8 +145,8 @@ impl RawRing {
         count
     }
 
-    /// Exchanges buffers between this rx ring and `tx`, as `forward` does, but also those of
-    /// incomplete packets.
+    /// Exchanges buffers between this rx ring and `tx`, as `forward` does, but also the buffers of
+    /// incomplete packets. Returns how many slots were moved.
     ///
     /// # Safety
     /// Both rings must be alive and in one region, and their safe halves unused meanwhile.
@@ -195,7 +196,8 @@ pub fn pipe(slots: u32) -> Result<(RawWriter, RawReader), RegionError> {
 pub struct RawWriter(PipeEnd);
 
 impl RawWriter {
-    /// Fills up to `max` slots with the frames that `next` returns, and sends them.
+    /// Fills up to `max` slots with the frames that `next` returns, and sends these frames. Returns
+    /// their number.
     ///
     /// # Errors
     /// Same as [`PipeEnd::tx_sync`].
@@ -218,7 +220,7 @@ impl RawWriter {
 pub struct RawReader(PipeEnd);
 
 impl RawReader {
-    /// Receives, and calls `visit` for up to `max` frames.
+    /// Receives, and calls `visit` for up to `max` frames. Returns their number.
     ///
     /// # Errors
     /// Same as [`PipeEnd::rx_sync`].

@@ -2,7 +2,7 @@
 //! and buffers.
 //!
 //! Buffer `k` is chunk `k` of the buffer area. Its data begins 256 bytes (`HEADROOM_BYTES`) into
-//! the chunk and reaches as far into the next chunk. So data areas never overlap. AF_XDP reserves
+//! the chunk and ends 256 bytes into the next chunk. So data areas never overlap. AF_XDP reserves
 //! 256 bytes before each frame, and in this way receives frames where netmap expects them.
 
 mod buffers;
@@ -52,8 +52,8 @@ pub struct Region {
     huge: bool,
     /// Whether no other process can map the region.
     is_private: bool,
-    /// The contents of buffers with an index below this number may be copied from and to by anyone
-    /// who has the index. 0 in a private region: its rings lend references to the buffers, and such
+    /// Any code that has the index of a buffer may copy from and to the buffer, if the index is
+    /// below this number. 0 in a private region: its rings lend references to the buffers, and such
     /// a copy would alias them.
     by_value: u32,
     /// Whether dropping the region frees its pages by punching a hole in the file, which outlives

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The handler is process-wide and installed with the first mapping. It runs in the faulting
-//! thread: it takes no lock, allocates nothing, and makes only a few system calls. What
+//! thread: it takes no lock, allocates nothing, and makes only a few system calls. A fault that
 //! is not in a watched mapping goes to the handler that the program had set before.
 
 use std::io;
@@ -168,9 +168,10 @@ impl WatchedMapping {
         self.in_use.store(false, Ordering::Release);
     }
 
-    /// Returns start and length of the mapping if it contains `addr`; otherwise `None`. Returns
-    /// `None` for an entry that is being changed, too. Its mapping cannot contain `addr`, because
-    /// the mapping that faulted stays registered until the faulting thread continues.
+    /// Returns start and length of the mapping if it contains `addr`; otherwise `None`. Also
+    /// returns `None` for an entry that is being changed. The mapping of such an entry cannot
+    /// contain `addr`, because the mapping that faulted stays registered until the faulting thread
+    /// continues.
     fn range_containing(&self, addr: usize) -> Option<(usize, usize)> {
         let version = self.version.load(Ordering::Acquire);
         let range = (self.start.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
@@ -259,9 +260,11 @@ extern "C" fn on_bus_error(
     }
 }
 
-/// Does with a signal what the action did that was set before. A handler is called, and this one
-/// stays. Otherwise the former action is restored: a fault then occurs again when the handler
-/// returns, and a signal that a process sent is raised again.
+/// Leaves a signal to `before`, the action that was set before this crate's handler. If `before`
+/// has a handler, calls it; this crate's handler stays set. If `before` ignores the signal, and a
+/// process sent it, does nothing. Otherwise sets `before` again, so that the kernel applies it: a
+/// fault occurs again as soon as this crate's handler returns, and a signal that a process sent is
+/// raised again.
 fn pass_on(
     before: &libc::sigaction,
     is_fault: bool,

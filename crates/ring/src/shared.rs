@@ -75,7 +75,8 @@ impl<'m> SharedBuf<'m> {
     #[inline(always)]
     pub(crate) fn prefetch(self) {
         let mut at = 0;
-        // Most frames take one line, for which this order needs one comparison and no division.
+        // The loop compares at its end. For most frames, which take one line, this needs only one
+        // comparison and no division.
         loop {
             prefetch_address(self.data.as_ptr().wrapping_add(at));
             at += CACHE_LINE_BYTES;

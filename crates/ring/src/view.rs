@@ -97,7 +97,7 @@ impl RingView {
         self.0.bufs()
     }
 
-    /// Writes `ring->ts`, the time of the last rx sync since the epoch.
+    /// Writes the time of the last rx sync, counted from the epoch, to `ring->ts`.
     pub fn set_timestamp(&self, seconds: i64, microseconds: i64) {
         self.0.set_timestamp(seconds, microseconds);
     }

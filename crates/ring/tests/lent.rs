@@ -1,5 +1,5 @@
-//! Tests of memory that a lender may revoke. They are in a separate process, because loom in the
-//! tests of the crate handles SIGBUS itself.
+//! Tests of memory that a lender may revoke. They are in a separate process, because the crate's
+//! unit tests use loom, which handles SIGBUS itself.
 #![allow(clippy::unwrap_used)]
 
 use std::os::fd::{AsFd, OwnedFd};

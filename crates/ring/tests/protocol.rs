@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use slipring_ring::{DirectionStorage, PeerFault, PipeReceiver, PipeSender, SharedWord, SlotIdx};
 
-/// Words, and a record of which slots were moved.
+/// The words of one direction, and a record of which slots were moved.
 struct Heap {
     num_slots: u32,
     sent: AtomicU32,

@@ -15,12 +15,13 @@ use crate::router::{BpfRouter, ResidentError};
 /// The interception of an interface's frames, until this is dropped or the process ends.
 ///
 /// Each packet socket of the interface gets one of [`Self::filters`]. A filter decides for each
-/// frame whether its socket gets it. The kernel does not process frames that a socket gets, and,
-/// with [`ResidentOptions::direct`](crate::ResidentOptions::direct), forwards those that need no
-/// more than a lookup by this router's tables. Without a socket, without a recent
-/// [heartbeat](crate::ResidentHeartbeat) of the socket's queue, and until [`BpfRouter::enable`],
-/// the kernel gets everything. A socket's ring contains only frames that its reader must handle.
-/// Frames that find the ring full are counted as dropped only by the socket (`PACKET_STATISTICS`).
+/// frame whether its socket gets it. The kernel does not process frames that a socket gets. With
+/// [`ResidentOptions::direct`](crate::ResidentOptions::direct), frames that need no more than a
+/// lookup go to no socket: a program in the kernel forwards them by this router's tables. Without a
+/// socket, without a recent [heartbeat](crate::ResidentHeartbeat) of the socket's queue, and until
+/// [`BpfRouter::enable`], the kernel gets everything. A socket's ring contains only frames that its
+/// reader must handle. Frames that find the ring full are counted as dropped only by the socket
+/// (`PACKET_STATISTICS`).
 #[derive(Debug)]
 pub struct PacketInterception {
     filters: Vec<BpfProgram>,
@@ -45,7 +46,7 @@ pub(crate) struct InterceptionPrograms {
 }
 
 impl InterceptionPrograms {
-    /// Adds the link, which completes the interception.
+    /// Adds the BPF link, which completes the interception.
     pub(crate) fn linked(self, link: BpfLink) -> PacketInterception {
         let Self { filters, injection, diverting, ifindex, port, keys } = self;
         PacketInterception { filters, injection, ifindex, port, keys, diverting, link }

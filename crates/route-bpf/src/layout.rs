@@ -62,7 +62,7 @@ pub(crate) const BLOCK_FLAG: u16 = dir24::MAX_NUMBER + 1;
 /// Offset of the flag that is 1 while the program may forward.
 pub(crate) const ENABLED_OFFSET: u32 = 0;
 /// Offset of two limits, for IPv4 and for IPv6: how many hosts without a MAC address the kernel is
-/// asked to resolve in a tick; 0 for any number.
+/// asked to resolve in a tick ([`TICK_BITS`]); 0 for any number.
 pub(crate) const HOST_LIMITS_OFFSET: u32 = 8;
 /// Offset of the heartbeats, in their own cache lines.
 pub(crate) const BEATS_OFFSET: u32 = 64;

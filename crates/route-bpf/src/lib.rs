@@ -6,12 +6,12 @@
 //!   heartbeat ----------------------->    |                    '-- doubt: XDP_PASS, counted
 //! ```
 //!
-//! [`BpfRouter`] creates the maps, attaches programs ([`BpfRouter::attach`]) and takes snapshots
-//! ([`BpfRouter::apply`]). A program forwards only frames that it understands completely, while
-//! forwarding is enabled ([`BpfRouter::enable`]) and the heartbeat of the frame's queue is not
-//! older than 100 ms ([`ResidentHeartbeat`]). All other frames go on to the kernel's stack
-//! unchanged, except those that the program drops ([`PassReason::is_drop`]). On ports with sockets,
-//! an engine in user space forwards.
+//! [`BpfRouter`] creates the maps, attaches programs ([`BpfRouter::attach`]) and writes snapshots
+//! to the maps ([`BpfRouter::apply`]). A program forwards only frames that it understands
+//! completely, while forwarding is enabled ([`BpfRouter::enable`]) and the heartbeat of the frame's
+//! queue is not older than 100 ms ([`ResidentHeartbeat`]). All other frames go on to the kernel's
+//! stack unchanged, except those that the program drops ([`PassReason::is_drop`]). On ports with
+//! sockets, an engine in user space forwards.
 //!
 //! `program` describes the steps for a frame, `layout` the records of the maps, and `writer` the
 //! order in which a snapshot replaces another.

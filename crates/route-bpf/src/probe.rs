@@ -7,10 +7,11 @@
 //!   destination = source = the interface's own address | EtherType 88b5 | zeros     60 bytes
 //! ```
 //!
-//! If the interface sends nothing else, its transmit counter must show them. Otherwise the
-//! tracepoints of [`DriverDrops`] must not report that all of them were dropped. Without
-//! tracepoints, the number of frames is large enough for the transmit counter to show them among
-//! the others; they may then fill the driver's ring, so that it drops some of the others.
+//! If the interface sends nothing else, its transmit counter shows whether they have left.
+//! Otherwise the tracepoints of [`DriverDrops`] show it: they must not report that all of them were
+//! dropped. Without tracepoints, so many frames are redirected that the transmit counter shows them
+//! among the frames of others. They may then fill the driver's ring, so that it drops some of the
+//! frames of others.
 //!
 //! A switch drops such a frame, since it would leave through the port on which it arrived; hosts
 //! ignore it. EtherType 88b5 is for local experiments (IEEE 802).
@@ -32,7 +33,8 @@ use crate::program::context::XDP_ABORTED;
 const FEW_FRAMES: u32 = 16;
 /// Maximum number of frames per round.
 const MAX_FRAMES: u32 = 16_384;
-/// How many frames the kernel processes together at most in such a long round.
+/// Maximum number of frames that the kernel processes together in a round with more than
+/// [`FEW_FRAMES`].
 const BATCH_FRAMES: u32 = 64;
 /// Number of rounds on an interface that also sends other frames, if the transmit counter must
 /// decide.
@@ -112,7 +114,8 @@ impl EgressProbe {
         }
     }
 
-    /// Sends frames, and then waits for the same time without sending.
+    /// Sends frames, and then waits without sending for as long as that took. Returns by how much
+    /// the transmit counter increased in each of the two intervals.
     fn round(&self, ifname: &str, frames: u32) -> io::Result<ProbeRound> {
         let (start, before) = (Instant::now(), sent_packets(ifname)?);
         self.send(frames)?;

@@ -19,10 +19,10 @@
 //!
 //! On a port whose frames are forwarded in user space, the program in `hand_over` follows step 2.
 //!
-//! Up to step 7, the program changes nothing, and returns `XDP_PASS` with a counter for every frame
-//! that it does not forward: the kernel then handles the frame as if the program did not exist. The
-//! program only drops packets whose source fails the port's check, and packets for more unknown
-//! hosts than the kernel could resolve. It counts these as well. After step 7 the frame is
+//! Up to step 7, the program changes nothing. For every frame that it does not forward, it counts
+//! the reason and returns `XDP_PASS`: the kernel then handles the frame as if the program did not
+//! exist. The program only drops packets whose source fails the port's check, and packets for more
+//! unknown hosts than the kernel could resolve. It counts these as well. After step 7 the frame is
 //! forwarded, unless its end cannot be cut off (left to the kernel) or its egress interface no
 //! longer exists (dropped).
 //!
@@ -170,8 +170,9 @@ fn drop_frame(program: &mut Assembler, constants: &PortConstants) {
     program.put_all([mov_imm(BpfReg::R0, XDP_DROP), exit()]);
 }
 
-/// Emits the label of each reason: the code counts the frame, and then continues after this code.
-/// The verifier refuses instructions that no path reaches, so all reasons must be in use.
+/// Emits a label for each reason. A jump to the label counts the frame for this reason, and then
+/// continues with the instructions that are emitted next. The verifier refuses instructions that no
+/// path reaches, so all reasons must be in use.
 fn count_reasons(
     program: &mut Assembler,
     constants: &PortConstants,

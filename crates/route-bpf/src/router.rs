@@ -272,10 +272,10 @@ impl BpfRouter {
         Ok(self.writer.apply(tables)?)
     }
 
-    /// Waits until no running program uses an index of an earlier snapshot, or a block of an IPv4
-    /// table that was retired before the call, and drops the snapshots that [`Self::apply`] has
-    /// kept. This takes as long as a grace period of the kernel's RCU, some milliseconds. After the
-    /// call, tell [`Mirror::quiesced`](slipring_fib::Mirror::quiesced) the generation.
+    /// Waits until no running program uses an index of an earlier snapshot, or an IPv4 block that
+    /// was retired before the call, and drops the snapshots that [`Self::apply`] has kept. This
+    /// takes as long as a grace period of the kernel's RCU, some milliseconds. After the call, pass
+    /// [`Self::quiesced_generation`] to [`Mirror::quiesced`](slipring_fib::Mirror::quiesced).
     ///
     /// # Errors
     /// The kernel's error.

@@ -1,5 +1,6 @@
 //! Programs of a router that takes over from another router. They are loaded, but the interface's
-//! link and sockets keep the predecessor's programs until the predecessor exchanges them.
+//! BPF link and sockets keep the predecessor's programs until the predecessor exchanges them. In
+//! this file, a link is always a BPF link.
 //!
 //! ```text
 //!   predecessor                         successor

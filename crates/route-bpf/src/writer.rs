@@ -268,8 +268,8 @@ impl<H: MapHost> TableWriter<H> {
         self.quiesced
     }
 
-    /// Step 2: disables ports whose meaning changes, and words that will not contain an index any
-    /// more whose meaning changes. Returns whether there were any.
+    /// Step 2: disables the ports whose meaning changes, and the words that will be replaced and
+    /// contain an index whose meaning changes. Returns whether there were any.
     fn suspend(&mut self, changed: &ChangedIndices, tables: &ForwardingTables) -> bool {
         let mut suspended = false;
         for &port in &changed.ports {
@@ -408,8 +408,8 @@ const fn check_flag(mode: ReversePathMode) -> u16 {
     }
 }
 
-/// Stores a word if it differs; returns whether it does. Release: programs that see the word see
-/// what was stored before it.
+/// Stores a word if it differs from the present one, and returns whether it does. Release: programs
+/// that see the word see what was stored before it.
 fn store(array: &MappedArray, offset: usize, word: u64) -> bool {
     let cell = array.atomic::<AtomicU64>(0, offset).expect("offsets are within the limits");
     let differs = cell.load(Ordering::Relaxed) != word;

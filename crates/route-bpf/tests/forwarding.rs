@@ -186,7 +186,7 @@ fn a_tcp_stream_crosses_with_finished_and_with_half_finished_checksums() {
         let segments = (BYTES / 1448) as u64;
         match offload {
             "off" => assert!(forwarded > segments, "{forwarded} forwarded, {passed} passed"),
-            // A few packets without a socket have a finished checksum.
+            // A few packets that the host sends without a socket have a finished checksum.
             _ => {
                 assert!(passed > segments / 64 && passed > 20 * forwarded, "{forwarded}, {passed}")
             }

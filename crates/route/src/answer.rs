@@ -1,8 +1,8 @@
 //! Last stage: ICMP and ICMPv6 errors about packets that cannot be forwarded.
 //!
-//! The router itself sends these errors. They are looked up in the VRF of the packet's ingress
-//! port, or in the first VRF if the configuration says so. They leave by the route to the packet's
-//! sender, which need not lead to the ingress port.
+//! The router itself sends these errors. They leave by the route to the packet's sender, which need
+//! not lead to the ingress port. This route is looked up in the VRF of the packet's ingress port,
+//! or in the first VRF if the configuration says so.
 
 mod redirect;
 
@@ -42,12 +42,13 @@ pub(crate) struct AnswerParts<'e> {
     pub(crate) hash: NextHopHash,
     pub(crate) quote: QuoteLength,
     pub(crate) sends_redirects: bool,
-    /// Whether answers are looked up in the first VRF, not in that of the packet's ingress port.
+    /// Whether the routes of answers are looked up in the first VRF, not in that of the packet's
+    /// ingress port.
     pub(crate) in_first_vrf: bool,
 }
 
 impl AnswerParts<'_> {
-    /// The VRF in which an answer to a packet is looked up.
+    /// The VRF in which the route of an answer to a packet is looked up.
     const fn vrf(&self, packet: &RoutedPacket) -> u16 {
         if self.in_first_vrf { 0 } else { packet.vrf }
     }
@@ -94,7 +95,8 @@ pub(crate) fn run(
     }
 }
 
-/// Sends an ICMP message about a packet to its sender, if the rules and limits allow it.
+/// Sends an ICMP message about a packet to its sender, if the RFCs' rules and the rate limit allow
+/// it.
 pub(crate) fn answer(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,

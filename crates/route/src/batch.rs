@@ -226,8 +226,8 @@ impl RouteBatch {
         self.settle(counters, at, RouteVerdict::Kernel(class));
     }
 
-    /// Drops a packet; the last stage sends an ICMP error to its sender, if the rules and limits
-    /// allow it.
+    /// Drops a packet. The last stage sends an ICMP error to its sender, if the RFCs' rules and the
+    /// rate limit allow it.
     #[inline]
     pub(crate) fn reject(&mut self, at: usize, rejection: Rejection) {
         self.leave(at);

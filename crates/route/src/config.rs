@@ -20,9 +20,9 @@ pub struct RouteConfig {
     /// Whether the IPv6 flow label is part of the hash that chooses among several next hops (RFC
     /// 6438).
     pub uses_flow_label: bool,
-    /// Whether the router's ICMP errors and redirects are looked up in the tables of the first VRF,
-    /// as Linux does unless a VRF device is involved. Otherwise they are looked up in the tables of
-    /// the port whose packet they answer.
+    /// Whether the routes of the router's ICMP errors and redirects are looked up in the tables of
+    /// the first VRF, as Linux does unless a VRF device is involved. Otherwise they are looked up
+    /// in the tables of the port at which the answered packet arrived.
     pub answers_in_first_vrf: bool,
     /// Whether unicast frames for MAC addresses that are not the router's go to the kernel, which
     /// may have further devices on the interface (macvlan). Otherwise they are dropped.

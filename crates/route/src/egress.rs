@@ -78,8 +78,8 @@ struct Egress<'v> {
     mtu: u32,
 }
 
-/// Checks the TTL, the egress port and the MTU. [`send`] checks whether a packet that must be
-/// fragmented can be.
+/// Checks the TTL, the egress port and the MTU. A packet that is larger than the MTU passes if its
+/// header permits fragmentation; [`send`] checks whether fragmentation is possible.
 fn check<'v>(
     view: &'v RouteView,
     bytes: &[u8],

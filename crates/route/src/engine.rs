@@ -216,7 +216,7 @@ impl RouteEngine {
     }
 
     /// Drops a live frame between two stages. The last stage sends an ICMP error to its sender, if
-    /// the rules and limits allow it.
+    /// the RFCs' rules and the rate limit allow it.
     ///
     /// # Panics
     /// If the frame has a verdict.
@@ -267,9 +267,9 @@ impl RouteEngine {
     }
 
     /// Drops a held packet whose next hop did not answer, and sends an error to its sender (ICMP
-    /// 3/1, ICMPv6 1/3), if the rules and limits allow it. `frame` is the frame as it was when it
-    /// was held. The verdict is `Answered` or `Drop`, or `Kernel` if only the kernel can send the
-    /// error.
+    /// 3/1, ICMPv6 1/3), if the RFCs' rules and the rate limit allow it. `frame` is the frame as it
+    /// was when it was held. The verdict is `Answered` or `Drop`, or `Kernel` if only the kernel
+    /// can send the error.
     pub fn unanswered(&mut self, held: &HeldPacket, frame: &[u8], now_ns: u64) -> RouteVerdict {
         let (view, mut parts) = self.parts();
         let rejection = Rejection {
@@ -318,7 +318,8 @@ impl RouteEngine {
     }
 }
 
-/// Sends the sender of a held packet an error with the reason for the drop.
+/// Sends an error with the reason for the drop to the sender of a held packet. Returns the verdict
+/// about the packet.
 fn reply(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,

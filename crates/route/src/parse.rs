@@ -79,7 +79,8 @@ fn parse_completely(
     }
 }
 
-/// The complete checks. Sets `port` as soon as it is known.
+/// Runs the complete checks on a frame. Returns the packet if it may be forwarded, otherwise what
+/// happens to the frame. Sets `port` as soon as it is known.
 fn examine(
     view: &RouteView,
     punts_other_macs: bool,

@@ -38,8 +38,8 @@ pub(crate) fn run(
     (batch.v4, batch.v6) = (0, 0);
 }
 
-/// Rewrites a packet without special properties; returns its egress port. `None` leaves the frame
-/// unchanged.
+/// Rewrites a packet without special properties, and returns its egress port. If the packet needs
+/// [`egress::depart`], leaves the frame unchanged and returns `None`.
 #[inline(always)]
 fn rewrite_plain(
     view: &RouteView,

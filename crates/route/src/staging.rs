@@ -121,9 +121,10 @@ impl RouteEngine {
         answer::enqueue(&mut self.output, frame, &verdict)
     }
 
-    /// Routes an IP packet that the router itself sends. It is looked up in the tables of `port`
-    /// and counts as a packet from there; its TTL must be above 1 and is not decremented. Puts the
-    /// packet into the output queue. Returns `false` if the packet is dropped.
+    /// Routes an IP packet that the router itself sends, and puts it into the output queue. The
+    /// destination is looked up in the tables of `port`, and the packet counts as one from this
+    /// port. Its TTL must be above 1 and is not decremented. Returns `false` if the packet is
+    /// dropped.
     pub fn originate(&mut self, port: FibPortIndex, packet: &[u8]) -> bool {
         let Some((destination, traits)) = destination_of(packet) else { return false };
         let vrf = self.view.port(port.0).map_or(0, |facts| facts.vrf);

@@ -354,7 +354,7 @@ fn follow_trace(
     Ok(Exit::Done)
 }
 
-/// Prints events as they come, until there are as many as wanted, or the end of the router.
+/// Prints events as they come, until as many as wanted are printed or the router ends.
 fn follow_events(
     client: &mut ControlClient,
     mut args: Value,

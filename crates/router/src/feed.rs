@@ -310,8 +310,8 @@ impl FeedSocket {
 }
 
 /// Makes the kernel queue many more messages than by default. Without CAP_NET_ADMIN,
-/// `net.core.rmem_max` limits the size. The socket then overruns more often, and each overrun
-/// requires new dumps.
+/// `net.core.rmem_max` limits the size of the queue. The socket then overruns more often, and each
+/// overrun requires new dumps.
 fn enlarge(socket: &Socket) {
     let forced = sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER);
     if forced.is_err() {

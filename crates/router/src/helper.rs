@@ -97,7 +97,7 @@ fn no_helper(error: &io::Error) -> Failure {
         .into()
 }
 
-/// Has the helper remove the files of the run when this value is dropped, because the router's user
+/// When this value is dropped, the helper removes the files of the run, because the router's user
 /// may not remove them.
 pub(crate) struct RunFilesGuard(pub(crate) Arc<PrivilegedHelper>);
 

@@ -4,7 +4,7 @@ use slipring_neighbour::icmp::IcmpLimits;
 use slipring_port::Nanos;
 use slipring_route::PuntClass;
 
-/// The settings. Each thread applies those that concern it in one task, between two bursts.
+/// The settings. Each thread applies those that concern it together, between two batches of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LiveSettings {
     /// Packets per second that all workers together may give to the kernel, by class, in the order

@@ -60,7 +60,7 @@ impl InterfaceNames {
 
     pub(crate) fn route(&self, routing: &Routing, entry: &RouteEntry) -> Value {
         let several = entry.leads.len() > 1;
-        // The leads of a blackhole route have no interface, so they are not listed as next hops.
+        // A next-hop entry of a blackhole route has no interface, so it is not listed.
         let leads = entry.leads.iter().filter(|lead| lead.ifindex != 0);
         let hops = leads.map(|lead| self.hop(routing, lead, several));
         json!({

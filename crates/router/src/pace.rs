@@ -42,12 +42,13 @@ impl BeatPace {
     }
 }
 
-/// What a heartbeat is like.
+/// How often heartbeats are written, and which time they contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BeatInterval {
-    /// When the next one follows.
+    /// Time from one heartbeat to the next.
     pub(crate) period: Nanos,
-    /// How much later than the time up to which all messages of the kernel have been read it is.
+    /// How far the time in a heartbeat is ahead of the time up to which all messages of the kernel
+    /// have been read.
     pub(crate) lead: Nanos,
 }
 

@@ -17,11 +17,11 @@ use slipring_filter::CbpfProgram;
 use slipring_port::{Nanos, now};
 use slipring_route::{PuntReason, RouteVerdict};
 
-/// A trace ends if its client makes no request for this time.
+/// A trace ends if this much time passes without a request of its client.
 const PATIENCE: Nanos = 60_000_000_000;
 /// Value of `ends_at` of a trace that has ended.
 const ENDED: Nanos = 0;
-/// Maximum size of the copies of all traces.
+/// Maximum total size of the copies of all traces.
 pub(crate) const MAX_BYTES: usize = 64 << 20;
 
 /// A packet with what the engine has decided about it.
@@ -152,7 +152,8 @@ impl PacketTrace {
         Some(TracePage { packets, left: buffer.left, is_cut: buffer.is_cut })
     }
 
-    /// A poisoned lock can be ignored: each packet is added completely or not at all.
+    /// Locks the buffer. A poisoned lock can be ignored: each packet is added completely or not at
+    /// all.
     fn lock(&self) -> MutexGuard<'_, TraceBuffer> {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }

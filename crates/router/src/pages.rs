@@ -1,5 +1,5 @@
-//! Splits the list of routes into pages, so that the routing thread does not work on one request
-//! for routes for long.
+//! Splits the list of routes into pages, so that no single request occupies the routing thread for
+//! long.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,8 @@ pub(crate) const PAGE: usize = 2000;
 /// A table and a prefix in this table. It marks the end of a page.
 pub(crate) type RoutePlace = (u32, (IpAddr, u8));
 
-/// Returns the routes after a place, and the place of the next page if this page is full.
+/// Returns one page: the routes after a place, or the first ones. If the page is full, also returns
+/// the place after which the next page begins.
 pub(crate) fn routes(
     mirror: &Mirror,
     family: RouteFamily,

@@ -131,7 +131,8 @@ impl RoutePlan {
         })
     }
 
-    /// Reads again the files of settings that the command line names, but not the file of rules.
+    /// Reads the files of settings that the command line names again, but not the file of rules.
+    /// Returns the new plan.
     ///
     /// # Errors
     /// The mistake in a file.
@@ -173,8 +174,9 @@ impl RoutePlan {
     }
 }
 
-/// Whether a running router is to be taken over. As another user, a router cannot give netmap-fwd's
-/// command socket its name when the running router has ended.
+/// Returns whether a running router is to be taken over. Refuses this if the router also has
+/// netmap-fwd's command socket and becomes another user: as that user, it could not give the socket
+/// its name when the running router has ended.
 fn takes_over(matches: &ArgMatches, is_compat: bool, has_user: bool) -> Result<bool, Failure> {
     let takes_over = matches.get_flag("takeover");
     if takes_over && is_compat && has_user {

@@ -29,8 +29,8 @@ impl InterfacePolicer {
     /// Reads a `[[policer]]` section.
     ///
     /// # Errors
-    /// If `interface` or `rate` is missing or invalid. Other invalid values are noted in the file,
-    /// whose reading then fails.
+    /// If `interface` or `rate` is missing or invalid. Other invalid values are only recorded here:
+    /// they are reported when the whole file was read.
     pub(crate) fn read(section: &mut SettingsSection<'_>) -> Result<Self, Diagnostic> {
         let interface = section.text("interface")?;
         let rate = section.parsed("rate", rate)?;
@@ -83,7 +83,8 @@ fn burst(text: &str) -> Result<u64, String> {
     bytes.filter(|bytes| *bytes >= 2000).ok_or_else(|| allowed.to_owned())
 }
 
-/// Checks the policers of a router with these interfaces, and chooses engine and threads for them.
+/// Checks the policers of a router with these interfaces. Returns the engine and the number of
+/// threads with which the router can run them.
 ///
 /// # Errors
 /// If an interface is not the router's or has two policers, if the engine does not support

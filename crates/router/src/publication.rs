@@ -1,7 +1,9 @@
 //! Publishes the figures of a router for `slipring top`, while a process reads them.
 //!
-//! An interface has a counter for each known cause of a loss, reason and class. Others share one
-//! counter for each of these groups, so that the sums are right.
+//! Each interface has three groups of counters: packets that were lost, by cause; packets that were
+//! left to the kernel, by reason; and those of them that the engine in user space left to it, by
+//! class. Causes, reasons and classes that have no counter of their own share the counter `other`
+//! of their group, so that the sums are right.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +49,7 @@ struct RouterPublisher {
     name: Option<String>,
     names: CounterNames,
     routing: RoutingHandle,
-    /// The last figures. They are kept when the router ends.
+    /// The figures of the last sample. They are published again if no newer ones can be had.
     last: RouterFigures,
 }
 

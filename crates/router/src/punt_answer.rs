@@ -9,7 +9,7 @@ use crate::names::{ANSWER_VERSION, ask};
 use crate::router_figures::RouterFigures;
 use crate::routing::{Routing, RoutingHandle};
 
-/// Answers the request `punt`.
+/// Returns the answer to the request `punt`.
 pub(crate) fn answer(routing: &RoutingHandle) -> Result<Value, ControlRefusal> {
     let workers = routing.worker_figures();
     ask(routing, move |routing: &mut Routing| {

@@ -2,15 +2,15 @@
 //!
 //! When an AF_XDP socket is closed, frames that it has sent may still be in the device. Until the
 //! device has sent them, the kernel keeps the queue for that socket. So a router may find the
-//! queues of a previous router busy, in particular of the one from which it takes over. It waits
-//! then. Its programs are attached already, and leave all packets to the kernel, which they count
+//! queues of a previous router busy, in particular of the one from which it takes over. Then it
+//! waits. Its programs are attached already: they leave all packets to the kernel, and count them
 //! as `disabled`.
 //!
 //! | who uses the queue, as far as the kernel tells | waits |
 //! |---|---|
 //! | a process | no: the router ends with an error |
 //! | no process | yes |
-//! | not known, as without `CAP_SYS_PTRACE` | after a takeover: the router that has ended had it |
+//! | not known, as without `CAP_SYS_PTRACE` | only after a takeover: the previous router had it |
 
 use std::ops::ControlFlow;
 
@@ -70,8 +70,8 @@ struct QueueWait<'r, 's> {
 }
 
 impl QueueWait<'_, '_> {
-    /// Whether to wait further, after an attempt with this error. Prints once for each queue that
-    /// the router waits.
+    /// Returns whether to go on waiting after an attempt that has failed with this error. Prints,
+    /// once for each queue, that the router waits for it.
     ///
     /// # Errors
     /// If that cannot be printed.

@@ -125,8 +125,8 @@ impl ResidentEngine {
         self.uncounted.as_deref()
     }
 
-    /// Counts the redirected frames that drivers drop, if drivers can drop frames and this kernel
-    /// reports it.
+    /// Returns the counter of redirected frames that drivers drop; `None` if no driver can drop
+    /// frames, or if this kernel does not report it.
     pub(crate) const fn drops(&self) -> Option<&Arc<DriverDrops>> {
         self.drops.as_ref()
     }
@@ -154,14 +154,14 @@ impl ResidentEngine {
         stopped
     }
 
-    /// Returns the interfaces for the checks of bypassed stages.
+    /// Returns what the checks for stages that packets would bypass need to know of each interface.
     pub(crate) fn checked(&self) -> Vec<CheckedInterface> {
         let of = |of: &AttachedInterface| CheckedInterface::new(&of.iface, of.tcx_programs());
         self.attachments.iter().map(of).collect()
     }
 
-    /// Takes the interfaces and the sockets that get their frames, if packets are forwarded in user
-    /// space.
+    /// Takes the sockets that get the frames of interfaces, if packets are forwarded in user space.
+    /// Returns each of these interfaces with its sockets.
     pub(crate) fn take_sockets(&mut self) -> Vec<(Iface, InterfaceSockets)> {
         let take = |of: &mut AttachedInterface| Some((of.iface.clone(), of.sockets.take()?));
         self.attachments.iter_mut().filter_map(take).collect()
@@ -170,7 +170,7 @@ impl ResidentEngine {
     /// Returns the parts of this engine that workers in user space use.
     ///
     /// # Errors
-    /// If the kernel refuses the program for frames that they leave to it.
+    /// If the kernel refuses the program through which workers leave frames to it.
     pub(crate) fn user_space_io(&self) -> Result<UserSpaceIo, Failure> {
         let mut injector = self.router.injector().map_err(|error| refused(&error, None))?;
         for of in &self.attachments {
@@ -352,7 +352,7 @@ pub(crate) fn try_to_load() -> Result<(), Failure> {
 }
 
 /// Starts counting the frames that drivers drop, if any interface sends redirected frames through
-/// its driver.
+/// its driver. Returns the counter or, if the kernel cannot count, the reason as text.
 fn driver_drops(
     router: &BpfRouter,
     attachments: &[AttachedInterface],

@@ -109,15 +109,17 @@ pub(crate) const DRIVER_DROP: &str = "driver";
 /// [`SubinterfaceCounters::full`](crate::subinterface::SubinterfaceCounters::full) counts.
 pub(crate) const QUEUE_FULL: &str = "ring-full";
 
-/// The drop cause of frames that were to leave by a subinterface and found no space in the ring of
-/// the parent interface, or were not taken from the device when a worker ended: frames of the
-/// kernel and address resolution. They have not arrived on the subinterface.
+/// The drop cause of frames of the kernel, and messages of address resolution, that were to leave
+/// by a subinterface. Either the ring of the parent interface had no space for them, or a worker
+/// ended before it took them from the device. They have not arrived on the subinterface.
 pub(crate) const UNSENT_OF_KERNEL: &str = "ring-full-from-kernel";
 
-/// The drop cause of packets that threads had received, and not taken when the router ended.
+/// The drop cause of packets that threads had received, but had not yet taken from their rx rings
+/// when the router ended.
 pub(crate) const UNREAD: &str = "unread";
 
-/// Why the kernel gets packets of a subinterface without a decision of the engine.
+/// Further reasons why the kernel gets packets of a subinterface: those that are no decision of the
+/// engine.
 pub(crate) const OWN_PASSES: [&str; 2] = ["unresolved", "left-to-kernel"];
 
 /// The mode of subinterfaces that the kernel does not have.

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! This thread writes the heartbeat: if it hangs or ends, the programs leave all packets to the
-//! kernel within 100 ms, or 150 ms if the router was idle. Workers of the engine in user space write
-//! their own heartbeats, which are never later than this thread's.
+//! kernel within 100 ms, or 150 ms if the router was idle. Workers of the engine in user space
+//! write their own heartbeats, which are never later than this thread's.
 //!
 //! # Invariants
 //! 1. Nothing is forwarded before every table has been dumped once.
@@ -54,10 +54,11 @@ use crate::worker::{RouteWorker, WorkerLink};
 use host_addresses::host_addresses;
 use reader::MirrorReader;
 
-/// A heartbeat without a lead is late this long after the previous one; the programs' limit is
-/// 100 ms.
+/// If the previous heartbeat had no lead ([`BeatInterval::lead`]), the next one is late after this
+/// time; the programs' limit is 100 ms.
 const LATE_BEAT_NS: Nanos = 75_000_000;
-/// Maximum number of gateways without MAC address that are requested when a snapshot is applied.
+/// Maximum number of gateways without MAC address that the kernel is asked to resolve when a
+/// snapshot is applied.
 const MAX_SOLICITS: usize = 64;
 
 /// A task that another thread gives to this thread.
@@ -72,10 +73,10 @@ pub(crate) struct Routing {
     heartbeat: ResidentHeartbeat,
     /// The threads of the engine in user space; empty if programs forward.
     pub(crate) workers: Vec<WorkerLink>,
-    /// The last time `seen` that was sent to the workers, by the clock of heartbeats.
+    /// The value of `seen` that was last sent to the workers.
     told: u64,
-    /// The last time up to which all messages of the kernel have been read. `seen` is by the clock
-    /// of heartbeats, `seen_at` by [`slipring_port::now`].
+    /// The latest time up to which all messages of the kernel have been read. `seen` is by the
+    /// clock of heartbeats, `seen_at` by [`slipring_port::now`].
     seen: u64,
     seen_at: Nanos,
     /// Whether notifications were lost or a table is new. The mirror is then incomplete until dumps
@@ -95,12 +96,12 @@ pub(crate) struct Routing {
     /// Whether the programs' maps contain all of `current`. If not, it is applied again.
     is_applied: bool,
     /// Wakes the main thread: when the first snapshot is in use, when the tables are complete
-    /// again, when interfaces must be probed, when addresses have changed, and for what it reports
-    /// to the user.
+    /// again, when interfaces must be probed, when addresses have changed, and when it has
+    /// something to report to the user.
     ready: Arc<Doorbell>,
     settle_at: Nanos,
     pace: BeatPace,
-    /// What the last heartbeat was like.
+    /// The lead of the last heartbeat, and the time from it to the next one.
     interval: BeatInterval,
     /// By port, whether the kernel looks up its packets, because the router does not follow the
     /// routing rules for them.
@@ -133,7 +134,7 @@ pub(crate) struct Routing {
     pub(crate) events: RouterEvents,
     /// The counts of drops at the last reset.
     pub(crate) drops: DropBaseline,
-    /// The traces of packets that clients have requested. They have ended if they are not wanted.
+    /// The traces of packets that clients have requested. They may include some that have ended.
     traces: Vec<Arc<PacketTrace>>,
     /// The counters of routers that this router has taken over from.
     pub(crate) inherited: InheritedFigures,
@@ -251,7 +252,8 @@ impl Routing {
         }
     }
 
-    /// Keeps the tables until `is_stopped` returns true. `stop` must ring then.
+    /// Keeps the tables up to date until `is_stopped` returns true. Whoever makes it return true
+    /// must also ring `stop`.
     ///
     /// # Errors
     /// If netlink fails, so that the tables cannot be kept up to date.
@@ -282,8 +284,8 @@ impl Routing {
     /// Reads the kernel's messages, writes changes that are due, and then writes the heartbeat: the
     /// time up to which all messages of the kernel have been read. So wherever this thread is
     /// stopped, the programs never use tables that lack changes older than 100 ms, or 150 ms if the
-    /// router was idle, plus [`LiveSettings::coalesce_ns`]. After such a stop, and after lost notifications, the tables
-    /// are updated before the next heartbeat.
+    /// router was idle, plus [`LiveSettings::coalesce_ns`]. After such a stop, and after lost
+    /// notifications, the tables are updated before the next heartbeat.
     fn follow(&mut self) -> io::Result<FeedProgress> {
         let (seen, start) = (ResidentHeartbeat::now(), now());
         let progress = self.read()?;
@@ -379,7 +381,7 @@ impl Routing {
         self.note_links();
         let Some(tables) = &self.current else { return };
         let local = self.mirror.local_addresses();
-        // Before the programs: see the third invariant of workers.
+        // The workers get the snapshot before the programs: see the third invariant of `worker.rs`.
         self.distribute(tables, &local);
         self.is_applied = self.engine.apply(tables).is_ok();
         if self.is_applied {

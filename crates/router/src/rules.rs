@@ -84,7 +84,8 @@ impl InitialRules {
         RuleStage::new(firewall, shaper, self.events.clone())
     }
 
-    /// Applies the rules in the running workers, and lets the workers take frames.
+    /// Applies the rules in the running workers, and lets the workers take frames. Returns the
+    /// rules in force.
     ///
     /// # Errors
     /// If the workers cannot execute a rule.

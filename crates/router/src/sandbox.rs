@@ -149,8 +149,8 @@ fn obstruction(path: &Path, links: u32) -> (PathBuf, char) {
     (path.to_owned(), 'r')
 }
 
-/// Returns by which class of rights a user, in no other group than its own, may access a file with
-/// this owner and group.
+/// Returns which class of a file's rights applies to a user: those of its owner, its group, or
+/// others, as a letter of chmod(1). The user is in no group but its own.
 const fn mode_class((uid, gid): (u32, u32), ids: UserIds) -> char {
     if uid == ids.uid {
         'u'

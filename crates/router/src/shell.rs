@@ -141,8 +141,9 @@ fn interfaces(run_dir: &Path, name: Option<&str>) -> Vec<String> {
     rows.filter_map(|row| row["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// Runs `job` with the format that the line requests; [`ReportFormat::Text`] means that of the
-/// shell, which is in force again afterwards.
+/// Runs `job` with the format that the line requests, or with the shell's own format if the line
+/// requests [`ReportFormat::Text`]. Then restores the shell's format, and returns the result of
+/// `job`.
 pub(crate) fn with_format<T>(
     format: ReportFormat,
     session: &mut Session<'_>,

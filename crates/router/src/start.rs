@@ -72,8 +72,9 @@ fn unlisted_rules(error: io::Error) -> Failure {
 
 /// Refuses to start if the kernel could not forward in place of the router, or if it processes
 /// packets in stages that the router does not have, unless the plan permits this; also if the
-/// kernel lacks rules for sections `[[vrf]]`. Returns what was found. `own_programs` is the number
-/// of the router's own programs at tcx ingress of each interface.
+/// kernel lacks rules for sections `[[vrf]]`. Returns the obstacles that were found and do not
+/// prevent the start. `own_programs` is the number of the router's own programs at tcx ingress of
+/// each interface.
 ///
 /// # Errors
 /// The reason, and the command that removes it.

@@ -102,7 +102,7 @@ pub(crate) struct SubinterfaceHandle {
 }
 
 impl SubinterfaceHandle {
-    /// The ports of the mirror.
+    /// Returns the ports that the mirror must have for the subinterfaces.
     pub(crate) fn ports(&self) -> impl Iterator<Item = PortConfig> {
         self.devices.iter().map(|device| PortConfig {
             ifindex: device.ifindex,

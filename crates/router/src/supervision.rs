@@ -50,7 +50,7 @@ pub(crate) struct Supervision<'r> {
 }
 
 impl Supervision<'_> {
-    /// Returns when the run is to end.
+    /// Does the main thread's work until the run is to end.
     pub(crate) fn run(
         &self,
         session: &mut Session<'_>,

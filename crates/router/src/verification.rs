@@ -11,8 +11,8 @@ use slipring_rtnetlink::{
 use crate::dump::read_dump;
 use crate::routing::RoutingHandle;
 
-/// Maximum number of comparisons, because routes may change during a dump, or are being read from
-/// the kernel.
+/// Maximum number of comparisons. There may be several, because routes may change during a dump, or
+/// are still being read from the kernel.
 const ATTEMPTS: u32 = 20;
 
 /// Compares all routes, and the ranges that the BPF programs look up. If routes change during a

@@ -90,7 +90,8 @@ pub(crate) fn bypass(
     Some(format!("to the kernel: {reason}; it meets no rules"))
 }
 
-/// Whether the bytes contain at least the first 20 bytes of IPv4, or the first 40 of IPv6.
+/// Whether the packet is IPv4 with at least 20 bytes, or IPv6 with at least 40 bytes: the lengths
+/// of their headers without options.
 fn is_ip(packet: &[u8]) -> bool {
     match packet.first().map(|first| first >> 4) {
         Some(4) => packet.len() >= 20,
@@ -100,7 +101,7 @@ fn is_ip(packet: &[u8]) -> bool {
 }
 
 impl PacketPath {
-    /// Passes the packet through copies of the stages.
+    /// Passes the packet through copies of the stages. Returns what they have decided.
     fn explain(mut self, rules: Option<RuleStage>) -> ExplainedPacket {
         let left = std::mem::take(&mut self.left);
         let mut stages = StagesOfPath { rules, left, left_to: None };

@@ -18,16 +18,16 @@
 //!
 //! # Invariants
 //! 1. A worker writes the heartbeat of its queues. The heartbeat is never later than that of the
-//!    routing thread for the worker's tables. If the worker, the routing
-//!    thread, or another worker that gets frames of the queue hangs, the program of the interface
-//!    leaves the queue's packets to the kernel. For a worker that has had no frames for a while,
-//!    the routing thread writes the heartbeat (`parking.rs`).
+//!    routing thread for the worker's tables. If the worker, the routing thread, or another worker
+//!    that gets frames of the queue hangs, the program of the interface leaves the queue's packets
+//!    to the kernel. For a worker that has had no frames for a while, the routing thread writes
+//!    the heartbeat (`parking.rs`).
 //! 2. A frame in a slot of the worker is in memory that no other thread writes: the region is
 //!    private, and the kernel gets the buffer back only after the slot is released.
 //! 3. A worker forwards a frame by tables at least as new as those by which the program of the
 //!    interface accepted it: a worker is told of new tables before the programs get them, and takes
-//!    no frames while tasks wait. So packets that follow those that the kernel forwards meanwhile
-//!    do not take the old route again.
+//!    no frames while tasks wait. So once the kernel has forwarded packets by a new route, workers
+//!    do not forward the packets that follow them by the old one.
 //! 4. Received packets, and the packets that the router makes, are forwarded, given to the kernel,
 //!    dropped for a counted cause, or held. At the end, frames have [`SEND_LIMITS`] to leave the tx
 //!    rings; those that have not left are counted.
@@ -184,8 +184,8 @@ pub(crate) struct RouteWorker {
     moved: u32,
     /// Threads that wait until the worker has no frames left.
     drain: WorkerDrain,
-    /// Whether the last turn has found the tx rings empty, and has sent nothing itself. False while
-    /// no thread waits.
+    /// Whether the last loop iteration has found the tx rings empty, and has sent nothing itself.
+    /// False while no thread waits.
     has_sent_all: bool,
     totals: WorkerTotals,
 }

@@ -212,8 +212,8 @@ impl Device {
         }
     }
 
-    /// Changes a condition of the link. Notifies the driver if the link has changed, or went down
-    /// for a moment.
+    /// Calls `change`, which returns whether the link goes down for a moment. Notifies the driver
+    /// in this case, or if the link has changed. Then serves a doorbell that rang without a link.
     pub(crate) fn change_link(&mut self, change: impl FnOnce(&mut Phy) -> bool) {
         let before = self.phy.link();
         let restarts = change(&mut self.phy);
@@ -258,8 +258,8 @@ impl Device {
         }
     }
 
-    /// Moves the end of the queued descriptors. This also rings the doorbell, in the mode in which
-    /// the transmitter stops there.
+    /// Moves the end of the queued descriptors. In the mode of [`Self::is_tx_no_close`], this also
+    /// rings the doorbell.
     fn move_tx_tail(&mut self, tail: u16) {
         self.tx_tail = tail;
         self.store(at::TX_TAIL_8125, 2, tail.into());

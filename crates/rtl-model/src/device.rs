@@ -81,8 +81,8 @@ pub struct Device {
     /// Registers that only store a value, and the stored parts of other registers.
     pub(crate) values: Vec<u8>,
     pub(crate) msix_table: Vec<u8>,
-    /// Number of descriptors that the driver has queued, and that the chip has sent, both modulo
-    /// 2^16. Used in the mode of [`Self::is_tx_no_close`].
+    /// Numbers of descriptors that the driver has queued (`tx_tail`) and that the chip has sent
+    /// (`tx_closed`), both modulo 2^16. Used in the mode of [`Self::is_tx_no_close`].
     pub(crate) tx_tail: u16,
     pub(crate) tx_closed: u16,
     pub(crate) eri: IndirectWords<u32>,

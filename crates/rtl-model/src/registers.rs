@@ -83,7 +83,7 @@ const COMMON: &[Group] = &[
     group(at::LOCK, at::LOCK, 1, WriteRule::Free),
     // Config0 to Config5.
     group(0x51, 0x56, 1, WriteRule::Locked),
-    // How many transmit descriptors are fetched at once.
+    // How many transmit descriptors are fetched together.
     group(0x57, 0x57, 1, WriteRule::Free),
     group(at::CSI_DATA, 0x67, 4, WriteRule::Free),
     group(at::CSI_COMMAND, 0x6b, 4, WriteRule::Free),

@@ -30,7 +30,7 @@ const TX_FORMAT_LONG: u16 = 1;
 const MAX_RING: u32 = 4096;
 /// Number of descriptors of the longest packet.
 const MAX_CHAIN: usize = 64;
-/// Maximum number of frames per call, so that a call ends even if the driver has built a loop.
+/// Maximum number of frames per call, so that a call ends, whatever descriptors the driver writes.
 const MAX_FRAMES: u32 = 65_536;
 /// The value that the chip stores as a frame's checksum. No test needs the correct one.
 const FCS: [u8; 4] = [0xfc; 4];
@@ -266,7 +266,7 @@ impl Device {
     }
 
     /// Collects in `chain` the next descriptors whose buffers hold `wanted` bytes. Returns false if
-    /// the driver has not handed over enough descriptors, or invalid ones.
+    /// the driver has not handed over enough descriptors, or has handed over invalid ones.
     fn reserve(&mut self, ring: &mut Ring, wanted: usize, chain: &mut Vec<Descriptor>) -> bool {
         let mut room = 0;
         chain.clear();

@@ -14,7 +14,7 @@ pub struct AddressMessage {
     pub local: IpAddr,
     /// The address of the other end of a point-to-point interface; otherwise the same as `local`.
     pub peer: IpAddr,
-    /// The length of the connected subnet's prefix, within the family's bits.
+    /// The length of the connected subnet's prefix; at most [`RouteFamily::bits`].
     pub prefix_len: u8,
     /// The subnet's broadcast address.
     pub broadcast: Option<IpAddr>,

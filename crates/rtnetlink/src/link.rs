@@ -92,8 +92,9 @@ const IFLA_VLAN_PROTOCOL: u16 = 5;
 const TPID_8021Q: u16 = 0x8100;
 
 impl<'a> LinkMessage<'a> {
-    /// Returns `None` for messages with another family: messages of `AF_BRIDGE` are about bridge
-    /// ports, and their `RTM_DELLINK` does not mean that the interface was deleted.
+    /// Parses an interface; returns `None` for families other than `AF_UNSPEC`: messages of
+    /// `AF_BRIDGE` are about bridge ports, and their `RTM_DELLINK` does not mean that the interface
+    /// was deleted.
     pub(crate) fn parse(payload: &'a [u8]) -> Result<Option<Self>, Malformed> {
         let Some((fixed, rest)) = payload.split_first_chunk::<LINK_LEN>() else {
             return Err(Malformed::Truncated { kind: kind::LINK });

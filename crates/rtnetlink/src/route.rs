@@ -98,7 +98,7 @@ pub struct RouteMessage<'a> {
     pub family: RouteFamily,
     /// The destination. In hostile messages, bits after the prefix may be set.
     pub destination: IpAddr,
-    /// The length of the destination's prefix, within the family's bits.
+    /// The length of the destination's prefix; at most [`RouteFamily::bits`].
     pub prefix_len: u8,
     /// The DSCP and ECN bits that packets must have, or 0 for any.
     pub tos: u8,

@@ -53,7 +53,7 @@ impl<'a> ErrorMessage<'a> {
     }
 }
 
-/// The kernel sends negative error numbers.
+/// Returns the positive error number, given the negative one that the kernel sends.
 const fn positive(result: i32) -> u32 {
     result.unsigned_abs()
 }

@@ -207,8 +207,8 @@ impl CommandBatch {
         CommandFault { message, expected: Some(error.expected), help: None, exit }
     }
 
-    /// Checks the keys and values of tables that the same batch creates. This finds such mistakes
-    /// before the batch is sent to a firewall.
+    /// Checks the keys and values of tables that the same batch creates, and returns the mistakes.
+    /// So they are found before the batch is sent to a firewall.
     fn check_entries(&self, commands: &[(u32, IpfwCommand)]) -> Vec<LineFault> {
         let (mut made, mut faults) = (BTreeMap::new(), Vec::new());
         for (line, command) in commands {
@@ -409,7 +409,8 @@ pub fn merge_line_faults(mut faults: Vec<LineFault>) -> Option<CommandFault> {
 }
 
 /// Replaces the word `ipfw` and command-line flags at the start of a line, as in `-f flush`, by
-/// blanks. They have no effect in a file. The blanks keep the columns in error messages right.
+/// blanks. Such words have no effect in a file. The blanks keep the columns in error messages
+/// right.
 fn without_flags(text: &str) -> String {
     text.split_inclusive('\n').map(line_without_flags).collect()
 }

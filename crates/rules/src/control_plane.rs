@@ -1,6 +1,6 @@
-//! Executes commands outside the packet threads. It parses and tries them first, and then passes
-//! the result to all engines as one change. An *engine* is the dataplane (rules, states and pipes)
-//! of one packet thread.
+//! Executes commands outside the packet threads. Commands are first parsed and tried; then the
+//! result is passed to all engines as one change. An *engine* is the dataplane (rules, states and
+//! pipes) of one packet thread.
 //!
 //! ```text
 //!   CommandBatch --> master (sees no packets) --Ruleset, pipes--> each engine, between bursts
@@ -188,7 +188,7 @@ impl ControlPlane {
         self.engines.iter().for_each(|thread| thread.admit_frames());
     }
 
-    /// Executes a batch.
+    /// Executes a batch and returns its outcome.
     pub fn execute(&self, order: &CommandBatch, now: u64) -> CommandOutcome {
         self.execute_all(order, |_, _| Vec::new(), now)
     }
@@ -377,8 +377,9 @@ impl ControlPlane {
         Ok(CommandOutcome { text: texts.concat(), value, fault, warnings })
     }
 
-    /// Lists all mistakes of a file. `mistakes` are those in commands for rules. For commands for
-    /// pipes, the first engine executes the commands on a copy of its shaper to find mistakes.
+    /// Returns a fault that lists all mistakes of a file. `mistakes` are those in commands for
+    /// rules. For commands for pipes, the first engine executes the commands on a copy of its
+    /// shaper to find mistakes.
     fn all_mistakes(&self, mistakes: Vec<LineError>, steps: &[CommandStep]) -> CommandFault {
         let of_rules = mistakes.into_iter().map(|LineError { line, error }| {
             (line, CommandFault::new(error.message, error.exit_code).at_line(line))
@@ -433,8 +434,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Makes every engine apply a change. If one engine refuses a shaper command, no engine is
-    /// changed.
+    /// Makes every engine apply a change, and returns a report of it. If one engine refuses a
+    /// shaper command, no engine is changed.
     fn apply_to_engines(&self, change: DataplaneChange) -> Result<ChangeReport, ChangeFaults> {
         let is_nothing =
             change.ruleset.is_none() && change.shaper.is_empty() && change.counters.is_empty();
@@ -501,7 +502,7 @@ impl ControlPlane {
         replies_of(tried.map_err(|fault| vec![(fault, None)])?).map(drop)
     }
 
-    /// Runs a closure on every engine and waits for all results.
+    /// Runs a closure on every engine, and returns the results when all engines have answered.
     pub fn run_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
     where
         T: Send + 'static,
@@ -538,7 +539,8 @@ impl ControlPlane {
         engine_replies::wait_for_change(posted, &claim, self.reply_timeout)
     }
 
-    /// Calls `read` with the master, after updating the master's counters from the engines.
+    /// Updates the master's counters from the engines, calls `read` with the master, and returns
+    /// its result.
     pub fn with_master<T>(&self, read: impl FnOnce(&Firewall) -> T) -> Result<T, CommandFault> {
         let mut master = self.lock();
         let counters = self.run_on_engines(|| {

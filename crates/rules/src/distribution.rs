@@ -136,7 +136,8 @@ impl Steering {
 }
 
 /// Returns why flows cannot be distributed over several threads with these rules; `None` if they
-/// can. A rule needs a single thread if all flows must share its counts or translations.
+/// can. A rule needs a single thread if flows between different hosts share its translations or the
+/// count of its `limit`.
 #[must_use]
 pub fn distribution_obstacle(config: &IpfwConfig) -> Option<String> {
     config.list.iter().find_map(|(entry, _)| {

@@ -15,8 +15,8 @@
 //!   parse the text of commands, and print configurations and results
 //! - running them: [`control_plane`]: tries and compiles commands outside the packet threads, and
 //!   passes them to these threads as one change; [`dry_run`], [`state_file`], [`randomness`]
-//! - answers: [`service`]; [`explain`]: what the rules do to a packet, which [`packet_words`]
-//!   describe
+//! - answers: [`service`]; [`explain`]: what the rules do to a packet; [`packet_words`]: the words
+//!   that describe this packet
 //!
 //! Not for: the meaning of rules and pipes (`slipring-ipfw`, `slipring-dummynet`), ports, clocks.
 #![forbid(unsafe_code)]

@@ -42,7 +42,8 @@ fn rules(config: &IpfwConfig) -> impl Iterator<Item = (u16, &Rule)> {
     config.list.iter().map(|(entry, _)| (entry.number, &*entry.rule))
 }
 
-/// Warns about interfaces in rules that are none of the firewall's ports, so no packet uses them.
+/// Returns a warning for each interface in the rules that is not a port of the firewall. No packet
+/// uses such an interface.
 pub fn unknown_interfaces(config: &IpfwConfig) -> Vec<String> {
     let mut all = Vec::new();
     for (number, rule) in rules(config) {
@@ -202,7 +203,7 @@ fn translators(firewall: &Firewall, all: &mut Vec<String>) {
     }
 }
 
-/// Warns about sets that are disabled but have no rules, which are usually typing mistakes.
+/// Warns about sets that are disabled but have no rules. These are usually typing mistakes.
 fn sets(config: &IpfwConfig, all: &mut Vec<String>) {
     let is_empty = |set: u8| rules(config).all(|(_, rule)| rule.set != set);
     for set in (0..31).filter(|&set| !config.is_enabled(set) && is_empty(set)) {

@@ -35,7 +35,7 @@ pub const fn changes_shaper(command: &ShaperCommand) -> bool {
     !matches!(command, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
 }
 
-/// Returns how many changes a command makes at most, each of which may fail.
+/// Returns the maximum number of changes that a command makes. Each of them may fail.
 fn num_changes(command: &ShaperCommand) -> usize {
     match command {
         ShaperCommand::Delete(_, ranges) => ranges.len(),

@@ -68,8 +68,8 @@ pub struct PuntedFrame {
 struct RuleNeeds {
     /// Whether packets are also checked on output.
     checks_out: bool,
-    /// Whether all frames of a batch are checked together: none is checked on output, and none
-    /// releases earlier fragments.
+    /// Whether all frames of a batch are checked together. This is possible if no frame is checked
+    /// on output, no rule reassembles fragments, and the stage does not explain a packet.
     checks_together: bool,
     /// Whether rules change packets, so that checksums must be complete before the check.
     rewrites: bool,
@@ -201,8 +201,9 @@ impl RuleStage {
         self.shaper.settings_mut().one_pass = !self.firewall.continues_after_shaper();
     }
 
-    /// Processes up to 64 frames, as [`RouteEngine::process`] does without rules. Frames that were
-    /// delayed earlier and leave now are in the engine's output queue, or in [`Self::take_punted`].
+    /// Processes up to 64 frames, as [`RouteEngine::process`] does without rules. Afterwards,
+    /// frames that were delayed earlier and leave now are in the engine's output queue, or are
+    /// returned by [`Self::take_punted`].
     ///
     /// # Panics
     /// If there are more than [`MAX_ROUTE_BATCH`] frames.

@@ -73,7 +73,7 @@ impl Simd {
         Self::scalar()
     }
 
-    /// Uses no vector instructions, for comparison.
+    /// Returns a value that uses no vector instructions, for comparison.
     #[inline]
     #[must_use]
     pub const fn scalar() -> Self {
@@ -92,9 +92,9 @@ impl Simd {
         }
     }
 
-    /// Adds all 32-bit words of whole blocks of 32 bytes, in the host's byte order. Modulo 0xffff,
-    /// this is the sum of which the Internet checksum is the complement. At most 2^32 words are
-    /// added exactly.
+    /// Returns the sum of all 32-bit words of the blocks, in the host's byte order. Modulo 0xffff,
+    /// this is the sum of which the Internet checksum is the complement. The result is exact for at
+    /// most 2^32 words.
     #[inline]
     #[must_use]
     pub fn sum_words(self, blocks: &[[u8; 32]]) -> u64 {

@@ -153,8 +153,8 @@ impl BridgePlan {
         session.reporter.say("Ready to go")
     }
 
-    /// Distributes the queues over the threads. A frame's input queue and its output queue belong
-    /// to the same thread.
+    /// Distributes the queues over the threads, and returns the task of each thread. A frame's
+    /// input queue and its output queue belong to the same thread.
     fn tasks(&self, ports: Vec<Port>) -> Vec<WorkerTask> {
         let most = ports.iter().map(|port| port.queues.len() as u32).min().unwrap_or(1);
         let threads = u32::from(self.threads).min(most).max(1) as usize;

@@ -1,10 +1,10 @@
 //! Before the first frame, waits for the link of a port, and prints that it waits: a link that is
 //! down or has no carrier sends no frames.
 //!
-//! | port | its link | is waited for |
+//! | port | its link | wait |
 //! |---|---|---|
-//! | an interface of the kernel | is the kernel's, and visible before the port is opened | before |
-//! | a card with a native driver | is negotiated from the moment when the port is opened | after |
+//! | an interface of the kernel | the kernel reports it at any time | before the port is opened |
+//! | a card with a native driver | is negotiated once the port is open | after that |
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use slipring_port::{Interest, OpenOptions, Port, PortMode, RunError, WaitStrateg
 
 /// The kind of the ports whose links are waited for after they are opened.
 const CARD_KIND: &str = "vfio";
-/// How long a card may negotiate if the user has set no limit. With 1 Gbit/s over copper, it takes
-/// 2 to 4 s.
+/// How long a card may negotiate if the user has set no limit. With 1 Gbit/s over copper,
+/// negotiation takes 2 to 4 s.
 const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest time between two looks at the link of a card. Its driver is in this process, so the
-/// kernel has no interface of it, and rtnetlink announces no change. A change raises the card's
-/// interrupt, which ends a sleep of a waiter, but not its wait, because no frame has come. So this
-/// polls, and only before the first frame.
+/// Period at which the link of a card is polled. The card's driver is in this process, so the
+/// kernel has no interface for the card, and rtnetlink reports no change of the link. A change
+/// raises the card's interrupt, but a waiter goes on waiting until a frame arrives. So the link is
+/// polled, but only before the first frame.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Why no frame can be sent.
@@ -72,9 +72,9 @@ pub(crate) fn wait(
     Err(obstacle().unwrap_or(first).error(name, wait).into())
 }
 
-/// Waits until the links of all cards with a native driver are up, or a signal arrives. Without
-/// `wait`, this is at most [`NEGOTIATION_TIMEOUT`] per card. Call this after the process has given
-/// up its privileges, because the first sync of a port starts a thread.
+/// Waits until the links of all cards with a native driver are up, or a signal arrives. The wait
+/// for each card takes at most `wait` or, if that is `None`, [`NEGOTIATION_TIMEOUT`]. Call this
+/// after the process has given up its privileges, because the first sync of a port starts a thread.
 ///
 /// # Errors
 /// SR0113 if a link is not up when the time is over; the errors of syncs.
@@ -93,7 +93,7 @@ pub(crate) fn wait_for_cards(
             return Err(reason.error(&name, wait).into());
         }
         if signals.stopping() {
-            // The port is still reported without a link.
+            // The port's mode is left unchanged, so reports still show that it has no link.
             return Ok(());
         }
         let mode = port.info.mode.iter().filter(|(key, _)| *key != "link");
@@ -119,7 +119,7 @@ fn is_up_within(port: &mut Port, wait: Duration, signals: &Signals) -> Result<bo
         };
         let sleep = Duration::from_nanos(left).min(LOOK_INTERVAL);
         waiter.wait_ports(&mut [&mut *port], Interest::NONE, Some(sleep))?;
-        // The card is only asked for its link in a sync. There is nothing to send yet.
+        // The driver reads the state of the link only in a sync. There is nothing to send yet.
         port.tx_sync()?;
     }
     Ok(true)
@@ -139,7 +139,7 @@ impl LinkDownReason {
         }
     }
 
-    /// Informs the user of the wait. A wait of no time is none.
+    /// Informs the user of the wait; prints nothing if `wait` is 0.
     fn say_waiting(
         self,
         name: &str,

@@ -85,7 +85,7 @@ impl DedupPlan {
         self.check_expectations(session, &figures)
     }
 
-    /// Creates the window, keyed with random words of this process.
+    /// Creates the window of recent frames. Its hash is keyed with random words.
     fn window(&self) -> Result<Dedup, Failure> {
         let window = Dedup::new(self.limits, engine::secret()).map_err(|error| {
             Diagnostic::new(codes::SR0003, "the window makes no sense")

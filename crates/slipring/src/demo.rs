@@ -184,7 +184,7 @@ impl DemoRun {
             let seen = work(stop);
             let seen =
                 seen.map_err(|error| RunError::system("demo", "watch the traffic", error))?;
-            // Sending cannot fail, because the receiver waits for the value below.
+            // Sending cannot fail, because the receiver is not dropped before this task has ended.
             let _ = result.send(seen);
             Ok(())
         });

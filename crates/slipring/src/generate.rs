@@ -106,7 +106,8 @@ impl GenPlan {
         self.check_expectations(&stats)
     }
 
-    /// Compares the result with what the user's flags require, such as `--max-loss`.
+    /// Returns an error if the result does not meet what the user's flags require, such as
+    /// `--max-loss`.
     fn check_expectations(&self, stats: &SharedGenStats) -> Result<Exit, Failure> {
         let unmet = self.expectations.unmet(&stats.total(true).outcome());
         if unmet.is_empty() {

@@ -1,4 +1,4 @@
-//! Checks of programs that join two ports.
+//! Checks for programs that join two ports.
 
 use slipring_cli::{Diagnostic, codes};
 use slipring_port::{Port, PortInfo};

@@ -51,7 +51,8 @@ const CLASSIC: ClassicName =
 struct ReplayPlan {
     file: String,
     target: ReplayTarget,
-    /// When to end; `None` means at the end of the capture.
+    /// Time from the start after which the replay ends; `None` means that only the end of the
+    /// capture ends it.
     duration: Option<Duration>,
     /// How often the capture is sent; `None` if the user gave no number.
     loops: Option<u64>,

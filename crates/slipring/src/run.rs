@@ -10,8 +10,8 @@
 //!   eth0 --[tap]--[emulator]--[packet]-- TAP of slirp4netns ==== its sockets == ...
 //! ```
 //! The outer namespace is the one in which the user calls `slipring run`. Kernel NAT needs root,
-//! and the outer namespace must forward packets (`ip_forward`). User-mode NAT needs neither, but an
-//! installed program, slirp4netns or pasta. Unless `--nat` chooses:
+//! and the outer namespace must forward packets (`ip_forward`). User-mode NAT needs neither of
+//! them, only an installed program: slirp4netns or pasta. Unless `--nat` chooses:
 //! 1. Kernel NAT is tried if the outer namespace forwards packets, or if neither program is
 //!    installed.
 //! 2. User-mode NAT is used if kernel NAT was not tried, or if the kernel refused it.
@@ -300,7 +300,7 @@ fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|error| Diagnostic::unwritable(path, &error).into())
 }
 
-/// Rings the doorbell when the task ends, even with an error.
+/// Returns a task that runs `task`, and rings the doorbell when it ends, even with an error.
 fn ring_when_done(task: WorkerTask, bell: Arc<Doorbell>) -> WorkerTask {
     Box::new(move |stop| {
         let result = task(stop);

@@ -98,7 +98,8 @@ impl TopCommand {
         Ok(Exit::Done)
     }
 
-    /// Serves the watched program's counters to Prometheus as well, if `--metrics` is given.
+    /// If `--metrics` is given, serves the watched program's counters to Prometheus as well, until
+    /// the returned value is dropped.
     fn serve(&self, session: &Session<'_>) -> Result<Option<MetricsEndpoint>, Failure> {
         if session.metrics.is_none() {
             return Ok(None);

@@ -1,9 +1,9 @@
 //! `slipring trace`: prints passing frames, one line each, with tcpdump's format and filters.
 //!
-//! Ports have the same meaning as for `slipring dump`. An interface named alone or by `packet:` is
-//! only monitored: nothing is taken from it, and both directions are visible. A capture is read.
-//! Any other port, including `netmap:eth0`, is opened as by every other command, and its frames are
-//! taken.
+//! Ports have the same meaning as for `slipring dump`. An interface that is given by its name
+//! alone, or after `packet:`, is only monitored: its host still gets all frames, and both
+//! directions are visible. A capture is read. Any other port, including `netmap:eth0`, is opened as
+//! by every other command, and its frames are taken.
 //!
 //! Not for capturing at full speed: `--capture` of any command writes the frames of its ports.
 

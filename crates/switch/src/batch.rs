@@ -1,5 +1,5 @@
-//! The frames that one source sends at once: their destination rings, and for each ring its frames
-//! in order.
+//! The frames that one source sends by one call of [`crate::Switch::forward`]: their destination
+//! rings, and for each ring its frames in order.
 //!
 //! ```text
 //!   entries   0:a   1:b   2:c   3:d(flood)   4:e          every frame once
@@ -22,8 +22,8 @@ use crate::vlan::{FrameTag, TagAction, VlanEgress};
 /// Stands for "no entry" or "no destination" where an index is expected.
 const NO_INDEX: u32 = u32::MAX;
 
-/// A frame of the batch. A dropped frame has an entry only if no port is in its flood set. A frame
-/// that is flooded without a flood set has one entry for each port.
+/// A frame of the batch. A dropped frame has no entry. A frame that is flooded without a flood set
+/// has one entry for each port.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchEntry {
     pub(crate) slots: FrameSlots,
@@ -85,8 +85,8 @@ pub struct DeliveryCounts {
     pub bytes: u64,
 }
 
-/// The frames that one source sends at once, grouped by destination. A thread creates one batch
-/// and reuses it.
+/// The frames that one source sends by one call of [`crate::Switch::forward`], grouped by
+/// destination. A thread creates one batch and reuses it.
 #[derive(Debug, Default)]
 pub struct SwitchBatch {
     entries: Vec<BatchEntry>,

@@ -97,8 +97,8 @@ impl Switch {
         Some(port.counters)
     }
 
-    /// Changes a port's configuration. Its counters stay, and so does what unchanged storm limits
-    /// have admitted. Its addresses are forgotten if its VLANs changed.
+    /// Changes a port's configuration. Its counters stay. A storm limit that does not change keeps
+    /// the tokens that it has left. The port's addresses are forgotten if its VLANs changed.
     ///
     /// # Errors
     /// [`SwitchConfigError`] if the port does not exist or `config` is invalid. The port is

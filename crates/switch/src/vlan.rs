@@ -151,7 +151,7 @@ pub(crate) enum VlanEgress {
 }
 
 impl VlanEgress {
-    /// How to change the tag of a frame of VLAN `id` that arrived with the tag `tagged`.
+    /// Returns how to change the tag of a frame of VLAN `id` that arrived with the tag `tagged`.
     #[inline]
     pub(crate) fn tag(self, id: u16, tagged: FrameTag) -> TagAction {
         let untagged = match self {

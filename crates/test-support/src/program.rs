@@ -97,8 +97,8 @@ pub struct FinishedProgram {
     pub stderr: String,
 }
 
-/// A program that runs in a namespace. It is killed on drop. If the test has panicked, its output
-/// is also printed.
+/// A program that runs in a namespace. It is killed on drop. If the test has panicked, the
+/// program's output is also printed.
 #[derive(Debug)]
 pub struct Program {
     name: String,
@@ -109,7 +109,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts `program`. Its arguments are separated by spaces.
+    /// Starts `program`. `words` are its arguments, separated by spaces.
     pub fn start(namespace: &Namespace, program: &str, words: &str) -> Self {
         let words: Vec<_> = words.split_ascii_whitespace().collect();
         Self::start_with(namespace, program, &words)
@@ -239,7 +239,7 @@ impl FinishedProgram {
     }
 }
 
-/// Appends every line of a stream to the output.
+/// Starts a thread that appends every line of a stream to the output.
 fn follow(
     stream: impl Read + Send + 'static,
     output: Arc<(Mutex<ProgramOutput>, Condvar)>,

@@ -83,8 +83,8 @@ impl OnTerminal {
         self.seen().chars().take(4000).collect::<String>().escape_debug().to_string()
     }
 
-    /// Waits until the terminal has shown `text`. It must not contain spaces, because programs may
-    /// move the cursor instead of writing a space.
+    /// Waits until the terminal has shown `text`. `text` must not contain spaces, because programs
+    /// may move the cursor instead of writing a space.
     pub fn wait_for(&self, text: &str) {
         let start = Instant::now();
         while !self.seen().contains(text) {

@@ -1,4 +1,4 @@
-//! Tests that cannot run on this machine.
+//! Checks whether a test can run on this machine, and reports tests that are skipped.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -6,7 +6,8 @@ use std::process::Command;
 
 use crate::sandbox::NOBODY;
 
-/// Prints `skipped: ` and the reason, which is formatted as by `println!`. The test returns then.
+/// Prints `skipped: ` and the reason, which is formatted as by `println!`. It does not return from
+/// the test: that is left to the caller.
 ///
 /// `scripts/test.sh` counts such tests separately from those that have passed. With
 /// `SLIPRING_NO_SKIP=1`, it fails if a reason does not match a line of `.ci/may-skip`.

@@ -20,8 +20,8 @@
 //! | [`screen`] | takes and restores the terminal |
 //!
 //! # Invariants
-//! 1. The watched program receives no requests, and need not answer: a read of its file only wakes
-//!    its publisher. So it is not slowed down.
+//! 1. The watched program receives no requests, and need not answer. A read of its counters does
+//!    not slow it down, but may wake the thread that publishes them.
 //! 2. Data of another process is checked before use.
 //! 3. The terminal is always restored.
 //!

@@ -58,7 +58,7 @@ impl TopModel {
         self.sample = frame;
     }
 
-    /// Handles a key.
+    /// Handles a key. Returns the action that it requests outside the model.
     pub fn key(&mut self, key: KeyEvent) -> KeyAction {
         if is_quit(key) {
             // The first Esc only closes the help.
@@ -91,7 +91,7 @@ pub struct ProgramChooser {
 }
 
 impl ProgramChooser {
-    /// Handles a key.
+    /// Handles a key. Returns the action that it requests outside the model.
     pub fn key(&mut self, key: KeyEvent) -> KeyAction {
         match key.code {
             _ if is_quit(key) => KeyAction::Quit,

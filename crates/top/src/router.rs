@@ -5,7 +5,7 @@
 //! | [`ROUTER_KIND`] | the router | its state, sizes and events of the tables |
 //! | [`INTERFACE_KIND`] | each interface | what arrived on it: forwarded, lost by cause, passed to the kernel by reason and by class |
 //! | [`WORKER_KIND`] | each thread of the engine in user space | frames, busy time |
-//! | [`RULES_KIND`] | the rules, if there are any | dropped, delayed, made |
+//! | [`RULES_KIND`] | the rules, if there are any | packets that they dropped, delayed or made |
 //!
 //! A state is published as its index in a list.
 

@@ -161,8 +161,8 @@ impl MetricSchema {
     /// Parses the text of another process, which publishes `words` counter words.
     ///
     /// # Errors
-    /// A text for the user: the JSON is invalid, has another version, or has objects beyond these
-    /// words.
+    /// A text for the user: the JSON is invalid, has another version, or has an object whose
+    /// counter words are not among the `words`.
     pub fn read(text: &str, words: usize) -> Result<Self, String> {
         let names: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if names.schema != SCHEMA_VERSION {

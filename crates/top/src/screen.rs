@@ -42,7 +42,7 @@ pub enum TerminalEvent {
 }
 
 impl TopScreen {
-    /// Takes the terminal.
+    /// Puts the terminal into raw mode, and returns it.
     ///
     /// # Errors
     /// The system's error, if there is no terminal, or it fails.
@@ -70,8 +70,8 @@ impl TopScreen {
         self.terminal.draw(draw).map(drop)
     }
 
-    /// Waits for a key until `until`, but not longer than `step`, so that the caller can check for
-    /// signals.
+    /// Waits for a key until the time `until`, but not longer than `step`, so that the caller can
+    /// check for signals. Returns what happened.
     ///
     /// # Errors
     /// The system's error, if the terminal no longer exists.

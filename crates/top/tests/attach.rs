@@ -1,4 +1,4 @@
-//! Tests of programs that publish, and of programs that look for them.
+//! Tests of programs that publish counters, and of programs that look for them.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;

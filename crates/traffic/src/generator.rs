@@ -58,7 +58,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Prepares the frames of one share. The same seed results in the same frames.
+    /// Creates a generator of the frames of one share. The same seed results in the same frames.
     ///
     /// # Errors
     /// [`PatternError`] if parts of the pattern contradict each other.

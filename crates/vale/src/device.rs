@@ -27,7 +27,8 @@ impl NetmapDevice {
         file.map(Self).map_err(|error| refused(path.to_owned(), &error).into())
     }
 
-    /// Sends request `kind` about `name`.
+    /// Sends the request with type `kind` about the port or switch `name`, and returns the device's
+    /// answer.
     pub(crate) fn request<T: PlainData>(
         &self,
         kind: u16,

@@ -83,8 +83,7 @@ impl SettingChange {
     }
 
     /// Parses a limit in frames per second, which applies to broadcasts, multicasts and unknown
-    /// addresses separately. The burst is the number of frames in 0.1 s, at
-    /// least 1.
+    /// addresses separately. The burst is the number of frames in 0.1 s, but at least 1.
     fn storm(&self) -> Result<StormLimits, String> {
         if self.value == "off" {
             return Ok(StormLimits::default());

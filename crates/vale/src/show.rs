@@ -91,7 +91,8 @@ pub fn bound_ports(run_dir: &Path) -> Vec<BoundPortRow> {
     answer["ports"].as_array().into_iter().flatten().map(one).collect()
 }
 
-/// Reports a named switch that does not exist as an error instead of an empty answer.
+/// Returns an error if the user has named a switch that does not exist. Otherwise, an empty answer
+/// would be shown.
 fn check_found(name: &str, answer: &Value) -> Result<(), Failure> {
     if answer["switches"].as_array().is_some_and(|switches| !switches.is_empty()) {
         return Ok(());

@@ -16,7 +16,7 @@ use crate::settings::{self, SettingChange};
 pub struct SwitchService<F>(F);
 
 impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> SwitchService<F> {
-    /// Creates a service for the domains that `domains` returns; it is called again for each
+    /// Creates a service for the domains that `domains` returns. `domains` is called again for each
     /// request.
     #[must_use]
     pub fn new(domains: F) -> Self {
@@ -55,7 +55,8 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> SwitchService<F> {
     }
 
     /// Calls `visit` with the one switch that a request selects, and with its port if the request
-    /// names one.
+    /// names one. Returns the result of `visit`; an error if the request does not select exactly
+    /// one switch.
     fn one<T>(
         &self,
         request: &ControlRequest,

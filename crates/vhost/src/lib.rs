@@ -24,9 +24,9 @@
 //! 2. Access to the guest's memory cannot cause a fault. The memory must be a memfd that is sealed
 //!    against shrinking, and must have ordinary pages. Other memory is refused. So a guest or its
 //!    front-end can break only its own port.
-//! 3. A virtqueue is accessed either by a sync or by the port's thread, never by both, because each
-//!    of them locks its rings. So when the front-end gets the reply to a stop, the queue is no
-//!    longer used.
+//! 3. A virtqueue is never accessed by a sync and by the port's thread at the same time, because
+//!    both lock the link of its pair first. So when the front-end gets the reply to a stop, the
+//!    queue is no longer used.
 //!
 //! Not for: migration of guests, packed virtqueues, devices other than virtio-net.
 #![forbid(unsafe_code)]

@@ -59,8 +59,9 @@ impl VhostLink {
         self.epoll.as_fd()
     }
 
-    /// Polls a kick eventfd of the guest for edges. It is never read, because another process that
-    /// has it open could make the read block.
+    /// Adds a kick eventfd of the guest to those that make [`Self::fd`] readable. Polls it
+    /// edge-triggered, because it is never read: another process that has it open could make the
+    /// read block.
     pub(crate) fn add_kick(&self, kick: &OwnedFd) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::ET;
         Ok(epoll::add(&self.epoll, kick, EventData::new_u64(0), flags)?)

@@ -20,7 +20,8 @@ pub(crate) struct SendProgress {
     pub(crate) broken: bool,
 }
 
-/// Sends the frames before `head`, for as long as the guest has buffers.
+/// Sends the frames in the slots before `head`, until the guest has too few buffers. Frames that
+/// cannot be sent at all are dropped and counted. Returns how far this came.
 pub(crate) fn send(
     vring: &mut Vring,
     scratch: &mut SendScratch,
@@ -129,6 +130,7 @@ struct ChainFiller<'v> {
 
 impl ChainFiller<'_> {
     /// Takes as many chains as a frame of `len` bytes needs. If the guest has too few, takes none.
+    /// Returns whether the guest has enough.
     fn reserve(&mut self, len: usize) -> Result<GuestBuffers, QueueViolation> {
         let (wanted, mut have) = (self.chains.negotiated.header + len, 0);
         self.scratch.segments.clear();
@@ -141,7 +143,7 @@ impl ChainFiller<'_> {
             }
             let Some(len) = self.pop_chain()? else {
                 // Each chain has at least one of the queue's descriptors, so the guest cannot offer
-                // more chains.
+                // more chains than the queue has descriptors.
                 let is_all = self.scratch.chains.len() >= self.chains.size();
                 self.unpop_chains();
                 return Ok(if is_all { GuestBuffers::Never } else { GuestBuffers::Wait });

@@ -1,6 +1,6 @@
 //! WebAssembly modules as models of emulated links. With a module, a user can define a delay, a
-//! loss or a rate. A module is not trusted, and runs in a sandbox. The machine that runs it needs
-//! no compiler.
+//! loss or a rate. A module is not trusted, and runs in a sandbox. No compiler needs to be
+//! installed where it runs.
 //!
 //! # The interface, version 1
 //!

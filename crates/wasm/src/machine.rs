@@ -66,7 +66,7 @@ pub(crate) enum ModelCallError {
     Argument,
     /// The call has used up all its fuel. The value is the fuel that it had.
     Fuel(u64),
-    /// The module has failed, or an import that it called.
+    /// The module, or an import that it called, has failed.
     Trap(String),
 }
 

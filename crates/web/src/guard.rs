@@ -176,8 +176,8 @@ fn forbidden(cause: &str, help: &str) -> HttpRefusal {
     HttpRefusal::new(StatusCode::FORBIDDEN, cause, help)
 }
 
-/// Looks for the token in the header, the cookie and the URL. A new cookie is set only if the token
-/// is only in the URL.
+/// Looks for the token in the header, the cookie and the URL. If it is only in the URL, returns the
+/// cookie that must be set. If it is nowhere, returns an error.
 fn authenticate(
     token: &AccessToken,
     port: u16,

@@ -30,7 +30,7 @@ impl<'a> NameCursor<'a> {
         self.rest().is_empty()
     }
 
-    /// Column of the next character, counted in characters from 1.
+    /// Returns the column of the next character, counted in characters from 1.
     pub(super) fn column(&self) -> usize {
         self.input[..self.pos].chars().count() + 1
     }

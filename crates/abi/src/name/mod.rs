@@ -119,7 +119,7 @@ impl PortName {
         parse::port(input, parse::Dialect::Outright)
     }
 
-    /// Parses a name like netmap's own programs. A name without a kind is a `netmap:` name, but
+    /// Parses a name as netmap's own programs do. A name without a kind is a `netmap:` name, but
     /// `tapX` is the TAP device `tapX`, and `null` is `null:`.
     ///
     /// # Errors

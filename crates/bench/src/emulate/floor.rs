@@ -50,7 +50,8 @@ impl FloorSlots {
     }
 }
 
-/// Copies a batch into the queue. Returns 0 if the queue has no space for a batch.
+/// Copies a batch into the queue. Returns the number of frames; 0 if the queue has no space for a
+/// batch.
 #[inline(always)]
 fn put<const N: usize>(line: &mut Producer<FloorRecord<N>>, slots: &mut FloorSlots) -> usize {
     let Ok(mut room) = line.write_chunk(RECORDS_PER_BATCH) else { return 0 };
@@ -63,7 +64,8 @@ fn put<const N: usize>(line: &mut Producer<FloorRecord<N>>, slots: &mut FloorSlo
     RECORDS_PER_BATCH
 }
 
-/// Copies a batch out of the queue, once the queue has at least `lag` records and a batch.
+/// Copies a batch out of the queue, if the queue has at least `lag` records and a batch. Returns
+/// the number of frames.
 #[inline(always)]
 fn take<const N: usize>(
     line: &mut Consumer<FloorRecord<N>>,
@@ -83,7 +85,7 @@ fn take<const N: usize>(
     RECORDS_PER_BATCH
 }
 
-/// Returns the floor with one thread and `lag` frames in flight.
+/// Measures the floor with one thread and `lag` frames in flight.
 pub(super) fn one_thread<const N: usize>(
     lag: usize,
     time: Duration,
@@ -106,7 +108,7 @@ pub(super) fn one_thread<const N: usize>(
     Ok(tally)
 }
 
-/// Returns the floor with two threads and `lag` frames in flight. One thread copies in. The
+/// Measures the floor with two threads and `lag` frames in flight. One thread copies in. The
 /// measured thread copies out.
 pub(super) fn two_threads<const N: usize>(
     lag: usize,

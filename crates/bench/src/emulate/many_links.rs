@@ -1,10 +1,10 @@
 //! Ten thousand links in one process: the rate of one core, and the memory.
 //!
-//! Time is virtual here. It advances by one step per turn, so that every link carries exactly its
-//! thousand packets per second of that time. A row shows how many packets a core carries per second
-//! of real time. Frames of 64 bytes show the cost of a link. Frames of 1000 bytes show the memory:
-//! 200 MB are in flight. A core could not reach the rate even if it only copied these frames in and
-//! out, so that row has no goal.
+//! Time is virtual here. It advances by one step per call of the emulator's `turn`, so that every
+//! link carries exactly its thousand packets per second of virtual time. A row shows how many
+//! packets a core carries per second of real time. Frames of 64 bytes show the cost of a link.
+//! Frames of 1000 bytes show the memory: 200 MB are in flight. A core could not reach the rate even
+//! if it only copied frames of this length in and out, so the row with these frames has no goal.
 
 use slipring_link::{LinkSource, LinkTarget, NetworkLink, NetworkSpec};
 use slipring_port::now;

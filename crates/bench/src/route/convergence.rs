@@ -52,7 +52,7 @@ fn changes() -> Result<BenchRound, BenchError> {
     Ok(Box::new(move |_| {
         let _ = &router;
         // The full table has routes within 20.0.0.0/8, but only few of them are /32, so the route
-        // of each measurement is new.
+        // of a measurement is almost always new.
         let host = hosts.next().unwrap_or(u32::MAX);
         let nanos = change(&lab, Ipv4Addr::from_bits(0x14ff_0000 + host))?;
         Ok(BenchReading::of(nanos as f64))

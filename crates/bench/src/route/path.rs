@@ -189,8 +189,8 @@ impl RoutePath {
         Err(BenchError::Failed(lost))
     }
 
-    /// Returns the number of frames that were sent, and the tally of the frames that have left the
-    /// output (if the path does not forward, the source).
+    /// Sends for `time`. Returns the number of frames that were sent, and the tally of the frames
+    /// that have left the output (if the path does not forward, the source).
     fn turn(
         &self,
         time: Duration,

@@ -56,7 +56,7 @@ impl SocketSource {
         })
     }
 
-    /// Returns how many of the frames were sent.
+    /// Sends frames with one system call. Returns how many of them were sent.
     fn send_once(&self, frames: &[Vec<u8>]) -> Result<u64, BenchError> {
         let parts: Vec<_> = frames.iter().map(|frame| [IoSlice::new(frame)]).collect();
         let mut none: Vec<_> = frames.iter().map(|_| SendAncillaryBuffer::default()).collect();

@@ -27,8 +27,8 @@ use super::softirq;
 use crate::lab::{self, SOURCE_IFNAME, find};
 use crate::measure::{BenchError, FEEDER_CPU, pin, thread_cpu};
 
-/// Number of frames per run: so few that a turn ends soon after its time. The frames per batch are
-/// the kernel's NAPI budget, so that no ring overflows.
+/// Number of frames per run: so few that sending ends soon after the requested time. The frames per
+/// batch are the kernel's NAPI budget, so that no ring overflows.
 const FRAMES_PER_RUN: u32 = 20_000;
 const FRAMES_PER_BATCH: u32 = 64;
 /// Number of bytes before the destinations.
@@ -60,8 +60,8 @@ pub(super) struct SourceTally {
 pub(super) type SourceBreak<'b> = dyn FnMut() -> Result<(), BenchError> + Send + 'b;
 
 impl RoutedSource {
-    /// A source of frames that differ from `frame` in their destinations, in the calling thread's
-    /// namespace. The number of destinations must be a power of two.
+    /// Creates a source of frames that differ from `frame` in their destinations, in the
+    /// calling thread's namespace. The number of destinations must be a power of two.
     pub(super) fn new(frame: Vec<u8>, destinations: &[IpAddr]) -> Result<Self, BenchError> {
         let value = map_value(&frame, destinations);
         let failed = |error: slipring_bpf::BpfError| BenchError::Failed(error.to_string());
@@ -149,8 +149,9 @@ fn map_value(frame: &[u8], destinations: &[IpAddr]) -> Vec<u8> {
     value
 }
 
-/// `R2` points to the frame. `R7` points to the start of the map's value; later the offset of the
-/// chosen destination's entry is added, so that this entry is at `R7 + COUNT_BYTES`.
+/// Returns the XDP program. In it, `R2` points to the frame. `R7` points to the start of the map's
+/// value; later the offset of the chosen destination's entry is added, so that this entry is at
+/// `R7 + COUNT_BYTES`.
 fn code(frame: &[u8], destinations: usize, out: u32) -> Result<BpfCode, AssembleError> {
     let (at, end) = positions(frame);
     let (log2_size, mut program) = (if is_v6(frame) { 4 } else { 3 }, Assembler::new());
@@ -175,7 +176,7 @@ fn code(frame: &[u8], destinations: usize, out: u32) -> Result<BpfCode, Assemble
     program.assemble()
 }
 
-/// Writes the headers as they are in the template; their length is even.
+/// Returns instructions that write the headers `bytes` to the frame. Their length is even.
 fn headers(bytes: &[u8]) -> Vec<BpfInsn> {
     let (words, rest) = bytes.as_chunks::<4>();
     let put = |(i, word): (usize, &[u8; 4])| {
@@ -189,7 +190,8 @@ fn headers(bytes: &[u8]) -> Vec<BpfInsn> {
     insns
 }
 
-/// Writes the destination to `at`, and the checksum of an IPv4 header.
+/// Returns instructions that write the destination to offset `at` of the frame and, for IPv4, also
+/// the checksum of the header.
 fn destination(at: i16, is_v6: bool) -> Vec<BpfInsn> {
     const CHECKSUM_AT: i16 = (ETHER_BYTES + 10) as i16;
     let copy = |width, from: i16, to| {

@@ -78,7 +78,7 @@ impl StreamTally {
 }
 
 /// Sends copies of an IPv4 frame from [`SOURCE_IFNAME`], and collects those that arrive at
-/// [`SINK_IFNAME`], during `work`.
+/// [`SINK_IFNAME`], during `work`. Returns the result of `work` and the tally.
 pub(super) fn during<T>(
     lab: &BenchLab,
     frame: &[u8],
@@ -100,7 +100,8 @@ pub(super) fn during<T>(
     })
 }
 
-/// Returns the number of frames sent.
+/// Sends numbered copies of `frame`, one per [`PERIOD_NS`], until `is_over` is set. Returns their
+/// number.
 fn transmit(frame: &[u8], is_over: &AtomicBool) -> Result<u32, BenchError> {
     pin(FEEDER_CPU);
     let socket = open_sending_socket(find(SOURCE_IFNAME)?.index)?;

@@ -178,7 +178,7 @@ pub extern "C" fn slipring_tx_sync(port: Option<&PortHandle>, queue: u32) -> c_i
     entry::status(|| rings::tx_sync(non_null(port, PORT)?, queue))
 }
 
-/// Returns the slots that the program has read to the port, and makes received frames visible in
+/// Gives back to the port the slots that the program has read, and makes received frames visible in
 /// the ring.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_rx_sync(port: Option<&PortHandle>, queue: u32) -> c_int {

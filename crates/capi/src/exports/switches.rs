@@ -78,7 +78,8 @@ pub extern "C" fn slipring_switch_forward(vale: Option<&SwitchHandle>, now_ns: u
     entry::status(|| switches::forward(non_null(vale, SWITCH)?, now_ns))
 }
 
-/// Takes the next port for which [`slipring_switch_forward`] has recorded events.
+/// Takes the events that [`slipring_switch_forward`] has recorded for one port. Returns 1, or 0 if
+/// no port has any.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_switch_take_ready(
     vale: Option<&SwitchHandle>,

@@ -96,8 +96,9 @@ fn after_pipe_sync(fd: c_int, synced: Result<SyncReport, HostedSyncError>) -> bo
             }
             true
         }
-        // Also if another process syncs at this moment: it may have read `head` before the program
-        // released its last slots.
+        // One of the errors means that another process syncs at this moment. Even then the device
+        // must sync once more: the other process may have read `head` before the program released
+        // its last slots.
         Err(_) => false,
     }
 }
@@ -116,7 +117,8 @@ pub(super) struct SyncedRings {
 }
 
 impl SyncedRings {
-    /// For tx rings: returns whether a poll that only waits for frames to read syncs them, too.
+    /// Returns whether these rings, which are tx rings, are also synced in a poll that only waits
+    /// for frames to read.
     #[inline]
     pub(super) fn syncs_in_poll(&self) -> bool {
         self.syncs_in_poll

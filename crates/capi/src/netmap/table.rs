@@ -294,7 +294,8 @@ mod tests {
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| {
                 asked.send(()).unwrap();
-                // The time that 10000 retries take is not known, so the thread retries itself.
+                // The 10000 retries of one call may end before `held` is dropped, so this loop
+                // calls it again.
                 loop {
                     if slot.lock_briefly(SyncedDirection::Tx).is_some() {
                         return;

@@ -1,5 +1,5 @@
 //! Stands for `engine.rs` in a library that is built without links. All its functions fail; those
-//! with a network cannot be called.
+//! that take a network cannot be called.
 
 use std::ffi::{CString, c_int};
 

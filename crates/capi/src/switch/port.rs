@@ -125,8 +125,9 @@ impl AttachedPort {
     }
 }
 
-/// Returns what the flags of the first slot of a frame request. A frame of several slots cannot
-/// name a port, as in the daemon's VALE switches.
+/// Reads the flags of a frame's first slot: whether the switch must not learn its source address,
+/// and to which port it must be sent. As in the daemon's VALE switches, the flags of a frame of
+/// several slots name no port.
 pub(super) fn marks(flags: SlotFlags, is_single: bool) -> SlotMarks {
     let port = (flags.0 & NS_PORT_MASK) >> NS_PORT_SHIFT;
     let named = port != 0 && is_single;

@@ -41,6 +41,7 @@ fn received(port: &PortHandle) -> Vec<Vec<u8>> {
 }
 
 /// Asserts that the switch counted each frame that it received or copied as either sent or dropped.
+/// Returns the sums of the counters of all ports.
 fn balanced(switch: &SwitchHandle) -> SlipringSwitchStats {
     let sum = stats(switch, SLIPRING_ALL_PORTS).unwrap();
     assert_eq!(sum.rx_packets + sum.copied_packets, sum.tx_packets + sum.dropped_packets);
@@ -213,8 +214,8 @@ fn a_port_that_is_closed_during_a_call_is_detached_by_the_next() {
     let switch = switch();
     let [(a, na), (b, _)] = ["a", "b"].map(|name| port(&switch, name));
     {
-        // The steps of one call, one by one. As another thread might, port `a` sends a frame and
-        // closes after its turn.
+        // The steps of one call of `forward`, one by one. Port `a` sends a frame and is closed
+        // after its ring was forwarded, as might happen in another thread.
         let mut run = switch.run().unwrap();
         run.find_closed();
         assert_eq!(run.forward_ring(0, na, 0).unwrap(), 0);

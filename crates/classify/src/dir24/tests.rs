@@ -79,7 +79,8 @@ fn named_blocks(table: &HeapTable, probes: &[u32]) -> usize {
     slots.into_iter().filter(|&slot| block_of(table.root.get(slot)).is_some()).count()
 }
 
-/// Generates prefixes that nest, adjoin and repeat, at both ends of the addresses and in between.
+/// Generates prefixes that nest, adjoin and repeat, at both ends of the address space and in
+/// between.
 fn prefixes() -> impl Strategy<Value = (u32, u8, u16)> {
     let stem = prop::sample::select(vec![0, u32::MAX, 0x0a00_0000, 0xc633_64ff]);
     let shift = prop::sample::select(vec![0, 6, 8, 10]);

@@ -78,8 +78,8 @@ impl IntervalTree {
         }
     }
 
-    /// The values after `last` keep their number. If they have no entry of their own, adds one to
-    /// `entries`.
+    /// Makes the values after `last` keep their number: unless an entry of the tree begins right
+    /// after `last`, adds one there to `entries`.
     fn keep_after(&self, tree: (u32, u32), last: u64, entries: &mut Vec<(u64, u32)>) {
         if let Some(next) = last.checked_add(1) {
             let all = self.node(self.leaf(tree, next)).pairs();
@@ -88,7 +88,8 @@ impl IntervalTree {
         }
     }
 
-    /// The entry of the leaf for a key, in a tree given by the entry of its root and its levels.
+    /// Returns the entry that refers to the leaf for `key`. The tree is given by the entry that
+    /// refers to its root, and its number of levels.
     fn leaf(&self, (root, levels): (u32, u32), key: u64) -> u32 {
         (1..levels).fold(root, |entry, _| self.step(entry, key))
     }
@@ -187,9 +188,9 @@ impl IntervalTree {
         }
     }
 
-    /// Replaces the entries whose keys are in `range` (both ends included), below the node at
-    /// `entry`, by `new`. Returns the entries of the nodes that replace this node; returns no
-    /// entries if it became empty.
+    /// Below the node to which `entry` refers, replaces the entries whose keys are in `range` (both
+    /// ends included) by `new`. Returns entries that refer to the new nodes, which replace that
+    /// node; returns none if no entries are left.
     fn spliced(
         &mut self,
         entry: u32,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::entry::{CodeEntry, ErrorCode};
 use crate::{Diagnose, Exit};
 
-/// Every entry, by rising code.
+/// Returns the entries of all codes, in ascending order of the codes.
 pub fn entries() -> impl Iterator<Item = &'static CodeEntry> {
     [
         super::usage::ENTRIES,
@@ -19,7 +19,7 @@ pub fn entries() -> impl Iterator<Item = &'static CodeEntry> {
 }
 
 impl ErrorCode {
-    /// The entry of this code.
+    /// Returns the entry of this code.
     ///
     /// # Panics
     /// Never: the table's macro defines a code together with its entry.
@@ -28,7 +28,7 @@ impl ErrorCode {
         entries().find(|entry| entry.code == self).expect("a code is made together with its entry")
     }
 
-    /// The exit status of a command that fails with this code.
+    /// Returns the exit status of a command that fails with this code.
     #[must_use]
     pub fn exit(self) -> Exit {
         self.entry().exit

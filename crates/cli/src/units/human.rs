@@ -7,13 +7,13 @@ use std::time::Duration;
 
 const SI_PREFIXES: [&str; 5] = ["", "k", "M", "G", "T"];
 
-/// Formats `14.88 Mpps`.
+/// Formats a rate in packets per second, such as `14.88 Mpps`.
 #[must_use]
 pub fn packets_per_sec(rate: f64) -> String {
     scaled(rate, 1000.0, &SI_PREFIXES, "pps")
 }
 
-/// Formats `9.416 Gbit/s`.
+/// Formats a rate in bits per second, such as `9.416 Gbit/s`.
 #[must_use]
 pub fn bits_per_sec(rate: f64) -> String {
     scaled(rate, 1000.0, &SI_PREFIXES, "bit/s")
@@ -28,14 +28,14 @@ pub fn count(number: u64) -> String {
     scaled(number as f64, 1000.0, &SI_PREFIXES, "").trim_end().to_owned()
 }
 
-/// Formats `16 MiB`, `1.5 KiB`.
+/// Formats a number of bytes, such as `16 MiB` or `1.5 KiB`.
 #[must_use]
 pub fn bytes(number: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     scaled(number as f64, 1024.0, &units, "")
 }
 
-/// Formats `37.2 us`, `1.5 s`: at most four digits.
+/// Formats a span of time with at most four digits, such as `37.2 us` or `1.5 s`.
 #[must_use]
 pub fn span(time: Duration) -> String {
     if time < Duration::from_micros(1) {

@@ -168,7 +168,8 @@ impl<'t> ScannedNumber<'t> {
         Ok(scanned)
     }
 
-    /// Removes a decimal exponent `e-6` from the front of the unit; returns whether there was one.
+    /// Moves a negative exponent, such as `e-6`, from the front of the unit to the number. Returns
+    /// whether there was one.
     pub(super) fn take_negative_exponent(&mut self) -> bool {
         let Some(rest) = self.unit.strip_prefix("e-").or(self.unit.strip_prefix("E-")) else {
             return false;
@@ -201,8 +202,8 @@ impl<'t> ScannedNumber<'t> {
         match scale {
             _ if product == 0 => Ok(0),
             Some(scale) if product.is_multiple_of(scale) => Ok(product / scale),
-            // Without a scale, the number has more decimals than a 128-bit product has digits, so
-            // it cannot be whole.
+            // If 10^decimals does not fit in 128 bits, the number has more decimals than the
+            // product has digits, so it cannot be whole.
             _ => Err(self.error(0, UnitErrorReason::NotWhole)),
         }
     }

@@ -20,8 +20,8 @@ const CABLE: &str = "
     ip link set near up
     ip link set far up";
 
-/// Defines one test per scenario of `tests/c/queues.c`. Each scenario runs twice: with and without
-/// syncs in the program.
+/// Defines one test per scenario of `tests/c/queues.c`. Each scenario runs twice: with syncs in
+/// the process of the program, and with syncs by the device.
 macro_rules! scenarios {
     ($($name:ident)*) => {$(
         #[test]

@@ -31,9 +31,9 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes `words` counters, one 64-bit word each, initially 0. `text` describes them. Also
-    /// removes the files of ended programs in `dir`. If the directory does not exist, it is
-    /// created, for this user only.
+    /// Creates this process's file in `dir`, with space for `words` counters: one 64-bit word each,
+    /// initially 0. `text` describes the counters. Also removes the files of ended programs in
+    /// `dir`. If the directory does not exist, it is created, for this user only.
     ///
     /// # Errors
     /// An error if the directory or the file cannot be created or trusted, if this process, or one
@@ -128,8 +128,8 @@ impl UnpublishedFile {
             .open(&path)?;
         let new = Self { path, file };
         lock::acquire(&new.file)?;
-        // Other users can read the file only now, because an earlier reader could have taken a lock
-        // that conflicts with the publisher's.
+        // Other users may read the file only from now on. Before the publisher had its lock, one of
+        // them could have taken a lock that conflicts with it.
         new.file.set_permissions(Permissions::from_mode(0o644))?;
         // The space is allocated now, so that a full file system causes an error here and not a
         // SIGBUS at a later store.

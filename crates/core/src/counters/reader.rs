@@ -11,8 +11,8 @@ use super::directory;
 use super::format::{CountersLayout, HEADER_WORDS, MAGIC, VERSION, WORD_BYTES, at, words_of};
 use super::seqlock::{SeqlockSource, seqlock_read};
 
-/// Maximum number of attempts of a reader that meets updates, and the delay after each attempt. An
-/// update takes microseconds.
+/// Maximum number of attempts of a reader that finds an update in progress, and the delay after
+/// each attempt. An update takes microseconds.
 const MAX_READ_ATTEMPTS: u32 = 50;
 const RETRY_DELAY: Duration = Duration::from_millis(1);
 

@@ -63,7 +63,7 @@ pub(super) trait SeqlockSource {
     fn head(&mut self) -> Result<Self::Head, Self::Error>;
     /// The sequence number in a head.
     fn sequence_of(head: &Self::Head) -> u64;
-    /// Reads and stores all words.
+    /// Reads all words and keeps them in `self`.
     fn read_words(&mut self) -> Result<(), Self::Error>;
     /// Acquire fence.
     fn acquire_fence();

@@ -104,7 +104,8 @@ impl Finding {
         self.check == PORT_CHECK && self.state == FindingState::Ok
     }
 
-    /// Converts the error that opening a port would return.
+    /// Converts the error that opening a port would return to the finding that the port cannot be
+    /// opened.
     #[must_use]
     pub fn port_refused(error: &OpenError) -> Self {
         let mend = error.help().unwrap_or_else(|| format!("slipring explain {}", error.code()));

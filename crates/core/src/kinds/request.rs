@@ -145,8 +145,9 @@ impl<'r> PortRequest<'r> {
         OpenError::new(&self.display_name, OpenCause::Unsupported { what: what.to_owned(), needs })
     }
 
-    /// Refuses to take the interface that carries the default route, unless `take_over` allows it.
-    /// With `shared`, this check passes; a kind that takes frames even then checks itself.
+    /// Refuses to take the interface that carries the default route, unless the option `take_over`
+    /// allows it. With the option `shared`, this check always passes; a kind that takes frames
+    /// despite `shared` makes its own check.
     pub(super) fn protect_default_route(&self, interface: InterfaceUse) -> Result<(), OpenError> {
         let takes = interface != InterfaceUse::None
             && self.name.pipe.is_none()

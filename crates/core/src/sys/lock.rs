@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Takes the write lock on a file open for writing, until its last descriptor is closed; fails if
-/// the file is locked already.
+/// Takes the write lock on a file that is open for writing; fails if the file is locked already.
+/// The lock is held until the last descriptor of this open file is closed.
 pub(crate) fn acquire(file: &File) -> io::Result<()> {
     fcntl_lock(file, libc::F_OFD_SETLK, libc::F_WRLCK).map(drop)
 }

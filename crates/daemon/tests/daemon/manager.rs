@@ -30,8 +30,8 @@ impl Manager {
         Program::launch(&site.inside, command)
     }
 
-    /// Receives a message, even if signals arrive. With a timeout set, the kernel does not restart
-    /// the interrupted call.
+    /// Receives a message and returns its length, even if signals arrive. With a timeout set, the
+    /// kernel does not restart the interrupted call.
     fn recv(&self, message: &mut [u8]) -> usize {
         loop {
             match self.socket.recv(message) {

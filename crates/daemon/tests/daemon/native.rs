@@ -56,8 +56,8 @@ fn pass(from: &mut Port, to: &mut Port, count: u64) {
     numbered::pass(frame, from, to, count);
 }
 
-/// Sends frames to a program or receives frames from it. This is done in another thread, which
-/// sleeps whenever it has to wait.
+/// Sends frames to a program or receives frames from it, in another thread, which sleeps whenever
+/// it has to wait. The thread returns the port when all frames were sent or received.
 fn asleep(mut port: Port, sends: bool) -> thread::JoinHandle<Port> {
     thread::spawn(move || {
         let mut waiter = Waiter::new(
@@ -264,8 +264,8 @@ fn a_program_that_says_and_writes_nonsense_hurts_nobody_else() {
     pass(&mut a, &mut b, 100);
 }
 
-/// Takes one end of a pipe, and writes nonsense to words that it shares. A program is at the other
-/// end.
+/// Binds one end of a pipe whose other end a program has bound. Writes nonsense to words that both
+/// ends share.
 fn spoil(site: &Sandbox, random: &mut Xorshift) {
     let victim = site.client("hold bad}1");
     victim.wait_for_text("bound");

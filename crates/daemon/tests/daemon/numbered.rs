@@ -7,7 +7,8 @@ use slipring_test_support::eventually;
 /// Builds the frame with a number.
 pub(crate) type Frame<const N: usize> = fn(u64) -> [u8; N];
 
-/// Sends the frames with the numbers `sent..count`, as many as there are free slots for.
+/// Queues as many of the frames with the numbers `sent..count` as there are free slots for, and
+/// syncs the port. Afterwards, `sent` is the number of the first frame that was not queued.
 pub(crate) fn fill<const N: usize>(frame: Frame<N>, from: &mut Port, sent: &mut u64, count: u64) {
     while *sent < count && from.queues[0].rings().tx.push(&frame(*sent)) {
         *sent += 1;

@@ -36,7 +36,7 @@ fn with_file(site: &Sandbox, text: &str) -> String {
     format!("--config {}", path.display())
 }
 
-/// Runs a script that sees the same files as the daemon.
+/// Runs a script that sees the same files as the daemon. Returns all its output.
 fn shell(site: &Sandbox, daemon: &Program, script: &str, uid: u32) -> String {
     let mut command = Command::new("nsenter");
     command.arg(format!("--mount=/proc/{}/ns/mnt", daemon.pid()));

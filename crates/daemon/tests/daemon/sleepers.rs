@@ -109,17 +109,17 @@ fn hostile_orders_of_sleeping_and_sharing_leave_nobody_asleep() {
     assert_eq!(daemon.so_far().stderr, "");
 }
 
-/// A program that uses the device opens one end of a new pipe. A port that syncs itself opens the
-/// other end, at any moment. In some rounds there are two such ports, and the first is closed
-/// before the second opens.
+/// Starts a program that opens one end of a new pipe through the device. At a pseudo-random moment,
+/// opens the other end with a port that this process syncs. In some rounds, another such port is
+/// opened and closed first.
 fn round(site: &Sandbox, number: u32, random: u64) {
     let (name, sends, comes_twice) =
         (format!("s{number}"), random.is_multiple_of(2), random.is_multiple_of(3));
     let (verb, own, other) = if sends { ("send", "{", "}") } else { ("receive", "}", "{") };
     let other = format!("{name}{other}1");
     let sleeper = site.client(&format!("{verb} {name}{own}1 {FRAMES_BEYOND_RING}"));
-    // The other program is started before the sleeper exists, while the sleeper falls asleep, or
-    // long after that.
+    // The other end is opened before the sleeper has bound its end, while the sleeper falls asleep,
+    // or long after that.
     let pause = Instant::now() + Duration::from_micros((random >> 8) % 4000);
     while Instant::now() < pause {
         std::hint::spin_loop();

@@ -290,7 +290,8 @@ impl Queue for LosableQueue {
     }
 }
 
-/// For each received frame, sends a frame to every output. The port is lost with the first frame.
+/// For each received frame, sends a frame to every output. When it receives the first frame, the
+/// port of the [`LosableQueue`] is lost.
 struct LosingProcessor {
     is_lost: Arc<AtomicBool>,
     outputs: std::ops::Range<usize>,

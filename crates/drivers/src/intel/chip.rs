@@ -20,7 +20,7 @@ pub(super) struct IntelChip<F: IntelFamily> {
     /// The link settings that the chip supports.
     pub(super) abilities: LinkAbilities,
     pub(super) pause: NegotiatedPause,
-    /// Whether the PHY takes over a speed without negotiation only when it is reset.
+    /// Whether the PHY must be reset to take over a speed that is set without negotiation.
     pub(super) forces_by_reset: bool,
     pub(super) device: Box<dyn PciDevice>,
     /// The memory that the device accesses. It is dropped after the device.

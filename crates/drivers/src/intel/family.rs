@@ -41,8 +41,8 @@ pub(crate) trait IntelFamily: Send + Sync + 'static {
     /// The format of transmit descriptors.
     type Tx: TxFormat;
 
-    /// Whether the PHY of a chip must be reset to take over a speed and a duplex mode without
-    /// negotiation. A reset gives other PHYs their defaults instead.
+    /// Whether the PHY of a chip must be reset to take over a speed and a duplex mode that are set
+    /// without negotiation. A reset gives other PHYs their defaults instead.
     fn forces_by_reset(_chip: &ChipId) -> bool {
         true
     }

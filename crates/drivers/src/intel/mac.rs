@@ -109,7 +109,7 @@ pub(crate) fn link(bar: &Bar) -> Result<LinkState, ChipFault> {
     })
 }
 
-/// Acknowledges all causes and unmasks those of `interest`.
+/// Acknowledges all causes, unmasks those of `interest`, and returns the acknowledged events.
 pub(crate) fn unmask(bar: &Bar, interest: Interest) -> ChipEvents {
     let events = acknowledge(bar);
     let rx = if interest.rx { CAUSE_RXT0 | CAUSE_RXO | CAUSE_RXDMT0 } else { 0 };
@@ -118,7 +118,7 @@ pub(crate) fn unmask(bar: &Bar, interest: Interest) -> ChipEvents {
     events
 }
 
-/// Masks all causes and acknowledges them.
+/// Masks all causes and acknowledges them. Returns the acknowledged events.
 pub(crate) fn mask(bar: &Bar) -> ChipEvents {
     bar.write32(IMC, u32::MAX);
     acknowledge(bar)

@@ -91,7 +91,7 @@ fn set_pause_levels(bar: &Bar) {
     bar.write32(FCRTH, PAUSE_AT);
 }
 
-/// Switches pause frames as each new link has negotiated them.
+/// Switches pause frames on or off for each new link, as both ends have negotiated.
 ///
 /// An access to the PHY takes long, and the thread that probes is the one that moves frames. So
 /// once pause frames are switched, the PHY is read only after the chip has signalled a change of
@@ -102,7 +102,7 @@ pub(crate) struct NegotiatedPause {
     /// Whether this end offers pause frames. If it does not, nothing must be switched.
     is_offered: bool,
     is_up: bool,
-    /// Whether pause frames are switched as the present link has negotiated them.
+    /// Whether pause frames have been switched on or off for the present link, as negotiated.
     is_resolved: bool,
     /// Whether the chip has signalled a change of the link since the last probe.
     has_changed: bool,

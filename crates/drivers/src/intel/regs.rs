@@ -147,7 +147,7 @@ pub(crate) const TIDV: u64 = 0x3820;
 pub(crate) const TXDCTL: u64 = 0x3828;
 /// Counts thresholds in descriptors instead of cache lines.
 pub(crate) const TXDCTL_GRAN: u32 = 1 << 24;
-/// Writes every completed descriptor back at once: WTHRESH 1.
+/// Writes every completed descriptor back immediately: WTHRESH 1.
 pub(crate) const TXDCTL_WTHRESH_1: u32 = 1 << 16;
 
 /// Frames with a wrong CRC, since the last read.

@@ -131,7 +131,7 @@ impl NicChip for RtlChip {
     }
 
     fn stop(&mut self) {
-        // Even if a chip does not finish its reset, it loses access to its memory.
+        // If the chip does not finish its reset, the steps below still take the memory from it.
         let _ = init::stop_chip(&self.registers);
         let _ = config::stop_bus_master(self.device.as_ref());
         if let Some(memory) = self.memory.take() {

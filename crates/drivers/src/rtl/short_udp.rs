@@ -1,9 +1,10 @@
 //! UDP packets at which an RTL8125A or B may stop sending, and how long they must be made.
 //!
 //! The chip looks for the messages of PTP (IEEE 1588) in frames that it sends: UDP to the ports 319
-//! and 320. It reads 47 bytes from the UDP header on, even if the packet has fewer, and the whole
-//! header of each UDP packet. Realtek's driver and the kernel's lengthen such frames by zeros after
-//! the packet, which receivers ignore, because the IP header contains the length of the packet.
+//! and 320. In these it reads 47 bytes from the UDP header on; in other UDP packets, the whole UDP
+//! header. It does so even if the packet ends before. Realtek's driver and the kernel's lengthen
+//! such frames by zeros after the packet, which receivers ignore, because the IP header contains
+//! the length of the packet.
 
 /// Frames with at least this number of bytes are long enough for the chip, unless they have more
 /// than 128 bytes before the UDP header.

@@ -105,7 +105,7 @@ impl NicChip for VirtioChip {
         Ok(())
     }
 
-    /// Does nothing, because the host decides which frames the device receives.
+    /// Does nothing, because the host decides how long received frames may be.
     fn set_max_packet(&mut self, _bytes: u32) {}
 
     fn stop(&mut self) {

@@ -100,7 +100,7 @@ fn reset(registers: &VirtioRegisters) -> Result<(), OpenCause> {
     Ok(())
 }
 
-/// Accepts the features that the driver supports, without offloads.
+/// Accepts the features that the driver supports, without offloads, and returns them.
 fn negotiate(registers: &VirtioRegisters) -> Result<u64, OpenCause> {
     let common = &registers.common;
     let known = FEATURE_MAC

@@ -50,7 +50,8 @@ pub(super) struct QueueLayout {
 }
 
 impl QueueLayout {
-    /// The used ring begins four bytes after a multiple of eight, so that its elements are aligned.
+    /// Returns the layout of a queue of `size` descriptors. The used ring begins four bytes after a
+    /// multiple of eight, so that its elements are aligned.
     pub(super) const fn of(size: u16) -> Self {
         let size = size as usize;
         let avail = 16 * size;
@@ -197,8 +198,8 @@ impl SlotTable {
         slot
     }
 
-    /// Takes back the chain that begins with descriptor `id`; `None` if the device does not have
-    /// such a chain.
+    /// Takes back the chain that begins with descriptor `id`, and calls `each` with its buffers.
+    /// Returns `None` if the device does not have such a chain.
     fn give_back(&mut self, id: u32, mut each: impl FnMut(BufIdx)) -> Option<()> {
         let head = u16::try_from(id / 2).ok().filter(|_| id.is_multiple_of(2))?;
         let is_head = self.is_head.get_mut(usize::from(head))?;

@@ -1,4 +1,4 @@
-//! Opens a card that still runs, as a process that was killed leaves it.
+//! Tests opening a card that still runs, because the process that used it was killed.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

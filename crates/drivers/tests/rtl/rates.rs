@@ -75,7 +75,8 @@ fn confined_turns() {
     let thread = receiver.recv().unwrap().as_raw_nonzero();
     let task = std::path::PathBuf::from(format!("/proc/self/task/{thread}"));
     loop {
-        // The order matters: first the thread is seen to have ended, and then its output is read.
+        // Checks whether the thread still exists before it reads the output: in the opposite order,
+        // the thread could write and end in between, and its output would be missed.
         let is_there = task.exists();
         let is_done = rustix::io::read(&read, &mut [0; 1]) == Ok(1);
         if is_done || !is_there {

@@ -145,8 +145,8 @@ impl<H: Copy> SchedInstance<H> {
         held
     }
 
-    /// Removes all packets, in the order in which the scheduler would have sent them; with FQ-CoDel
-    /// and FQ-PIE, in the order of their arrival.
+    /// Removes and returns all packets, in the order in which the scheduler would have sent them;
+    /// with FQ-CoDel and FQ-PIE, in the order of their arrival.
     pub(crate) fn drain(
         &mut self,
         now_ns: u64,
@@ -188,8 +188,8 @@ impl<H: Copy> FairQueues<H> {
     }
 }
 
-/// Converts a packet that flow queueing has taken from its queue. Reports a mark if the packet must
-/// be marked.
+/// Converts a packet that flow queueing has taken from its queue to the form in which other queues
+/// store packets. Reports a mark if the packet must be marked.
 #[inline]
 fn pooled_packet<H: Copy>(
     departure: &DequeuedPacket<(H, u32)>,

@@ -23,8 +23,8 @@ use crate::spec::SchedKind;
 
 impl<H: Copy> Dummynet<H> {
     /// Takes a packet that a rule sends to `object`. This packet may be dropped, or other packets
-    /// may be dropped in its place. Losses and marks are reported to `tell`. If `now_ns` is before
-    /// the latest time of the previous calls, that time is used.
+    /// may be dropped in its place. Losses and marks are reported to `tell`. If a previous call had
+    /// a later time than `now_ns`, that later time is used.
     ///
     /// The result is [`SubmitResult::Accepted`] even if flow queueing drops the packet, by its
     /// limits or AQM.
@@ -51,8 +51,8 @@ impl<H: Copy> Dummynet<H> {
         report
     }
 
-    /// Drops a packet without an instance: its pipe, queue or scheduler does not exist, or there is
-    /// no space for another instance.
+    /// Drops a packet for which there is no instance: its pipe, queue or scheduler does not exist,
+    /// or there is no space for another instance. Returns the result for the sender.
     #[cold]
     fn refuse(
         &mut self,
@@ -140,8 +140,8 @@ impl<H: Copy> Dummynet<H> {
         Some(at)
     }
 
-    /// Decides whether a packet may enter its queue, and adds it to the queue. A FIFO without AQM
-    /// sends the packet directly if the link is free.
+    /// Decides whether a packet may enter its queue, and if so, adds it. A FIFO without AQM sends
+    /// the packet directly if the link is free. Returns the result for the sender.
     #[inline]
     fn enqueue(
         &mut self,
@@ -222,7 +222,8 @@ struct QueueAdmitter<'o> {
 }
 
 impl QueueAdmitter<'_> {
-    /// Finds or creates the queue of a packet's flow, and decides whether the packet may enter it.
+    /// Finds or creates the queue of a packet's flow. Decides whether the packet may enter the
+    /// queue, and adds it if so. Returns the decision.
     #[inline]
     fn admit<H: Copy>(
         self,

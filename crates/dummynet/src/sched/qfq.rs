@@ -3,8 +3,9 @@
 //! QFQ approximates WF2Q+ and differs from fair shares by at most a few packets. Queues are grouped
 //! by the logarithm of lmax / weight, which is the longest virtual time that a packet of the queue
 //! can take. Group g rounds virtual starts down to slots of length 2^g, and keeps its queues by
-//! slot. Each group that has queues is in one of four sets. The sets are stored as bit masks, so
-//! the next queue is found with a few bit scans:
+//! slot. Each group that has queues is in one of four sets, depending on its start, its finish and
+//! the scheduler's virtual time V. The sets are stored as bit masks, so the next queue is found
+//! with a few bit scans:
 //!
 //! | set | start of the group | earlier finish in a higher ready group |
 //! |---|---|---|
@@ -170,9 +171,10 @@ impl Qfq {
         }
     }
 
-    /// Takes the queue at the head of its group's first slot out of this slot. If the slot of its
-    /// next packet, which has `next` bytes, is in the same group, puts the queue into that slot.
-    /// Returns false if the queue stays where it is, because both slots are the same.
+    /// Called after a packet of the queue at the head of group `number`'s first slot has left. If
+    /// the slot of the queue's next packet, which has `next` bytes, is in the same group, moves the
+    /// queue to that slot. Otherwise only removes the queue from the first slot. Returns false if
+    /// the queue stays where it is, because both slots are the same.
     fn move_to_next_slot(&mut self, index: u32, number: u32, next: Option<u32>) -> bool {
         let queue = &mut self.queues[index as usize];
         let Some(group) = &mut self.groups[number as usize] else { return false };
@@ -366,7 +368,7 @@ impl Qfq {
     }
 }
 
-/// Puts a queue into the slot of its group that contains its start.
+/// Puts a queue into the slot of its group that contains the queue's start.
 fn insert(group: &mut QfqGroup, queues: &mut [QfqQueue], index: u32, number: u32) {
     let queue = &mut queues[index as usize];
     let mut slot = round_down(queue.start, number).saturating_sub(group.start) >> number;

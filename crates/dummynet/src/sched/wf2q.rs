@@ -3,7 +3,7 @@
 //!
 //! The packet at the head of each queue has a virtual start and a virtual finish. The finish is
 //! start + length / weight. The scheduler considers the queues whose start is not after the virtual
-//! time. Of these, the queue with the smallest finish sends.
+//! time V. Of these, the queue with the smallest finish sends.
 //!
 //! ```text
 //!   waiting, by start  --start <= V-->  ready, by finish  --> sends
@@ -11,8 +11,8 @@
 //!          +------------- next packet: start = finish ---------+
 //! ```
 //!
-//! When a packet is sent, the virtual time V advances by its length / (sum of the weights of all
-//! queues that have packets). If no queue is ready, V jumps to the earliest start.
+//! When a packet is sent, V advances by its length / (sum of the weights of all queues that have
+//! packets). If no queue is ready, V jumps to the earliest start.
 //!
 //! # Invariants
 //! 1. A queue with packets is in exactly one of the heaps.

@@ -17,8 +17,8 @@ pub struct FileRotation {
     /// is then a pattern for strftime(3). `None` for no limit.
     pub period: Option<Duration>,
     /// Maximum number of files; `None` for no limit. If a size is set, the names repeat after this
-    /// number of files (of a period, if that is also set), so the oldest file is overwritten. If
-    /// only a period is set, the capture ends.
+    /// number of files, so the oldest file is overwritten (if a period is also set, the oldest file
+    /// of that period). If only a period is set, the capture ends after this number of files.
     pub files: Option<u64>,
 }
 

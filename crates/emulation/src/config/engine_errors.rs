@@ -12,9 +12,9 @@ use slipring_model::ParameterError;
 use super::error::EmulationConfigError;
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// Fields of the engine from whose names the setting does not follow: the part of the link, the
-/// field, and the setting to name in errors. If the user has not given this setting, the fourth
-/// element is named instead, unless it is empty.
+/// The fields of the engine whose setting cannot be derived from the field's name. Each row has the
+/// part of the link, the field, and the setting that errors name. If the user has not given this
+/// setting, errors name the fourth element of the row instead, unless it is empty.
 const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("hold", "hold_ns", "time", ""),
     ("police", "committed_bps", "cir", ""),

@@ -18,9 +18,9 @@ use super::tree::{ConfigNode, ConfigOrigin};
 #[derive(Debug, Clone, Default)]
 pub struct ConfigFiles {
     base: PathBuf,
-    /// Whether errors hide whether a file exists and what is wrong with it. They do while a client
-    /// of the control socket changes settings, because the client may not have permission to read
-    /// the files.
+    /// If true, errors do not tell whether a file exists, or what is wrong with it. This is set
+    /// while a client of the control socket changes settings, because the client may not have
+    /// permission to read the files.
     pub hides_details: bool,
     /// Paths that were accessed; all clones of a configuration share this set.
     paths: Arc<Mutex<BTreeSet<PathBuf>>>,
@@ -63,8 +63,8 @@ fn read(file: File, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok((bytes.len() as u64 <= most).then_some(bytes))
 }
 
-/// Opens a file that a setting names. Only regular files are accepted, because this may happen
-/// during a run: a pipe could block the run for ever, and a device has no end.
+/// Opens a file that a setting names. Only regular files are accepted, because a setting may also
+/// be changed during a run: a pipe could block the run for ever, and a device has no end.
 fn regular(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     match file.metadata()?.is_file() {

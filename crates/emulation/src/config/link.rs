@@ -65,9 +65,10 @@ pub(super) fn read(
     Ok(link)
 }
 
-/// Merges the settings of a link with those of the link that its key `like` names. A part that
-/// names a different model replaces the inherited part, as does a part if one of the two is a list.
-/// Otherwise the values in the link's part replace the same values of the inherited part.
+/// Merges the settings `own` of a link with those of the link that its key `like` names, which are
+/// `base`. A part of the link replaces the inherited part if it names a different model, or if one
+/// of the two parts is a list. Otherwise the keys that the link's part has replace those of the
+/// inherited part, and the other keys of the inherited part stay.
 pub(super) fn merged(base: &ConfigTable, own: &ConfigTable) -> ConfigTable {
     let mut merged = base.clone();
     for key in WIRING_KEYS {

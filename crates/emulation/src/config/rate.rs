@@ -81,8 +81,8 @@ pub(super) fn read(
 }
 
 /// Reads a constant rate. In flags, a rate of 0 means no limit, as in TLEM; elsewhere it is an
-/// error. Settings of the framing alone also mean no limit, but if the model is `named`, its rate
-/// must be given.
+/// error. Without a rate, the line has no limit either; this is an error if the user has `named`
+/// the model.
 fn constant(
     section: &mut ConfigSection<'_>,
     named: bool,
@@ -281,8 +281,8 @@ fn ornstein_uhlenbeck(section: &mut ConfigSection<'_>) -> Result<RateSpec, Emula
     })
 }
 
-/// Returns the default time step for a rate over `whole_ns`. If that step would make more steps
-/// than a link allows, returns the shortest allowed step.
+/// Returns the default time step for a rate model that describes `whole_ns`. If that step would
+/// make more steps than a link allows, returns the shortest allowed step.
 fn usual_step_ns(whole_ns: u64) -> u64 {
     DEFAULT_STEP_NS.max(whole_ns.div_ceil(RateSpec::MAX_STEPS))
 }

@@ -133,7 +133,7 @@ impl<'n> ConfigSection<'n> {
         self.read(key, text)
     }
 
-    /// Reads one of several words.
+    /// Reads a word that must be one of `words`, and returns the value that belongs to it.
     pub(crate) fn one_of<T: Copy>(
         &mut self,
         key: &'static str,
@@ -214,7 +214,7 @@ pub(crate) fn text(path: &str, node: &ConfigNode) -> Result<String, EmulationCon
     }
 }
 
-/// Reads one of several words.
+/// Reads a word that must be one of `words`, and returns the value that belongs to it.
 pub(crate) fn one_of<T: Copy>(
     path: &str,
     node: &ConfigNode,

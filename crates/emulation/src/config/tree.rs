@@ -35,7 +35,8 @@ impl ConfigLocation {
         Self { origin: ConfigOrigin::Flag(name.into()), column: 1 }
     }
 
-    /// If `classic` is true, changes a flag's location to that of a flag of `tlem` or `nmreplay`.
+    /// Returns this location. If it is that of a flag and `classic` is true, marks the flag as one
+    /// of `tlem` or `nmreplay`.
     pub fn classic_if(self, classic: bool) -> Self {
         match self.origin {
             ConfigOrigin::Flag(name) if classic => {

@@ -91,7 +91,7 @@ impl<'n, 'f> WasmSource<'n, 'f> {
                 return self.files.unusable(&self.name, self.node);
             }
             let summary = format!("{} cannot be used", self.files.path(&self.name).display());
-            // The runtime's message about a file that does not begin like a module would list its
+            // If a file does not begin like a module, the runtime's message would list the file's
             // bytes over many lines.
             let cause = match error {
                 ModuleError::NotAModule(_) if !self.bytes.starts_with(b"\0asm") => {

@@ -197,8 +197,8 @@ fn accepted(answer: &Value) -> String {
     }
 }
 
-/// Lists the links whose settings differ after the change, also those that inherit from a link
-/// named in the change.
+/// Formats the names of the links whose settings differ after a change, as `: up, down`. Links that
+/// inherit from a link named in the change are included.
 fn links(answer: &Value) -> String {
     let links: Vec<_> = answer["links"].as_array().into_iter().flatten().collect();
     let links: Vec<_> = links.into_iter().filter_map(Value::as_str).collect();

@@ -172,6 +172,7 @@ impl SettingsHistory {
     }
 
     /// Submits edits and creates their versions. If one of them is refused, none has an effect.
+    /// Returns the accepted changes, in the order of the edits.
     fn change(
         &self,
         edits: Vec<(Nanos, SettingsEdit)>,
@@ -287,7 +288,7 @@ impl SettingsHistory {
     }
 
     /// Returns an error if settings exceed a bound of `-M`, or if they need more memory for frames
-    /// than the run may use and than the old settings need.
+    /// than the run may use. Settings that need no more memory than the old ones are allowed.
     fn check(&self, old: &SettingsVersion, network: &NetworkSpec) -> Result<(), ChangeRefusal> {
         match self.bounds.allow_change(&old.network, network) {
             Err(Failure::Error(error)) => return Err(error),
@@ -322,8 +323,7 @@ impl HistoryState {
     }
 }
 
-/// Returns the number of bytes that all links with a constant rate hold together when they are
-/// full.
+/// Returns the total number of bytes in all links with a constant rate when these links are full.
 fn needed_bytes(network: &NetworkSpec) -> u64 {
     let links = network.links.iter().filter_map(|link| likely_bytes(&link.spec));
     links.fold(0, u64::saturating_add)
@@ -345,7 +345,8 @@ fn diagnostic_of(error: &EmulationConfigError) -> ChangeRefusal {
     Box::new(Diagnostic::of(error))
 }
 
-/// Explains which settings are invalid: the submitted settings, or later ones that build on them.
+/// Returns the refusal of invalid settings. It says whether the submitted settings are invalid, or
+/// later ones that build on them.
 fn unbuildable(unfit: &UnbuildableSettings, time: Nanos) -> ChangeRefusal {
     if unfit.is_handed_in {
         return diagnostic_of(&unfit.error);

@@ -37,8 +37,8 @@ const PREALLOCATED_BYTES: u64 = 8 << 20;
 const MIN_SEND_FRAMES: usize = 512;
 /// Maximum number of frames in a turn that counts as light load.
 const IDLE_TURN_FRAMES: usize = 8;
-/// How far beyond its next event the network runs in the first step of a release, in ns. Each
-/// further step is twice as long.
+/// How far beyond its next event the network runs in the first step of `Emulator::release`, in ns.
+/// Each further step is twice as long as the previous one.
 const CATCH_UP_STEP_NS: Nanos = 16_000;
 
 /// One port: its queues, and its input and output in the network.
@@ -55,7 +55,8 @@ pub(super) struct EmulatorPort {
     pub(super) peer: Option<Box<PeerThread>>,
 }
 
-/// The network's access to frames between the rings.
+/// Through this, the network accesses the frames that have left the rx rings and are not yet in the
+/// tx rings.
 pub(super) struct RealtimeCarrier<T> {
     pub(super) store: EmulationStore,
     pub(super) outlets: Vec<PortOutlet>,
@@ -141,8 +142,9 @@ impl<T: FrameTap> Emulator<T> {
         })
     }
 
-    /// Receives arrived frames, runs the network up to now, and sends due frames. If very many are
-    /// due, because the thread was kept from running, it sends only some of them.
+    /// Performs one iteration of the loop: receives arrived frames, runs the network up to now, and
+    /// sends due frames. If very many are due, because the thread was kept from running, sends only
+    /// some of them. Returns what was done.
     pub fn turn(&mut self, clock: impl Fn() -> Nanos) -> Result<TurnResult, RunError> {
         for queue in self.ports.iter_mut().flat_map(|side| &mut side.queues) {
             queue.rx_sync()?;
@@ -162,8 +164,8 @@ impl<T: FrameTap> Emulator<T> {
         Ok(TurnResult { received, sent, at_ns })
     }
 
-    /// Sends due frames before the turn receives frames. Received frames then enter a network that
-    /// has advanced to the same moment.
+    /// Sends due frames before the turn receives frames. So the network has advanced to `now`
+    /// before the received frames enter it. Returns the number of frames sent.
     #[inline]
     fn send_due(&mut self, now: Nanos, clock: impl Fn() -> Nanos) -> Result<usize, RunError> {
         if self.network.next_ns().is_none_or(|due| due > now) {
@@ -268,7 +270,7 @@ impl<T: FrameTap> Emulator<T> {
         EmulationState { account, measured: self.carrier.measured.clone() }
     }
 
-    /// Returns the frames in the rx rings that were not received yet.
+    /// Counts the frames in the rx rings that were not received yet.
     fn ring_backlog(&mut self) -> PacketCounts {
         let mut untaken = PacketCounts::default();
         let entries = self.ports.iter_mut().filter(|side| side.inlet.is_some());

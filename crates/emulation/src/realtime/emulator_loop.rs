@@ -116,8 +116,8 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         }
     }
 
-    /// Applies a change. The answer depends only on the plan, so the two threads of a pipeline give
-    /// the same answer.
+    /// Applies a change, now or at its time. The result depends only on the plan, so it is the same
+    /// in the two threads of a pipeline.
     fn change(&mut self, change: &PlanChange, now: Nanos) -> Result<(), ChangeError> {
         if change.replaces {
             self.emulator.network.cancel_changes();

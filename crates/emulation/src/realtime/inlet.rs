@@ -155,8 +155,9 @@ impl PortInlet {
         wire_bytes
     }
 
-    /// Takes the frame in the first slot, if it is complete and can be stored. This avoids the
-    /// setup cost of a batch, which matters if thousands of ports have one frame each.
+    /// Takes the frame in the first slot, if it is complete and can be stored. Returns whether a
+    /// frame was taken. This avoids the setup cost of a batch, which matters if thousands of ports
+    /// have one frame each.
     #[inline]
     fn take_one(
         &mut self,

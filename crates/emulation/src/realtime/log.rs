@@ -202,8 +202,8 @@ impl LogTap {
         self.last_id
     }
 
-    /// Removes a frame that leaves. A frame of which neither the arrival nor the copying was seen
-    /// gets a new number, and entry 0.
+    /// Removes a frame that leaves or is lost, and returns what the log knows of it. A frame of
+    /// which neither the arrival nor the copying was seen gets a new number, and entry 0.
     fn take_origin(&mut self, handle: FrameHandle) -> LoggedOrigin {
         let known = self.inside.remove(&handle.0);
         known.unwrap_or_else(|| LoggedOrigin { id: self.new_id(), entry: 0, arrival_ns: None })

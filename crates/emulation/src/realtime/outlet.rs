@@ -243,7 +243,8 @@ impl PortOutlet {
         }
     }
 
-    /// Takes at most `most` frames from the first burst. `releases` stays unchanged.
+    /// Removes at most `most` frames from the first burst and returns them; `None` if there is no
+    /// burst. `releases` stays unchanged.
     #[inline]
     fn take_front(&mut self, most: u32, store: &EmulationStore) -> Option<DueBurst> {
         let first = self.due.front_mut()?;

@@ -162,7 +162,7 @@ impl PeerThread {
         batch.iter().map(|burst| burst.packets as usize).sum()
     }
 
-    /// Takes over some frames from the other thread.
+    /// Takes over some frames from the other thread, and returns them.
     #[inline]
     pub(super) fn receive<T: FrameTap>(
         &mut self,
@@ -189,8 +189,8 @@ impl PeerThread {
         (self.tx.handed_over, self.rx.taken_over)
     }
 
-    /// Returns the bytes of memory allocated for frames that wait for the thread of the opposite
-    /// direction.
+    /// Returns the bytes of memory allocated for frames from this thread's port, until the other
+    /// thread takes them over.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.tx.store.memory_bytes()
     }
@@ -312,7 +312,7 @@ impl PeerTx {
         sent | (now && self.send())
     }
 
-    /// Sends the chunk that is being filled, unless it is empty.
+    /// Sends the chunk that is being filled, unless it is empty. Returns whether it was sent.
     fn send(&mut self) -> bool {
         if self.open.is_empty() {
             return false;

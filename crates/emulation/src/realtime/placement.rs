@@ -56,7 +56,8 @@ const RT_PRIORITY: u8 = 10;
 const MIN_NICE: i32 = -20;
 
 /// Binds the calling thread to `cpu`, if one is given. Gives it the highest suitable scheduling
-/// class that the kernel permits, and makes its sleeps end on time.
+/// class that the kernel permits, and makes its sleeps end on time. Returns the CPU and the class
+/// that it got.
 ///
 /// `threads` is the number of threads placed this way. If this process may use no more CPUs than
 /// that, threads stay ordinary unless their CPUs are isolated. As real-time threads they could keep
@@ -96,8 +97,8 @@ fn set_fifo() -> bool {
     set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok()
 }
 
-/// Raises the calling thread to nice -20 if permitted. On Linux, a nice value belongs to a thread,
-/// and process `None` means the calling thread.
+/// Raises the calling thread to nice -20 if permitted, and returns the resulting scheduling class.
+/// On Linux, a nice value belongs to a thread, and process `None` means the calling thread.
 fn raise_nice() -> ThreadScheduling {
     match setpriority_process(None, MIN_NICE) {
         Ok(()) if getpriority_process(None) == Ok(MIN_NICE) => ThreadScheduling::Favoured,

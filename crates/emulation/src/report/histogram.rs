@@ -168,8 +168,8 @@ impl Histogram {
         variance.max(0.0).sqrt()
     }
 
-    /// Returns the smallest value that is not exceeded by at least the fraction `quantile` (0 to 1)
-    /// of all values.
+    /// Returns the smallest value for which at least the fraction `quantile` (0 to 1) of all values
+    /// are less than or equal to it.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;

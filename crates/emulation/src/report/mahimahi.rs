@@ -11,8 +11,9 @@
 //! There is one file for each port where frames arrive, named after the first link that begins
 //! there. It covers the whole path of the frames, even if this has several links. Times are whole
 //! milliseconds, rounded down, since the start of the run, or since the first frame in virtual
-//! time. Opportunities to send are logged if that link has a constant rate at the start (once per
-//! millisecond), or a trace of opportunities (as traced). Later changes of the rate are not logged.
+//! time. Opportunities to send are logged if the first link has a constant rate at the start (once
+//! per millisecond), or a trace of opportunities (as traced). Later changes of the rate are not
+//! logged.
 
 use std::io::Write;
 
@@ -110,7 +111,8 @@ enum LinkCapacity {
         at_ns: Vec<u64>,
         mtu: u32,
         end: TraceEnd,
-        /// The index of the next opportunity; with [`TraceEnd::Hold`], it continues after the trace.
+        /// The index of the next opportunity; with [`TraceEnd::Hold`], it continues after the
+        /// trace.
         next: usize,
         base_ns: u64,
     },

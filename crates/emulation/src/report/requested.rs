@@ -29,8 +29,8 @@ pub struct RequestedLink {
     pub order: &'static str,
     /// Losses before and after the queue.
     pub loss: String,
-    /// The policer's rates and actions, and the burst of a single bucket; `None` if there is no
-    /// policer.
+    /// The policer's rates and actions and, if it has only one bucket, the burst; `None` if there
+    /// is no policer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub police: Option<String>,
     /// Which frames are held back so that other frames overtake them; `None` if none are.
@@ -320,7 +320,8 @@ fn share(losses: &[LossSpec]) -> Option<f64> {
 }
 
 /// Returns the mean share of frames (0 to 1) that a model drops; `None` if it is not computed: for
-/// models whose share depends on the frames, the time or the user's code, and for four states.
+/// models whose share depends on the frames, the time or the user's code, and for the model with
+/// four states.
 fn model_share(model: &LossModel) -> Option<f64> {
     match model {
         LossModel::Bernoulli(chance) => Some(chance.to_f64()),

@@ -96,8 +96,8 @@ impl EmulationStore {
         true
     }
 
-    /// Copies the frames of a transfer into this store. A free chunk is available and has space for
-    /// all of them.
+    /// Copies the frames of a transfer into this store. The caller has checked that a free chunk is
+    /// available, which has space for all of them.
     fn copy_from(&mut self, class: LifetimeClass, transfer: &mut ChunkTransfer) {
         let ChunkTransfer { chunk, bursts, .. } = transfer;
         let (latest_ns, old) = (self.latest_ns, std::mem::take(bursts));

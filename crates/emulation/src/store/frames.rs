@@ -118,7 +118,7 @@ impl EmulationStore {
         }
     }
 
-    /// Splits the first `count` frames off a longer burst.
+    /// Splits the first `count` frames off a longer burst, and returns them.
     pub(crate) fn take_front(&self, burst: &mut Burst, count: u32) -> Burst {
         let mut front = Burst { packets: count, bytes: 0, ..*burst };
         for _ in 0..count {

@@ -103,7 +103,8 @@ impl<'s> BatchLoader<'s> {
         self.put_all(std::iter::once((arrival_ns, frame))).is_none()
     }
 
-    /// Closes the current chunk and stores the frame in another one.
+    /// Closes the current chunk and stores the frame in another one. Returns false as [`Self::put`]
+    /// does.
     #[cold]
     fn add_elsewhere(&mut self, arrival_ns: u64, frame: &[u8]) -> bool {
         if frame.len().wrapping_sub(1) >= MAX_FRAME_BYTES {

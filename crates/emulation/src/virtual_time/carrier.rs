@@ -1,5 +1,5 @@
-//! The engine's access to frames in virtual time: chunks of the inputs, and
-//! captures for departures.
+//! Gives the engine access to frames in virtual time: frames are in chunks of the inputs, and
+//! departing frames are written to captures.
 
 use slipring_cli::Failure;
 use slipring_link::{

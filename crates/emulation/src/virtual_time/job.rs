@@ -87,7 +87,8 @@ fn text(report: &EmulationReport<'_>, done: &VirtualResult) -> String {
     format!("{}\n{elapsed} of virtual time{remarks}", report.summary())
 }
 
-/// Reports the entries and exits of the network as ports, with their frame counts.
+/// Returns a report with frame counts for each port; an entry and an exit of the network with the
+/// same name are one port.
 pub fn ports(network: &NetworkSpec, account: &EmulationAccount) -> Vec<PortReport> {
     let mut names = network.entries.clone();
     names.extend(network.exits.iter().filter(|name| !network.entries.contains(name)).cloned());

@@ -162,8 +162,8 @@ impl Mirror {
             Some(before) if before.flags.has_carrier() && !has_carrier => {
                 self.lost_link(ifindex, false)
             }
-            // The kernel announces the routes that exist again, but not that next hops of remaining
-            // routes work again. So the routes are dumped.
+            // The kernel announces the routes that it adds again, but not that next hops of the
+            // remaining routes work again. So the routes are dumped.
             Some(before) if !before.is_up() && is_up => self.resync.want(DumpSet::ROUTING),
             _ => {}
         }

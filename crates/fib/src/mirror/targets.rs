@@ -25,7 +25,7 @@ enum Resolved {
 const ENOUGH: usize = 64;
 
 impl Mirror {
-    /// Updates the targets of the specs that may have changed.
+    /// Updates the targets of the route specs that may have changed.
     pub(super) fn update_targets(&mut self) {
         let mut ids = core::mem::take(&mut self.specs.changed);
         if self.has_space_for_starved() {
@@ -118,8 +118,9 @@ impl Mirror {
         self.counters.exhausted += 1;
     }
 
-    /// Acquires the adjacencies and buckets for an action; if there is no space, packets are left
-    /// to the kernel.
+    /// Acquires the adjacencies and the bucket array that `resolved` needs. Returns the resulting
+    /// action, the acquired adjacencies and the index of the bucket array. If there is no space,
+    /// the action leaves packets to the kernel.
     fn act(
         &mut self,
         resolved: Resolved,
@@ -207,7 +208,7 @@ impl Mirror {
         let mut keys: Vec<(AdjacencyKey, u16)> = Vec::with_capacity(hops.len());
         for hop in hops {
             // If the mirror does not know the interface yet, packets are left to the kernel, which
-            // does.
+            // knows it.
             let link = self.links.links.get(hop.ifindex)?;
             let (port, _) = self.links.port(hop.ifindex)?;
             let is_skipped = !link.flags.has_carrier()

@@ -89,8 +89,8 @@ impl Mirror {
     /// `None` before.
     ///
     /// # Errors
-    /// If no verification runs, for example because the mirror has begun to dump routes, which ends
-    /// a verification.
+    /// If no verification runs, for example because a dump of routes has begun, which ends a
+    /// verification.
     pub fn end_verify(&mut self) -> Result<Option<VerifyReport>, VerifyBusy> {
         let mut check = self.check.take().ok_or(VerifyBusy)?;
         if self.verify_part(&mut check) {
@@ -144,8 +144,9 @@ impl Mirror {
         true
     }
 
-    /// Looks up the first and the last address of each range. Addresses that are left to the kernel
-    /// for lack of space, and known hosts of the expected subnet, count as correct.
+    /// Looks up the first and the last address of each range. Returns for how many ranges a result
+    /// is wrong. Addresses that are left to the kernel, for example for lack of space, and known
+    /// hosts of the expected subnet count as correct.
     fn count_wrong<A: AddressBits>(
         &self,
         vrf: VrfIndex,

@@ -255,7 +255,7 @@ impl Mirror {
         target
     }
 
-    /// Replaces the hosts that have their own cells between two addresses.
+    /// Replaces the list of the hosts from `first` to `last` that have their own cells.
     fn replace_hosts(
         &mut self,
         vrf: usize,

@@ -150,7 +150,8 @@ impl Kernel {
         }
     }
 
-    /// `ip route add`, `prepend`, `append` or `replace`, depending on `flags`.
+    /// `ip route add`, `prepend`, `append` or `replace`, depending on `flags`. Returns the
+    /// notifications that the kernel sends.
     pub(crate) fn add(&mut self, route: Route, flags: u16) -> Vec<KernelMessage> {
         if !self.is_valid(&route) || self.routes.contains(&route) {
             return vec![];

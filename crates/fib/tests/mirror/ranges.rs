@@ -19,7 +19,7 @@ impl RangeTable {
         Self::counting().0
     }
 
-    /// Returns an IPv4 table, and the number of addresses that were written to it.
+    /// Returns an IPv4 table, and the counter of the addresses that are written to it.
     pub(crate) fn counting() -> (Box<dyn Ipv4Table>, Arc<AtomicU64>) {
         let written = Arc::new(AtomicU64::new(0));
         let ranges = Arc::new(Mutex::new([(0, 0)].into()));

@@ -93,7 +93,9 @@ impl Dataplane {
         }
     }
 
-    /// Returns `port` if the frame is accepted on output there, or the port that a rule chose.
+    /// If frames are checked on output, checks one that is to leave by `port`. Returns the port to
+    /// which the caller must send it: `port`, or one that a rule chose. Returns `None` if the check
+    /// does not accept the frame.
     fn egress(
         &mut self,
         port: PortIndex,
@@ -108,7 +110,10 @@ impl Dataplane {
         self.process(frame, crossing.outgoing(port), now, outlet)
     }
 
-    /// Sends a frame to the next hop that a `fwd` rule gave.
+    /// Directs a frame to the next hop that a `fwd` rule gave: if this is an address, sets the
+    /// frame's destination MAC address. Returns the port to which the caller must send the frame,
+    /// after the check on output if there is one; `None` if the next hop is unknown, or if that
+    /// check does not accept the frame.
     pub(super) fn forward(
         &mut self,
         hop: &NextHop,

@@ -31,7 +31,7 @@ use slipring_test_support::golden;
 
 use script_firewall::ScriptFirewall;
 
-/// Plays the script with this name, and compares its outputs with the actual ones.
+/// Plays the script with this name, and compares the outputs that it contains with the actual ones.
 pub(super) fn play(folder: &str, name: &str) {
     let path: PathBuf =
         [env!("CARGO_MANIFEST_DIR"), "tests", folder, &format!("{name}.txt")].iter().collect();

@@ -6,7 +6,7 @@ use slipring_wire::{FrameSpec, MacAddr};
 
 use super::*;
 
-/// Writes a capture file with UDP datagrams to the ports 1 to `count`.
+/// Writes a capture file with UDP datagrams to the ports 1 to `count`; returns its path.
 fn capture(site: &FirewallLab, count: u16) -> String {
     let from = site.write("from.pcap", "");
     let mut bytes = Vec::new();
@@ -26,7 +26,8 @@ fn capture(site: &FirewallLab, count: u16) -> String {
     from
 }
 
-/// Runs a firewall that reads one capture and writes another, until it ends.
+/// Runs a firewall that reads one capture and writes another, until it ends. Returns the ended
+/// program and the number of frames in the written capture.
 fn pass(site: &FirewallLab, count: u16, words: &str) -> (FinishedProgram, usize) {
     let (from, to) = (capture(site, count), site.dir.path().join("to.pcap"));
     let _ = std::fs::remove_file(&to);

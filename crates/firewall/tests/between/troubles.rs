@@ -141,7 +141,7 @@ fn a_name_or_a_run_directory_that_cannot_be_had_is_told_before_any_port_is_opene
     let first = site.firewall("--name edge");
     let ports = site.lab.ports();
     // The ports of these firewalls are those of the first firewall, or do not exist. The name and
-    // the run directory are checked before the ports, so the errors are about these.
+    // the run directory are checked before the ports, so no error is about a port.
     let closed = site.write("file", "");
     for (words, cause) in [
         (format!("{ports} --name edge"), "edge"),

@@ -1,4 +1,4 @@
-//! The header fields of the most common IPv4 packets from which rules are found. Reading only these
+//! The header fields by which rules are found, for the most common IPv4 packets. Reading only these
 //! fields takes a fraction of the time that reading all headers takes.
 
 use slipring_wire::assigned::IpProto;

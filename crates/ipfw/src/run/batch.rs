@@ -34,7 +34,7 @@ impl<F: AsMut<[u8]>> FrameBatch for [F] {
 #[derive(Debug, Default)]
 pub struct CheckedBatch {
     ends: Vec<RunEnd>,
-    /// Verdicts and metadata of the frames that were not accepted and not denied by a rule, in the
+    /// Verdicts and metadata of the frames that were neither accepted nor denied by a rule, in the
     /// order of the frames.
     other_verdicts: Vec<(RuleVerdict, PacketMetadata)>,
 }
@@ -91,7 +91,7 @@ impl CheckedBatch {
 
 impl Firewall {
     /// Does the same as [`Self::check`] for `count` frames that arrived together at port `from`, in
-    /// their order. This costs less than to check them one by one.
+    /// their order. This costs less than checking them one by one.
     pub fn check_all<F: FrameBatch + ?Sized>(
         &mut self,
         frames: &mut F,
@@ -163,7 +163,8 @@ impl Firewall {
     }
 
     /// Runs the packets of a group, whose frames begin at `first`, through the rules as far as
-    /// their classes decide. Resets the states of the packets without a verdict.
+    /// their classes decide. Prepares [`ParsedPacket::state`] of each packet without a verdict for
+    /// the rules that follow.
     fn run_by_class<F: FrameBatch + ?Sized>(
         &mut self,
         (frames, first): (&mut F, usize),
@@ -207,7 +208,8 @@ impl Firewall {
         self.drops.accepted += count as u64;
     }
 
-    /// Finishes the check of one frame of a group.
+    /// Finishes the check of one frame of a group, whose headers are already parsed. Returns the
+    /// verdict.
     #[inline]
     fn check_parsed(&mut self, mut case: PacketCheck<'_>) -> RuleVerdict {
         if let Some(kind) = case.parsed.fault {

@@ -112,8 +112,8 @@ impl Firewall {
         self.batch(&parse_file(text)?, now_ns, CommandFlags::default())
     }
 
-    /// Executes commands, either all or none. A rule that is removed and added again unchanged
-    /// remains the same rule, with its counters and states.
+    /// Executes commands, either all or none; returns their replies. A rule that is removed and
+    /// added again unchanged remains the same rule, with its counters and states.
     ///
     /// # Errors
     /// [`CommandFileError::Commands`], which names the lines. In this case no command had an
@@ -158,7 +158,7 @@ impl Firewall {
         Ok(replies)
     }
 
-    /// Executes one command.
+    /// Executes one command; returns its reply.
     ///
     /// # Errors
     /// [`CommandError`] if the command failed. What the command did before the error remains: it

@@ -22,8 +22,8 @@ pub(super) struct PacketCheck<'c> {
 }
 
 impl Firewall {
-    /// Decides what to do with `frame`, and changes its headers as rules require. Adds frames to
-    /// send, released fragments and lines to log to `outputs`.
+    /// Checks `frame` against the rules, and changes its headers as rules require. Returns the
+    /// verdict. Adds frames to send, released fragments and lines to log to `outputs`.
     pub fn check(
         &mut self,
         frame: &mut [u8],
@@ -55,7 +55,8 @@ impl Firewall {
         self.common_verdict(end)
     }
 
-    /// Counts the packet and returns its verdict, for the common verdicts.
+    /// Counts the packet, whose run has ended with one of the common verdicts, and returns this
+    /// verdict.
     #[inline]
     pub(super) fn common_verdict(&mut self, end: RunEnd) -> RuleVerdict {
         if end == RunEnd::Accept {
@@ -80,7 +81,8 @@ impl Firewall {
         verdict
     }
 
-    /// Handles the less common verdicts.
+    /// Handles the less common verdicts: executes translation and reassembly, counts the packet,
+    /// and returns its final verdict.
     #[inline(never)]
     pub(super) fn uncommon_verdict(&mut self, case: &mut PacketCheck<'_>) -> RuleVerdict {
         let verdict = self.take_other_verdict();
@@ -92,7 +94,9 @@ impl Firewall {
         verdict
     }
 
-    /// Applies translators to a packet until its verdict is not to translate it again.
+    /// As long as the verdict on a packet is to translate it, translates it and continues with the
+    /// rules. Returns the first other verdict, `Deny` if a translator drops the packet, or `Accept`
+    /// after a translation with `one_pass`.
     fn run_translators(
         &mut self,
         mut verdict: RuleVerdict,
@@ -115,8 +119,8 @@ impl Firewall {
         }
     }
 
-    /// Parses the packet again, because translation or reassembly may have changed it, and
-    /// continues after the rule that asked for this.
+    /// Parses the packet again, because translation or reassembly may have changed it. Continues
+    /// after the rule that translated or reassembled it; returns the next verdict.
     fn resume_rules(&mut self, case: &mut PacketCheck<'_>) -> RuleVerdict {
         let flow = case.parsed.packet.flow();
         if let Err(kind) = case.parsed.read(case.frame) {
@@ -136,8 +140,8 @@ impl Firewall {
         self.buffers.other.take().expect("a run that ends otherwise says how")
     }
 
-    /// Passes a fragment to the reassembly, and continues with the packet if the fragment completes
-    /// one.
+    /// Passes a fragment to the reassembly. If this completes a packet, continues with the packet
+    /// and returns its verdict, which is also that of the fragment. Otherwise returns `Held`.
     fn reassemble_fragment(&mut self, case: &mut PacketCheck<'_>) -> RuleVerdict {
         // The reassembly gets the frame in its current form, with the changes of earlier rules.
         let offered = self.reassembly.offer(case.frame, &case.parsed.packet, case.now);
@@ -160,8 +164,8 @@ impl Firewall {
         verdict
     }
 
-    /// Checks a reassembled packet, and copies the changes that rules make to its fragments,
-    /// `parts`. The verdict is that of all fragments.
+    /// Checks a reassembled packet. If rules change the packet, copies the changes into its
+    /// fragments, `parts`. Returns the verdict, which is that of all fragments.
     pub fn check_whole(
         &mut self,
         whole: &mut [u8],
@@ -180,7 +184,7 @@ impl Firewall {
         RuleVerdict::Deny(DenyReason::Malformed(kind))
     }
 
-    /// Runs a packet through the list of rules.
+    /// Runs a packet through the list of rules. Returns how the run ends.
     #[inline]
     pub(super) fn run(&mut self, case: &mut PacketCheck<'_>) -> RunEnd {
         // The counters are moved out of the list for the run, so that they can be changed while the

@@ -100,8 +100,8 @@ impl Firewall {
         }
     }
 
-    /// Traces from the resume point in `crossing`, or else from the first rule, to the next
-    /// verdict.
+    /// Traces the packet from the resume point in `crossing`, or else from the first rule, to the
+    /// next verdict. Returns the rules that the packet meets, and the verdict.
     fn trace(
         &mut self,
         frame: &mut [u8],
@@ -150,7 +150,8 @@ impl RuleRun<'_> {
             let unmet = self.unmet(at);
             let asked = self.entries[at].lookup.filter(|id| self.crossing.search.wants(*id));
             let step = self.step(at);
-            // The draw precedes the state lookup, so a lookup that was not made shows the draw.
+            // The draw precedes the state lookup, so if no state was looked up, the draw has
+            // skipped the rule.
             let drawn = asked.map(|id| !self.crossing.search.wants(id));
             let counted = self.counters.iter().zip(before).position(|(now, was)| now.packets > was);
             let outcome = self.outcome(at, (drawn, unmet), counted, &step);
@@ -175,8 +176,8 @@ impl RuleRun<'_> {
         unmet.map(|clause| ClauseText(clause).to_string().trim_start().into())
     }
 
-    /// `drawn` is whether the draw before the state lookup let the rule run; `None` if the rule
-    /// looked up no states.
+    /// Returns the outcome of the rule at `at`. `drawn` is whether the draw before the state lookup
+    /// let the rule run; `None` if the rule looks up no states.
     fn outcome(
         &self,
         at: usize,

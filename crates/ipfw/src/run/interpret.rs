@@ -89,7 +89,7 @@ pub(super) struct RuleRun<'a> {
 }
 
 /// How a run ends. The common verdicts have their own variants, because passing a [`RuleVerdict`]
-/// from function to function costs more than the verdicts themselves.
+/// from function to function would cost more than everything else that these verdicts require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunEnd {
     Accept,

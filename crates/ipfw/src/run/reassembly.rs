@@ -245,7 +245,8 @@ impl PartialPacket {
         header_len + (start + packet.end - packet.l4).max(known_end as usize)
     }
 
-    /// Joins the link and IP header of the fragment at offset 0 and all payloads.
+    /// Joins the fragments to a packet: the link and IP header of the fragment at offset 0, and all
+    /// payloads.
     fn assemble(self) -> ReassembledPacket {
         let mut frame = Vec::new();
         let mut fragments: Vec<_> = self.fragments.into_values().collect();

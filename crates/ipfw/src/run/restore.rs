@@ -99,8 +99,8 @@ impl Firewall {
         refused.or(late).map_or(Ok(()), |why| Err(CommandError::missing(why)))
     }
 
-    /// Returns the remaining lifetime of a state. If the clock was set back meanwhile, the lifetime
-    /// is not extended.
+    /// Returns the remaining lifetime of a state. If the clock was set back after the state was
+    /// saved, the lifetime is not extended.
     fn left_ns(&self, command: &StateCommand, now_ns: u64) -> u64 {
         let passed = |at: u64| self.unix_ns(now_ns).saturating_sub(at);
         command.left_ns.saturating_sub(command.at_unix_ns.map_or(0, passed))

@@ -13,7 +13,7 @@ fn put_be16(frame: &mut [u8], at: usize, value: u16) -> Option<()> {
     Some(())
 }
 
-/// Sets the DSCP and keeps ECN. Frames other than IP are not changed.
+/// Sets the DSCP and keeps ECN; returns `None` if the frame is not IP, which is not changed.
 pub(super) fn set_dscp(frame: &mut [u8], packet: &mut PacketHeaders, dscp: u8) -> Option<()> {
     set_tos(frame, packet, dscp << 2 | packet.tos & 3)
 }
@@ -42,7 +42,7 @@ fn set_tos(frame: &mut [u8], packet: &mut PacketHeaders, tos: u8) -> Option<()> 
     Some(())
 }
 
-/// Lowers the MSS option of a SYN to `mss`.
+/// Lowers the MSS option of a SYN to `mss`; returns `None` if the packet has no larger one.
 pub(super) fn set_mss(frame: &mut [u8], packet: &PacketHeaders, mss: u16) -> Option<()> {
     const SYN: u8 = 0x02;
     if !packet.is_tcp() || packet.tcp_flags & SYN == 0 {

@@ -21,7 +21,8 @@ use super::translate::Translators;
 use crate::rule::DEFAULT_RULE;
 use crate::state::{StateLifetimes, StateSnapshot, StateTable};
 
-/// Everything that commands change in a firewall; compiled, unless it is from [`Firewall::before`].
+/// Everything that commands change in a firewall. The rules are compiled, unless the value is from
+/// [`Firewall::before`].
 #[derive(Clone, Debug)]
 pub struct Ruleset {
     config: IpfwConfig,
@@ -120,7 +121,7 @@ impl Firewall {
         }
     }
 
-    /// Restores a ruleset from [`Self::before`].
+    /// Undoes all changes since [`Self::before`] has returned the ruleset `before`.
     pub fn undo(&mut self, before: Ruleset) {
         let Ruleset { config, lifetimes, max, keepalive, .. } = before;
         self.config = config;

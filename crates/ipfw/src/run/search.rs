@@ -83,7 +83,7 @@ pub(super) struct StateSearch {
 }
 
 impl StateSearch {
-    /// The counts before a packet's first operation.
+    /// The value for a packet for which nothing was looked up or counted yet.
     pub(super) const NEW: Self =
         Self { first: 0, more: Vec::new(), calls_made: 0, flow_changes: 0 };
 

@@ -103,7 +103,7 @@ const SYSCTLS: &[(&str, u32, u32)] = &[
 pub(super) const READ_ONLY: &[&str] =
     &["net.inet.ip.fw.default_rule", "net.inet.ip.fw.static_count", "net.inet.ip.fw.dyn_count"];
 
-/// A sysctl does not exist, is read-only, or does not accept the value.
+/// Why a sysctl cannot be set: it does not exist, is read-only, or does not accept the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("sysctl {name}: {reason}")]
 pub struct IpfwSysctlError {

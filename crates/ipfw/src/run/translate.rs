@@ -3,7 +3,8 @@
 //! As in FreeBSD, the pass decides the direction of `nat`: on the way in the destination is
 //! translated, on the way out the source. The direction of `nptv6` depends on which prefix the
 //! packet's addresses have. A translated packet continues after the rule, or with `one_pass`, is
-//! accepted without further rules. A packet to which the translator does not apply always continues.
+//! accepted without further rules. A packet to which the translator does not apply always
+//! continues.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -154,7 +155,7 @@ pub(super) enum TranslationOutcome {
 }
 
 impl Firewall {
-    /// Executes a verdict that needs a translator.
+    /// Translates a packet whose verdict is `Nat` or `Nptv6`. Returns the outcome.
     pub(super) fn translate(
         &mut self,
         verdict: &RuleVerdict,

@@ -128,7 +128,8 @@ impl LookupTable {
     ///
     /// # Errors
     /// [`TableError::Exists`] if the key exists and `update` is false, or [`TableError::Limit`] if
-    /// the table is full or its keys are of another kind. In all cases the table is unchanged.
+    /// the table is full or `key` is of another kind than its keys. In all cases the table is
+    /// unchanged.
     pub fn insert(
         &mut self,
         key: &TableKey,

@@ -34,9 +34,9 @@ pub(super) fn read(cursor: &mut WordCursor<'_>, rule: &mut Rule) -> Result<(), R
     Ok(())
 }
 
-/// Refuses a rule without a condition, because the condition may have been forgotten; an author who
-/// means every packet can write so. `check-state` and `return` need no body; neither does `count`
-/// with a comment.
+/// Refuses a rule without a condition, because the condition may have been forgotten. A rule for
+/// every packet can say so: `ip from any to any`. `check-state` and `return` need no body; neither
+/// does `count` with a comment.
 pub(super) fn require_body(rule: &Rule, action: &SourceWord) -> Result<(), RuleTextError> {
     let needs_none = matches!(rule.action, RuleAction::CheckState(_) | RuleAction::Return(_))
         || matches!(rule.action, RuleAction::Count) && rule.comment.is_some();

@@ -164,7 +164,7 @@ pub(super) fn parse(cursor: &mut WordCursor<'_>) -> Result<IpfwCommand, RuleText
     verb(cursor, word, of_set)
 }
 
-/// Parses `N add …`, which means `add N …`.
+/// Parses `N add …`, which means `add N …`; returns `None` if the line does not begin so.
 fn number_first(cursor: &mut WordCursor<'_>) -> Result<Option<AddRule>, RuleTextError> {
     let mut ahead = cursor.clone();
     let Some(word) = ahead.peek() else { return Ok(None) };

@@ -65,7 +65,7 @@ const EXPECTED_FLAGS: &str = "flags of both directions, some of fin, syn and rst
 const NS_PER_SEC: u64 = 1_000_000_000;
 /// TCP flags that states record.
 const FLAGS: [(u8, &str); 3] = [(1, "fin"), (2, "syn"), (4, "rst")];
-/// The directions that have acknowledged new data since the lifetime was last renewed.
+/// The sides that have sent an up-to-date acknowledgement since the lifetime was last renewed.
 const ACKED: [(u8, &str); 3] = [(1, "forward"), (2, "reverse"), (3, "both")];
 
 pub(super) fn parse(

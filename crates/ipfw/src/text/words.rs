@@ -42,7 +42,8 @@ struct WordSplitter {
 }
 
 impl WordSplitter {
-    /// Takes one piece without blanks; returns `false` if it ends the line.
+    /// Takes one piece of the line, which has no blanks. Returns `false` if the line ends in this
+    /// piece.
     fn piece(&mut self, raw: &str, column: u32, offset: usize) -> bool {
         let comment = self.in_comment || raw.starts_with("//");
         let (raw, ends) = match raw.find('#') {
@@ -95,8 +96,8 @@ impl WordSplitter {
     }
 }
 
-/// Splits off the closing brackets at the end that neither this text nor the text before it, whose
-/// surplus is `before`, has opened.
+/// Splits off the closing brackets at the end whose opening brackets are neither in this text nor
+/// in the text before it. `before` is the [`surplus`] of the text before it.
 fn split_closing(text: &str, before: i32) -> (&str, &str) {
     let mut at = text.len();
     while before + surplus(&text[..at]) > 0 && text[..at].ends_with(['}', ')']) {

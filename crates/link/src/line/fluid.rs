@@ -2,8 +2,9 @@
 //!
 //! The rate is constant between two changes ([`RateSegments`]). For a frame that spans a change,
 //! the line does part of the work before the change and the rest after it. Changes fall on whole
-//! nanoseconds, so the work left to the next segment is an integer and nothing is rounded. Only if
-//! extra occupation of the line spans a change is a fraction of a nanosecond rounded down.
+//! nanoseconds, so the work left to the next segment is an integer and nothing is rounded. There is
+//! one exception: if extra occupation of the line spans a change, a fraction of a nanosecond is
+//! rounded down.
 
 use slipring_model::{LineClock, NANOS_PER_SEC};
 
@@ -85,8 +86,8 @@ impl FluidLine {
         self.clock.occupy_ns(extra_ns);
     }
 
-    /// If frames must not be split, advances the line to a slot in which it can do all of `work`. A
-    /// frame too long for every slot is split nevertheless.
+    /// If frames must not be split over time slots, advances the line to a slot in which it can do
+    /// all of `work`. A frame too long for every slot is split nevertheless.
     fn wait_for_whole(&mut self, work: u128) {
         let Some(longest_ns) = self.segments.longest_whole_ns() else { return };
         if work > u128::from(longest_ns) * u128::from(self.usual_bps()) {

@@ -92,7 +92,7 @@ impl OpportunityLine {
         u64::try_from(rounds / per_round).unwrap_or(u64::MAX)
     }
 
-    /// When the next opportunity occurs; `None` after the last one.
+    /// Returns the time of the next opportunity, in ns; `None` after the last one.
     fn next_at_ns(&self) -> Option<u64> {
         if let Some(offset_ns) = self.at_ns.get(self.index) {
             return Some(self.round_ns.saturating_add(*offset_ns));

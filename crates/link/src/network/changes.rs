@@ -31,7 +31,7 @@ impl PendingChanges {
         Self { changes: VecDeque::new() }
     }
 
-    /// When the next change takes effect.
+    /// Returns the time at which the next change takes effect, in ns; `None` if there is none.
     #[inline]
     pub(super) fn next_ns(&self) -> Option<u64> {
         self.changes.front().map(|(at_ns, _)| *at_ns)

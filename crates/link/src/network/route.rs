@@ -126,7 +126,8 @@ impl LinkRoute {
         counters
     }
 
-    /// Chooses a link for a frame; drops the frame if no link accepts it.
+    /// Returns the link that a frame takes. If no link accepts the frame, drops it and returns
+    /// `None`.
     #[inline]
     pub(super) fn choose(
         &mut self,

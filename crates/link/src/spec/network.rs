@@ -126,8 +126,9 @@ impl NetworkSpec {
     ///
     /// # Errors
     /// [`SpecError`] that names the first part that cannot be built: more than 65,536 entries or
-    /// exits, an invalid link, an empty name or one used twice, an end or a class's link that does
-    /// not exist, two links for the same frames, or a cycle of links.
+    /// exits, an invalid link, an empty name, a name that is used twice, a link with an end that
+    /// does not exist, a class with a link that does not exist, two links for the same frames, or a
+    /// cycle of links.
     pub fn check(&self) -> Result<(), SpecError> {
         self.check_counts()?;
         self.links.iter().try_for_each(|link| link.spec.check())?;

@@ -27,7 +27,7 @@ fn frame(port: u16, ecn: u8) -> Vec<u8> {
     bytes
 }
 
-/// Offers twice the line rate for `ms`.
+/// Sends frames at twice the line rate over a link, for `ms` milliseconds.
 fn overload(spec: LinkSpec, ecn: u8, ms: u64) -> Sim {
     let mut sim = Sim::link(spec);
     let bytes = frame(1000, ecn);

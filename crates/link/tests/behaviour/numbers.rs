@@ -121,7 +121,7 @@ fn copies_that_are_added_shift_no_decision_of_what_was_there() {
             let duplicate = DuplicateSpec { chance: chance(1, 10), copies: 2, after_ns };
             let with = delivered(&LinkSpec { duplicate: Some(duplicate), ..base.clone() });
             assert!(alone.is_subset(&with), "{after_ns}");
-            // A copy that is made at the same time may get the same delay as its original. Then
+            // A copy that continues at the same time as its original may get the same delay. Then
             // the two are equal, and the set contains them once.
             let more = if after_ns == 0 { 0 } else { alone.len() / 20 };
             assert!(with.len() >= alone.len() + more, "{after_ns}: {}", with.len());
@@ -138,8 +138,8 @@ fn stages_that_are_taken_away_shift_no_decision_of_the_others() {
             set.iter().map(|(release_ns, bytes)| (*release_ns, bytes[..8].to_vec())).collect()
         };
         assert_eq!(key(&alone), key(&unspoilt), "corruption moves no frame");
-        // Without the hold stage, the frames that it held leave earlier; the same frames are
-        // damaged and lost.
+        // Without the hold stage, the frames that it held leave earlier. But in both cases the same
+        // frames are damaged, and the same frames are lost.
         let unheld = delivered(&LinkSpec { hold: None, ..base.clone() });
         let bytes = |set: &BTreeSet<(u64, Vec<u8>)>| -> BTreeSet<Vec<u8>> {
             set.iter().map(|(_, bytes)| bytes.clone()).collect()

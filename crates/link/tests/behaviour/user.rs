@@ -164,8 +164,9 @@ fn a_change_keeps_a_model_that_says_it_is_the_same() {
     assert_ne!(delay(Some("growing")), delay(Some("shrinking")));
     assert_ne!(delay(None), delay(None));
     let link = |identity| LinkSpec { delay: delay(identity), ..LinkSpec::wire("up") };
-    // If the model is kept, the third frame is its third, so its delay is 2 µs. A fresh model
-    // counts from 0, so the third frame only waits until the second one has left.
+    // If the model is kept, the third frame is the third that the model has seen, so its delay is
+    // 2 µs. A fresh model counts from 0, so the third frame only waits until the second one has
+    // left.
     for (identity, last) in [("growing", 2_010), ("another", 1_000)] {
         let mut sim = Sim::link(link(Some("growing")));
         sim.push(0, 60);

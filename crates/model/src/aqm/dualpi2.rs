@@ -189,13 +189,13 @@ impl<H> DualPi2<H> {
         &self.spec
     }
 
-    /// Packets in both queues.
+    /// Returns the number of packets in both queues.
     #[must_use]
     pub const fn packets(&self) -> u64 {
         self.l4s.queue.packets() as u64 + self.classic.queue.packets() as u64
     }
 
-    /// Bytes in both queues.
+    /// Returns the number of bytes in both queues.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.l4s.queue.bytes() + self.classic.queue.bytes()

@@ -185,13 +185,13 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         })
     }
 
-    /// Packets in all queues.
+    /// Returns the number of packets in all queues.
     #[must_use]
     pub const fn packets(&self) -> u64 {
         self.total.packets
     }
 
-    /// Bytes in all queues.
+    /// Returns the number of bytes in all queues.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.total.bytes

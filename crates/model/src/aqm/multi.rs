@@ -60,7 +60,7 @@ impl<H> MultiQueue<H> {
         }
     }
 
-    /// Packets in all queues.
+    /// Returns the number of packets in all queues.
     #[must_use]
     pub const fn packets(&self) -> u64 {
         match self {
@@ -70,7 +70,7 @@ impl<H> MultiQueue<H> {
         }
     }
 
-    /// Bytes in all queues.
+    /// Returns the number of bytes in all queues.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         match self {

@@ -12,8 +12,8 @@ use super::packet::{AqmQueueView, QueuedPacket};
 /// Marks the end of a chain or of the free list.
 const NO_SLOT: u32 = u32::MAX;
 
-/// The slab. It reuses the slot that was freed last first, so the memory in use stays small and
-/// cached.
+/// The slab. Of the free slots, it reuses the most recently freed one, so the memory in use stays
+/// small and cached.
 #[derive(Clone, Debug)]
 pub(super) struct PacketSlab<H> {
     slots: Vec<SlabSlot<H>>,

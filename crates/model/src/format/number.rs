@@ -12,8 +12,8 @@ pub(super) struct ParsedDecimal {
 
 impl ParsedDecimal {
     /// A mantissa that has reached this value takes no further digit. It then has 25 digits, more
-    /// than any value here needs, so dropping further decimals changes nothing. Times the largest
-    /// unit, 8 Tbit/s, it still fits in 128 bits.
+    /// than any value here needs, so dropping further decimals changes nothing. Multiplied by the
+    /// largest unit, 8 Tbit/s, it still fits in 128 bits.
     const MAX_MANTISSA: u128 = 10_u128.pow(24);
 
     /// Splits a number off the front of a text; `None` if the text starts neither with a digit nor
@@ -76,8 +76,8 @@ impl ParsedDecimal {
         let scaled = match (self.exponent >= 0, power) {
             (true, Some(power)) => product?.checked_mul(power)?,
             (true, None) => return None,
-            // Adding half of the divisor makes the division round to the nearest integer, and
-            // halves up.
+            // Adding half of the divisor makes the division round to the nearest integer. A value
+            // halfway between two integers is rounded up.
             (false, Some(power)) => product?.checked_add(power / 2)? / power,
             (false, None) => 0,
         };

@@ -58,8 +58,8 @@ pub fn theaterq(text: &str) -> Result<Vec<TheaterqRow>, FormatError> {
 
 fn row(line: &str, number: usize) -> Result<TheaterqRow, FormatError> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-    // For each field of a long row: the index of the field in a row of the present length, or
-    // `None` if such a row does not have the field.
+    // For each field of a row of ten fields: the index of this field in a row that has as many
+    // fields as this row, or `None` if such a row does not have the field.
     let indices = match fields.len() {
         5 => [Some(0), Some(1), None, Some(2), Some(3), Some(4), None, None, None, None],
         10 => [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(Some),
@@ -95,7 +95,7 @@ struct TheaterqField<'t> {
 }
 
 impl<'t> TheaterqField<'t> {
-    /// Parses `text`, which is a slice of the line `line`, number `number`.
+    /// Parses `text`, which is a slice of `line`. `number` is the number of this line.
     fn parse(text: &'t str, line: &'t str, number: usize) -> Result<Self, FormatError> {
         let field = Self { text, value: 0, line, number };
         let value = text.parse().map_err(|_| field.wrong())?;

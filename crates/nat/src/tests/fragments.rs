@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Splits a datagram into its first and its later fragment.
+/// Returns a datagram as two fragments with the identification `id`.
 fn pieces(src: At, dst: At, id: u8) -> [Vec<u8>; 2] {
     let whole = udp(src, dst);
     let piece = |from: usize, to: usize, more: u8, offset: u8| {

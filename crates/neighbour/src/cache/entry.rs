@@ -118,9 +118,9 @@ impl<F> NeighbourEntry<F> {
         }
     }
 
-    /// Returns whether another entry may replace this one. This is so if the neighbour has failed;
-    /// or if it is stale, and was never confirmed with its MAC address, or has been neither used
-    /// nor reachable for `stale_lifetime_ns`.
+    /// Returns whether another entry may replace this one. This is so if the neighbour has failed.
+    /// A stale neighbour may be replaced if it was never confirmed with its MAC address, or has
+    /// been neither used nor reachable for `stale_lifetime_ns`.
     pub(super) fn is_dispensable(&self, stale_lifetime_ns: u64, now_ns: u64) -> bool {
         match self.state_at(now_ns) {
             NeighbourState::Failed => true,

@@ -25,8 +25,8 @@ impl<F> NeighbourCache<F> {
         may_stop_asking && self.evict_oldest_incomplete(None)
     }
 
-    /// Searches for a dispensable entry, starting after `hand`. Checks at most [`MAX_INSPECTED`]
-    /// entries, and no entry twice.
+    /// Searches for a dispensable entry, starting after `hand`; returns its address. Checks at most
+    /// [`MAX_INSPECTED`] entries, and no entry twice.
     fn find_dispensable(&mut self, now_ns: u64) -> Option<IpAddr> {
         let lifetime_ns = self.timers.stale_lifetime_ns;
         let start = self.hand.map_or(Bound::Unbounded, Bound::Excluded);

@@ -5,8 +5,9 @@
 //! request. The program uses its own mapping: offsets count from the first of its pages, and `mmap`
 //! of the device still shows the user's file.
 //!
-//! Sizes follow netmap: there are three kinds of objects. Objects for interfaces and rings share
-//! one area here. The buffers are after that area: as many as fit, at most as many as requested.
+//! Sizes follow netmap, which has three kinds of objects: interfaces, rings and buffers. Interface
+//! objects and ring objects share one area here. The buffers are after that area: as many as fit,
+//! at most as many as requested.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -100,8 +101,8 @@ pub(crate) struct ExtmemLayout {
 }
 
 impl ExtmemLayout {
-    /// Reads the sizes and numbers of objects from the option. For one that is 0, takes that of
-    /// private memories from the parameters.
+    /// Reads the sizes and numbers of objects from the option. In place of a size or number that is
+    /// 0, takes the value for private memories from the parameters.
     ///
     /// # Errors
     /// [`Errno::INVAL`] if the option has no pages, or an invalid size or number of objects.

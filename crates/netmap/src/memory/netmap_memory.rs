@@ -68,7 +68,7 @@ impl NetmapMemory {
         &self.region
     }
 
-    /// Returns the object pools.
+    /// Returns the numbers and sizes of the memory's interface records and rings.
     pub(crate) fn objects(&self) -> &ObjectPools {
         &self.objects
     }

@@ -191,9 +191,9 @@ impl UserMemory {
     /// file is still in use, returns that memory; otherwise creates a new one.
     ///
     /// # Errors
-    /// [`Errno::BUSY`] if a memory in other bytes, but also in some of these, is still in use;
-    /// [`Errno::INVAL`] if the range does not begin at a page boundary; [`Errno::NOMEM`] if it
-    /// cannot be mapped, or has too few pages for these sizes.
+    /// [`Errno::BUSY`] if a memory that overlaps these bytes, but is not in exactly these bytes, is
+    /// still in use; [`Errno::INVAL`] if the range does not begin at a page boundary;
+    /// [`Errno::NOMEM`] if it cannot be mapped, or has too few pages for these sizes.
     pub(crate) fn external_memory(
         &self,
         pages: &SharedPages,

@@ -1,5 +1,5 @@
-//! Finds or creates the port that a request names: pipes, null ports, monitors, switch ports,
-//! provided ports.
+//! Finds or creates the port that a request names: pipes, null ports, monitors, switch ports, and
+//! ports of the provider.
 
 use std::sync::{Arc, Weak};
 

@@ -27,7 +27,7 @@ impl Kloop {
         lock(&self.state)
     }
 
-    /// Marks a loop as running. `bell` wakes it.
+    /// Marks a loop as running until the returned value is dropped. `bell` wakes it.
     ///
     /// # Errors
     /// [`Errno::BUSY`]: a loop is running.

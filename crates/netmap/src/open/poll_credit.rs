@@ -25,7 +25,8 @@ impl Default for PollCredit {
 }
 
 impl PollCredit {
-    /// Returns whether this poll should wait for a moment if nothing is ready.
+    /// Returns whether this poll should wait for a moment if nothing is ready. If not, counts the
+    /// poll, so that the next trial comes after [`TRIAL_INTERVAL`] polls.
     pub(crate) fn should_wait(&self) -> bool {
         let credit = self.credit.load(Ordering::Relaxed);
         if credit > 0 && credit <= MAX_CREDIT {

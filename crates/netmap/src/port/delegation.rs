@@ -42,8 +42,8 @@ pub trait DelegatingPort {
         Err(Errno::OPNOTSUPP)
     }
 
-    /// Handles a kick. A program sends it when it has synced in its own process and a thread that
-    /// waits for that sync sleeps.
+    /// Handles a kick: wakes the sleepers at the other end. A program kicks after a sync in its own
+    /// process, if a sleeper at the other end has announced itself.
     fn kick(&self) {}
 
     /// Announces that a thread may sleep until the listeners of ring `i` are woken. Before it

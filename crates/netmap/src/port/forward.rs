@@ -9,9 +9,10 @@
 //! interface for frames that the host sent.
 //!
 //! A frame of several slots is forwarded whole or not at all; the mark on its first slot counts. If
-//! the program gives back only its first slots, these go behind the `head` of the tx ring, which
-//! moves when the last slot is there. If no tx ring has free slots for the whole frame, or if the
-//! tx ring has been used meanwhile, the frame is dropped: its slots are released like any others.
+//! the program gives back only the first slots of a frame, their bytes move to the slots of the tx
+//! ring from `head` on, and `head` advances only when the frame's last slot has followed. If no tx
+//! ring has free slots for the whole frame, or if the program has sent frames on the tx ring
+//! meanwhile, the frame is dropped: its slots are released like any others.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -94,8 +95,8 @@ impl Forward {
         self.parameters = Some(parameters.clone());
     }
 
-    /// Forwards, of the frames that the program has given back on rx ring `i`, those that are
-    /// marked, or all with the parameter `fwd`. Called just before the ring is synced.
+    /// Forwards frames that the program has given back on rx ring `i`: the marked ones, or all of
+    /// them with the parameter `fwd`. Called just before the ring is synced.
     pub(crate) fn before_sync(&self, port: &dyn Adapter, i: usize) {
         let Some(ring) = port.ring(TxRx::Rx, i) else { return };
         let all = self.parameters.as_ref().is_some_and(|one| one.forwards_between_nic_and_host());
@@ -191,9 +192,10 @@ impl PartialFrame {
         self.tx.as_ref().map(|tx| tx.ring)
     }
 
-    /// Begins a frame with the slots `rx`. It gets the first of the tx rings `targets` that has
-    /// free slots for these, unless neither its first slot is marked nor `all` are forwarded. Of
-    /// the rings, none has a part of a frame of another rx ring.
+    /// Begins a frame whose first slots are `rx`. If its first slot is marked, or if `all` is set,
+    /// chooses the first ring of `targets` that has enough free slots for `rx`. Otherwise the frame
+    /// is not forwarded. The caller has left out of `targets` the tx rings that hold a part of a
+    /// frame from another rx ring.
     fn begin(
         port: &dyn Adapter,
         rx: RxSlots<'_>,
@@ -210,8 +212,8 @@ impl PartialFrame {
         Self { tx }
     }
 
-    /// Moves the slots `rx` behind those that the frame has in its tx ring. If they cannot be
-    /// moved, the frame is not forwarded.
+    /// Moves the bytes of the slots `rx` to the tx ring, after the slots that the frame already has
+    /// there. If they cannot be moved, the frame is not forwarded.
     fn add(&mut self, port: &dyn Adapter, rx: RxSlots<'_>) {
         let Some(tx) = self.tx.take() else { return rx.clear_marks() };
         rx.clear_marks();
@@ -241,9 +243,9 @@ impl PartialFrame {
     }
 }
 
-/// Moves the bytes in rx slot `at` to the tx slot `to`, by exchange of buffers or by a copy. Returns
-/// false if the rx slot is invalid or the bytes do not fit. `NS_MOREFRAG` is not set yet: until the
-/// frame is whole, the program may send frames of its own from these slots.
+/// Moves the bytes in rx slot `at` to the tx slot `to`, by exchange of buffers or by a copy.
+/// Returns false if the rx slot is invalid or the bytes do not fit. `NS_MOREFRAG` is not set yet:
+/// until the frame is whole, the program may send frames of its own from these slots.
 fn move_slot(ring: &RingView, at: SlotIdx, tx: &RingView, to: SlotIdx) -> bool {
     let (slot, free, region) = (ring.slot(at), tx.slot(to), ring.region());
     if !region.is_usable(slot.buf) || u32::from(slot.len) > region.buf_size() {

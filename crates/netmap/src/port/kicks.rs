@@ -43,11 +43,11 @@ struct KickRegistration {
 
 /// The number that epoll reports for the doorbell that stops the dispatcher.
 const STOP_EVENT: u64 = 0;
-/// The first client ID. The smaller IDs 0 (no client) and 1 (the host) are reserved. A client ID is
-/// greater than every value that a ring has in the place of the shared word that names the program
-/// to which a ring is lent, for this reason: after the shared words are freed, a ring may be
-/// created in their place. A program that still reads that word must not mistake a value of the
-/// ring for its own ID.
+/// The first client ID. The smaller IDs 0 (no client) and 1 (the host) are reserved. The IDs from 2
+/// to this one are not used, for this reason: a shared word holds the ID of the program to which a
+/// ring is lent. After the shared words are freed, another ring may be created in their place. A
+/// program that still reads the word must not mistake a value of the new ring for its own ID. So
+/// client IDs are greater than every value that a ring has in the place of that word.
 const FIRST_CLIENT_ID: u32 = 1 << 31;
 
 impl KickDispatcher {

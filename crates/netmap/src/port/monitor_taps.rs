@@ -2,9 +2,10 @@
 //!
 //! A port shows its monitors three kinds of slots: with frames that the port is about to send, with
 //! frames that it delivers to its program, and with frames that its program has released. Each
-//! time, a slot is read only once for all monitors, and when a switch port sends, also for the
-//! switch. So all agree on the frames and their lengths. A monitor gets the frames of a ring in
-//! order. Frames for which its own ring had no space are left out and counted.
+//! time, a slot is read only once. All monitors use the values that were read, and so does the
+//! switch when a switch port sends. So all agree on the frames and their lengths. A monitor gets
+//! the frames of a ring in order. Frames for which its own ring had no space are left out and
+//! counted.
 //!
 //! Each monitor copies the bytes of the frames itself. All monitors get the same bytes, unless a
 //! program that shares the memory writes to a frame at that moment although it does not own the

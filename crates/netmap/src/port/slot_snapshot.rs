@@ -33,7 +33,7 @@ impl SlotSnapshot {
         Self { buf: slot.buf, len, flags: slot.flags, offset: at as u16 }
     }
 
-    /// Copies the first bytes of the fragment.
+    /// Copies the first bytes of the fragment to `out`.
     #[inline(always)]
     pub(crate) fn copy_out(&self, ring: &RingView, out: &mut [u8]) {
         match self.offset {

@@ -6,8 +6,8 @@
 //!                            (a lock)               (copies without a lock into leased slots)
 //! ```
 //!
-//! Ports may have different memories, so frames are always copied. A full ring drops frames, which
-//! is counted. A switch exists while it has a port.
+//! Ports may have different memories, so frames are always copied. Frames for a full ring are
+//! dropped and counted. A switch exists while it has a port.
 
 pub(crate) mod attach;
 pub(crate) mod bridge;

@@ -4,8 +4,8 @@
 //! program, which will poll again by itself, or to an edge-triggered one, which sleeps until it is
 //! notified of something new. Nor can the front tell which of several programs that share a file
 //! has polled. So every poll that has a handle arms the file's [`Waker`], which stays armed until
-//! it has notified the program of *news*: new frames or new free slots. What news does depends on
-//! the answers to the polls since the waker was armed:
+//! it has notified the program of *news*: new frames or new free slots. When news notifies
+//! the program depends on the answers to the polls since the waker was armed:
 //!
 //! 1. At least one answer was "not ready": the program sleeps. News notifies it immediately.
 //! 2. All answers were "ready", and the program has used up all slots of the ring that it knew of,

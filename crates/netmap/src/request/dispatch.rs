@@ -60,7 +60,8 @@ impl Netmap {
         Ok(0)
     }
 
-    /// Computes the name and the body of the answer.
+    /// Reads the request's body and executes the request. Returns the name and the body of the
+    /// answer.
     fn answer(
         &self,
         open: &OpenHandle,

@@ -50,7 +50,8 @@ impl Netmap {
         Ok(())
     }
 
-    /// Handles `POOLS_INFO_GET`: the sizes of a memory's object pools.
+    /// Handles `POOLS_INFO_GET`: the numbers and sizes of the interface records, rings and buffers
+    /// in a memory.
     pub(super) fn pools_info(
         &self,
         open: &OpenHandle,

@@ -22,7 +22,7 @@ impl FdQuota {
     /// Reserves `count` descriptors for the user `uid`.
     ///
     /// # Errors
-    /// [`Errno::NOMEM`] if the user would exceed this share.
+    /// [`Errno::NOMEM`] if the user would then hold more than a user's share.
     pub(crate) fn acquire(&self, uid: u32, count: u64) -> Result<FdQuotaGuard<'_>, Errno> {
         let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / Self::SHARE_DIVISOR;
         let mut taken = lock(&self.0);

@@ -158,8 +158,8 @@ impl Parameters {
         }
     }
 
-    /// Returns the minimum numbers and sizes of the interface records and rings in a private
-    /// memory.
+    /// Returns the numbers and sizes of interface records and rings that a private memory reports.
+    /// It has at least this much space for them.
     pub(crate) fn private_pools(&self) -> ObjectPools {
         ObjectPools {
             if_num: self.of(Index::Priv_if_num),
@@ -169,7 +169,7 @@ impl Parameters {
         }
     }
 
-    /// Returns the minimum layout of a private memory.
+    /// Returns the layout of a private memory; its parts may be larger.
     pub(crate) fn private_geometry(&self) -> Geometry {
         let (bufs, buf_size) = (self.of(Index::Priv_buf_num), self.of(Index::Priv_buf_size));
         Geometry { ring_bytes: self.private_pools().bytes(), bufs, buf_size }

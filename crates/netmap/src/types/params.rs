@@ -1,4 +1,4 @@
-//! netmap's memory parameters, and the object pools that they describe.
+//! netmap's memory parameters, and the pools of interface records and rings that they describe.
 
 use slipring_ring::{BUF_SIZE, Geometry};
 
@@ -49,7 +49,7 @@ pub(crate) const MAX_SLOTS: u32 = 4096;
 pub(crate) const MAX_RINGS: u16 = 256;
 
 impl MemoryParams {
-    /// Returns the object pools of the global memory, without its buffers.
+    /// Returns the numbers and sizes of the interface records and rings of the global memory.
     pub(crate) fn objects(&self) -> ObjectPools {
         let Self { if_num, if_size, ring_num, ring_size, .. } = *self;
         ObjectPools { if_num, if_size, ring_num, ring_size }

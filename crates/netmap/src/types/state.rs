@@ -34,8 +34,8 @@ pub(crate) struct MemoryState {
     pub(crate) ring_bytes: u64,
     pub(crate) bufs: u32,
     pub(crate) buf_size: u32,
-    /// The memory's object pools: number and size of the interfaces, then number and size of the
-    /// rings.
+    /// The sizes of the memory's pools: number and size of the interface records, then number and
+    /// size of the rings.
     pub(crate) objects: [u32; 4],
     pub(crate) fresh: u32,
     pub(crate) released: Vec<u64>,

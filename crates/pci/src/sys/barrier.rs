@@ -1,14 +1,15 @@
 //! The order of memory accesses and register accesses, as the device sees it.
 //!
 //! On x86-64, loads happen in program order, stores become visible to devices in program order, and
-//! a store to a register is not combined with stores to memory. So only the compiler must keep
-//! these orders; only [`full`] needs an instruction. On other architectures, Rust's fences only
-//! order accesses as seen by other processors, so a barrier for the whole system is needed.
+//! a store to a register is not combined with stores to memory. So it is enough that the compiler
+//! keeps these orders; only [`full`] needs an instruction. On other architectures, Rust's fences
+//! only order accesses as seen by other processors, so a barrier for the whole system is needed.
 
 use std::sync::atomic::{Ordering, fence};
 
 // On other processors, the fences of Rust may order nothing for a device: frames would be damaged
-// now and then. A processor is added here with its barriers for the whole system.
+// now and then. Another processor can be added here if each function uses its barrier for the
+// whole system.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!(
     "slipring-pci has no barriers between processor and device for this architecture: \

@@ -78,8 +78,8 @@ const _: () = assert!(size_of::<DmaMapRecord>() == 32);
 /// The device may read and write.
 const DMA_READ_WRITE: u32 = 3;
 
-/// Gives the devices of a container access to this process's memory, at the device's address
-/// `iova`.
+/// Gives the devices of a container access to a range of this process's memory, at the device
+/// address `iova`.
 pub(crate) fn map_dma(
     container: &impl AsFd,
     memory: &crate::memory::MemoryRange<'_>,

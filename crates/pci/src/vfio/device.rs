@@ -138,7 +138,7 @@ fn join(
     set.map(drop).map_err(not_translated)
 }
 
-/// Returns the error if the kernel did not add a group to a container.
+/// Returns the error for a group that the kernel did not add to a container.
 pub(super) fn not_added(found: &VfioGroup, source: io::Error) -> PciError {
     match source.raw_os_error() {
         Some(libc::EBUSY) => PciError::GroupInUse { group: found.number.clone() },
@@ -146,8 +146,8 @@ pub(super) fn not_added(found: &VfioGroup, source: io::Error) -> PciError {
     }
 }
 
-/// Returns the error if the kernel did not make a container use the IOMMU. Without interrupt
-/// remapping, the kernel refuses with EPERM, even if the process has all rights.
+/// Returns the error for a refused request to make a container use the IOMMU. Without interrupt
+/// remapping, the kernel refuses it with EPERM, even if the process has all rights.
 pub(super) fn not_translated(source: io::Error) -> PciError {
     match source.raw_os_error() {
         Some(libc::EPERM) => PciError::NoInterruptRemapping,
@@ -155,7 +155,7 @@ pub(super) fn not_translated(source: io::Error) -> PciError {
     }
 }
 
-/// Returns the error if the kernel did not give this process a device of the group.
+/// Returns the error for a device of the group that the kernel did not give to this process.
 pub(super) fn not_given(found: &VfioGroup, source: io::Error) -> PciError {
     match source.raw_os_error() {
         Some(libc::EBUSY) => PciError::GroupInUse { group: found.number.clone() },
@@ -168,8 +168,8 @@ fn odd_reply() -> PciError {
     PciError::system("read the kernel's reply", io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Asks for a region; returns the record with its capabilities as bytes. The record is the same as
-/// that of vfio-user.
+/// Requests the properties of region `index`. Returns the record with its capabilities as bytes, in
+/// the form that vfio-user also has.
 fn region_info(device: &impl AsFd, index: u32) -> Result<Vec<u8>, PciError> {
     let mut record = [0; RECORD_WORDS];
     record[2] = index;
@@ -178,8 +178,8 @@ fn region_info(device: &impl AsFd, index: u32) -> Result<Vec<u8>, PciError> {
     Ok(record.iter().flat_map(|word: &u32| word.to_le_bytes()).collect())
 }
 
-/// Requests the addresses that the IOMMU can map. Kernels before 5.4 do not report them; then all
-/// addresses are assumed.
+/// Requests the addresses that the IOMMU can map. Kernels before 5.4 do not report them; in this
+/// case, returns the range of all addresses.
 fn iova_ranges(container: &File) -> Result<Vec<std::ops::Range<u64>>, PciError> {
     let mut record = [0; RECORD_WORDS];
     vfio::request_record(container, RecordRequest::IommuInfo, &mut record)
@@ -285,7 +285,8 @@ impl PciDevice for VfioDevice {
 
 impl Drop for VfioDevice {
     fn drop(&mut self) {
-        // Mappings of registers may keep the device open a little longer.
+        // Mappings of registers may keep the device open a little longer, so its access to memory
+        // is ended here.
         let _ = config::stop_bus_master(self);
     }
 }

@@ -13,17 +13,18 @@
 //!
 //! Ports receive before the point at which [`detach`] drops received frames, and send after the
 //! point at which it drops sent frames. Frames of `packet:` ports without
-//! [`crate::OpenOptions::qdisc_bypass`] pass that point, but have [`TO_WIRE_MARK`]. So a port keeps
-//! receiving and sending, while the host neither receives from the interface nor sends on it.
+//! [`crate::OpenOptions::qdisc_bypass`] do come to that point, but have [`TO_WIRE_MARK`], so they
+//! are not dropped. So a port keeps receiving and sending, while the host neither receives from the
+//! interface nor sends on it.
 //!
 //! [`redirect`] attaches two other tcx programs. One redirects the frames that the host sends on an
 //! interface to another interface, such as one end of a veth pair. The other redirects the frames
 //! that arrive on that other interface to the host, as if the first interface had received them.
 //!
 //! BPF links keep all programs attached. The kernel detaches a program when the descriptor of its
-//! link is closed, and so also when this process is killed. The programs that drop frames run after
-//! all tcx programs that the interface has when they are attached. So another such program that
-//! consumes frames still gets them.
+//! link is closed, and so also when this process is killed. The programs that drop frames are
+//! attached after all tcx programs that the interface already has, and run after them. So an
+//! earlier tcx program that consumes frames still gets them.
 
 use std::io;
 use std::os::fd::BorrowedFd;

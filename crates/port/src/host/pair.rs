@@ -1,7 +1,7 @@
 //! The veth pair between the host's stack and a port: where its ends are, and its lifetime.
 //!
-//! The creator of a pair holds a socket with the pair's name, in the abstract namespace of its
-//! network namespace, until it removes the pair or ends. By this socket, other processes can tell
+//! The creator of a pair holds a unix socket with the pair's name, as an abstract address, until it
+//! removes the pair or ends. By this socket, other processes of the network namespace can tell
 //! whether a pair is in use, even from another PID namespace.
 
 use std::io;

@@ -135,8 +135,8 @@ impl KernelQueue {
         if !is_gone(&error) {
             return RunError::system(&self.name, what, error);
         }
-        // The device returns the same error if the interface has only gone down, so this looks for
-        // the interface.
+        // The device returns the same error if the interface has only gone down. So the interface
+        // is looked up to tell the two cases apart.
         let is_there = self.interface.as_ref().is_some_and(|name| Iface::find(name).is_ok());
         let cause = if is_there { RunCause::WentDown } else { RunCause::Vanished };
         RunError::new(&self.name, cause)

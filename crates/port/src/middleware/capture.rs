@@ -18,7 +18,7 @@ pub struct CaptureObserver {
     interface: usize,
     /// Bytes of the virtio-net header before each frame, which are not written.
     header: usize,
-    /// For each direction, the slots so far of a packet that continues.
+    /// For each direction, the bytes of an incomplete packet from its slots so far.
     packets: [Vec<u8>; 2],
     /// Number of packets that could not be written when this observer wrote the buffer of the file.
     /// The buffer may also have packets of its clones.
@@ -81,7 +81,8 @@ impl Observer for CaptureObserver {
         let time = self.epoch.saturating_add(time);
         let written = file.packet(self.interface, time, packet, Some(direction));
         let lost = file.lost() - before;
-        // An error without a loss in the file: the format cannot represent the packet.
+        // If there is an error, but the file has not counted a loss, then the format cannot
+        // represent the packet. The packet is counted as lost here.
         self.lost += if written.is_err() { lost.max(1) } else { lost };
         parts.clear();
         Ok(())

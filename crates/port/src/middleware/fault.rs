@@ -304,7 +304,8 @@ impl FaultDirection {
     }
 
     /// Puts the frame of a slot into the delay line. `left` is the number of slots from this one to
-    /// the last of its packet. `replace` gives the slot a spare buffer instead.
+    /// the last of its packet. `replace` puts the given spare buffer into the slot, and returns the
+    /// slot's old buffer.
     fn hold(
         &mut self,
         (slot, left): (Slot, u32),

@@ -35,7 +35,7 @@ pub trait Observer: Send {
     ) -> Result<(), RunError>;
 
     /// Returns the number of packets that the observer was shown but could not store. Observers
-    /// that share a file may count each other's packets, but each packet once.
+    /// that share a file may count each other's packets, but only one of them counts each packet.
     fn lost(&self) -> u64 {
         0
     }

@@ -10,13 +10,14 @@ use slipring_rtnetlink::{
 use super::Netlink;
 
 impl Netlink {
-    /// Returns whether a default route leads through a link: a unicast route of IPv4 or IPv6, in
-    /// any table, by any of its next hops, also of a router advertisement.
+    /// Returns whether a default route leads through a link. A unicast default route of IPv4 or
+    /// IPv6 counts, in any table, if any of its next hops is on the link. Routes that the kernel
+    /// made from router advertisements also count.
     ///
     /// # Errors
     /// The kernel's error; `InvalidData` if it sends a malformed message.
     pub fn has_default_route(&self, index: u32) -> io::Result<bool> {
-        /// How often a listing is repeated that a change of the routes has interrupted.
+        /// Maximum number of listings: a listing is incomplete if the routes change meanwhile.
         const ATTEMPTS: usize = 8;
         for _ in 0..ATTEMPTS {
             let (found, is_whole) = self.list_default_routes(index)?;

@@ -9,7 +9,8 @@ use super::ownership::CorruptWords;
 pub struct RxDescriptor {
     /// The buffer that the device has filled.
     pub buf: BufIdx,
-    /// Where the frame begins, in bytes from the device's first writable byte.
+    /// Where the frame begins, in bytes from the first byte of the buffer that the device may
+    /// write.
     pub offset: u32,
     /// Number of bytes of the packet in this buffer.
     pub len: u32,
@@ -45,9 +46,9 @@ pub trait RxDescriptorRings {
     /// Moves a frame to byte 0 of its buffer, if the device put it elsewhere in the buffer.
     fn settle(&self, region: &Region, descriptor: RxDescriptor);
 
-    /// Returns the first bytes of a part, if the device has stored them outside the buffer. The
-    /// other bytes are then at the start of the buffer, and the caller moves them to make room for
-    /// these.
+    /// Returns the first bytes of the descriptor's part of a packet, if the device has stored them
+    /// outside the buffer; otherwise an empty slice. The other bytes of the part are then at the
+    /// start of the buffer, and the caller moves them to make space for the first ones.
     #[inline(always)]
     fn head(&self, _descriptor: RxDescriptor) -> &[u8] {
         &[]

@@ -123,8 +123,8 @@ impl PostedBufs {
         Some((self.bits.get_mut((buf / 64) as usize)?, 1 << (buf % 64)))
     }
 
-    /// Adds a buffer. Returns false if it is posted already, or its index is beyond the bitmap,
-    /// which is rounded up to 64 buffers.
+    /// Adds a buffer. Returns false if it is posted already, or if its index is beyond the bitmap,
+    /// whose size is the number of buffers, rounded up to a multiple of 64.
     #[inline(always)]
     pub(crate) fn add(&mut self, buf: BufIdx) -> bool {
         self.bit(buf).is_some_and(|(word, bit)| {

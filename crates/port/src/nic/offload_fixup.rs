@@ -64,8 +64,8 @@ impl OffloadFixup {
         }
     }
 
-    /// Checks a copy of the headers, and reads the frame itself only if its checksum may be
-    /// incomplete.
+    /// Completes the checksum if it is incomplete. First checks a copy of the headers, and reads
+    /// the whole frame only if they show that the checksum may be incomplete.
     #[inline(always)]
     fn judge(&mut self, frame: SharedBuf<'_>) {
         let mut head = [0; HEAD];
@@ -92,7 +92,7 @@ impl OffloadFixup {
         self.checksums
     }
 
-    /// Starts a packet in several buffers.
+    /// Starts to gather a packet that is in several buffers.
     pub(crate) fn begin_gather(&mut self) {
         self.scratch.clear();
     }

@@ -1,4 +1,4 @@
-//! How this process, the host, and a program that borrowed a queue take turns to sync it.
+//! How the host (this process) and a program that borrowed a queue take turns to sync it.
 //!
 //! ```text
 //!   word    0       1         2         3         4         5       6         7
@@ -132,8 +132,9 @@ impl SyncOwnership {
         !self.lent || claim_for_host(&self.words, direction)
     }
 
-    /// Releases a direction to the next owner. `special` is true if the direction has slots that
-    /// programs cannot handle.
+    /// Releases a direction to the next owner. `anchors` say which slots correspond to index 0 of
+    /// the kernel's rings. `special` is true if the direction has slots that programs cannot
+    /// handle.
     pub(crate) fn release(&self, direction: SyncDirection, anchors: [u32; 2], special: bool) {
         release_by_host(&self.words, direction, anchors, self.host_only || self.down || special);
     }
@@ -182,10 +183,11 @@ pub(crate) fn advance_slot(slot: SlotIdx, moved: u32, num_slots: u32) -> SlotIdx
     slot.wrapping_add(moved) & (num_slots - 1)
 }
 
-/// Calls `enter` for those of the driver's `count` slots from `from` on whose buffers are usable.
-/// `enter` returns false if it has the slot's buffer already. Two slots have the same buffer if a
-/// process was killed while it exchanged the buffers of two slots. Then the second slot gets the
-/// buffer that is in no slot: one of the buffers of `coming`, which the kernel has returned.
+/// Calls `enter` for each slot that has a usable buffer, among the driver's `count` slots from slot
+/// `from` on. `enter` returns false if it has the slot's buffer already. Two slots have the same
+/// buffer if a process was killed while it exchanged the buffers of two slots. Then the second slot
+/// gets the buffer that is in no slot: one of the buffers of `coming`, which the kernel has
+/// returned.
 pub(crate) fn recover_buffers(
     ring: &mut KernRing,
     from: SlotIdx,

@@ -236,8 +236,9 @@ impl RxSide {
         self.received.bytes += u64::from(slot.len);
     }
 
-    /// Moves a payload to the offset of the slot at the tail, which has its buffer. Offsets are
-    /// limited, so the longest payload still fits the buffer.
+    /// Moves the payload of `slot` in its buffer to the offset that the slot at the tail requires;
+    /// this buffer is already in the slot at the tail. Offsets are limited, so the longest payload
+    /// still fits the buffer.
     #[cold]
     fn move_payload(&mut self, slot: Slot) {
         let (at, len) = (self.ring.payload_offset(self.tail), usize::from(slot.len));

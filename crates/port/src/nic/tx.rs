@@ -40,7 +40,7 @@ pub struct TxSide {
     packets_out: u64,
     /// Number of packets that the kernel has completed, refused ones included.
     packets_done: u64,
-    /// Whether packets in flight may have several descriptors. Then slots and descriptors may not
+    /// Whether packets in flight may have several descriptors. Then slots and descriptors need not
     /// correspond one to one.
     has_chains: bool,
     sent: TrafficCounts,

@@ -65,7 +65,7 @@ impl<'q> RxFiller<'q> {
         self.free_slots
     }
 
-    /// Returns the maximum number of slots that can be free at once.
+    /// Returns the maximum number of slots that can be free at the same time.
     pub(super) fn capacity(&self) -> u32 {
         self.ring.num_slots() - 1
     }
@@ -159,8 +159,8 @@ impl<'q> RxFiller<'q> {
         Ok((total + filled) as u64)
     }
 
-    /// Copies bytes into the slot, after the `filled` bytes that it already has, as many as fit.
-    /// Returns their number.
+    /// Copies bytes from `rest` into the slot that is being filled, after the `filled` bytes that
+    /// are already there, as many as fit. Removes them from `rest`, and returns their number.
     #[inline(always)]
     fn append(&mut self, filled: usize, rest: &mut &[u8]) -> Result<usize, DropCause> {
         if self.free_slots == 0 {

@@ -274,8 +274,8 @@ pub(super) fn filter(
 }
 
 /// Returns instructions that reject the frame unless it has one of these VLAN identifiers. If it
-/// has one, the instruction after these runs. Before a filter sees a frame, the kernel takes the
-/// outermost tag out of it.
+/// has one, the filter continues with the instruction that follows the returned ones. Before a
+/// filter sees a frame, the kernel takes the outermost tag out of it.
 fn has_vlan_id(ids: &[u16]) -> Vec<libc::sock_filter> {
     const PRESENT: u32 = (libc::SKF_AD_OFF + 48) as u32;
     const TAG: u32 = (libc::SKF_AD_OFF + 44) as u32;

@@ -62,8 +62,9 @@ impl HostDrops {
         Some(self.read_here()?.saturating_sub(self.last_count))
     }
 
-    /// Finds the namespace of a device that was moved, and in it the device, by the name that its
-    /// descriptor has now. The index may be another one there.
+    /// Finds the namespace of a device that was moved, and finds the device there by its present
+    /// name, which the kernel reports for its descriptor. The device's index may be different
+    /// there.
     #[cold]
     fn follow(&mut self, tun: BorrowedFd<'_>) -> io::Result<()> {
         let devices = devices_around(tun)?;

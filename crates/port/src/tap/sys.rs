@@ -71,7 +71,7 @@ pub(super) fn bring_up(name: &str) -> io::Result<()> {
     interface(socket, libc::SIOCSIFFLAGS as libc::Ioctl, &mut request)
 }
 
-/// A request of `TUNSETIFF`, `TUNGETIFF`, `SIOCGIFFLAGS` or `SIOCSIFFLAGS`.
+/// Performs an ioctl: `TUNSETIFF`, `TUNGETIFF`, `SIOCGIFFLAGS` or `SIOCSIFFLAGS`.
 fn interface(fd: BorrowedFd<'_>, number: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
     // SAFETY: `request` is a live, exclusive `ifreq` with a name and flags, which is what the
     // four requests take; they follow no pointer in it.
@@ -148,14 +148,14 @@ pub(super) fn read(
     })
 }
 
-/// Writes one frame, which consists of `parts`. Their gather keeps the memory of the parts mapped
-/// during the call. Returns the kernel's result; a negative number is an error.
+/// Writes one frame, which consists of `parts`. The gather list that they come from keeps their
+/// memory mapped during the call. Returns the kernel's result; a negative number is an error.
 pub(super) fn write(tun: BorrowedFd<'_>, parts: &[IoVec]) -> i32 {
     let (at, count) = (parts.as_ptr().cast(), parts.len() as c_int);
     // SAFETY:
     // - `IoVec` has the layout of `iovec`, and `parts` is live for the call.
-    // - The parts lie in a region that their gather keeps mapped (its invariant 1), and are only
-    //   read.
+    // - The parts lie in a region that their gather list keeps mapped (its invariant 1), and are
+    //   only read.
     let written = unsafe { libc::writev(tun.as_raw_fd(), at, count) };
     if written >= 0 {
         return written as i32;

@@ -26,7 +26,7 @@ pub struct BoundQueue {
 }
 
 /// Returns the queue of each bound AF_XDP socket of this network namespace, by the socket's inode
-/// number. A socket of which only a mapped ring is left is included.
+/// number. Includes a socket that has been closed, if a process still has one of its rings mapped.
 ///
 /// # Errors
 /// The kernel's error, `ENOENT` if it was built without `CONFIG_XDP_SOCKETS_DIAG`.

@@ -1,4 +1,5 @@
-//! The queues to which this process has bound AF_XDP sockets. Many kernels do not list them.
+//! The queues to which this process has bound AF_XDP sockets. Many kernels do not list these
+//! sockets.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -61,8 +61,8 @@ fn owner_among(
     }
 }
 
-/// Returns the owner of a queue that is not this process's, as far as it can be told without a list
-/// of sockets.
+/// Returns the owner of a queue that belongs to another process, as far as it can be told without a
+/// list of sockets.
 fn probable_owner(table: &ProcessTable, ifindex: u32) -> QueueOwner {
     // An XDP program of this process is the one that the attempt to bind needs. So it does not tell
     // who has the queue. Neither does a child process that is just being started, which has a copy

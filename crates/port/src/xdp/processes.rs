@@ -17,7 +17,8 @@ pub struct ProcessTable {
     sees_other_users: bool,
 }
 
-/// A process. It may have ended; it then has nothing.
+/// A process. It may have ended; then `/proc` shows nothing of it, and it counts as a process that
+/// holds no objects.
 #[derive(Debug)]
 pub struct Process {
     pid: u32,
@@ -118,9 +119,9 @@ impl Process {
         })
     }
 
-    /// Returns the inode numbers of the sockets of which the process has mapped rings; nothing if
-    /// the mappings are hidden. A ring may be all that remains of a socket, where one process has
-    /// lent it to another.
+    /// Returns the inode numbers of the sockets whose rings the process has mapped; nothing if the
+    /// mappings are hidden. If one process has lent a socket to another, a mapped ring may be all
+    /// that remains of the socket.
     pub(super) fn mapped_sockets(&self) -> Vec<u64> {
         let maps = fs::read_to_string(self.dir.join("maps")).unwrap_or_default();
         maps.lines().filter_map(mapped_socket).map(|(_, inode)| inode).collect()

@@ -193,8 +193,8 @@ impl XdpQueue {
         }
     }
 
-    /// Sends the frames that waited while the interface was down. The borrower of a lent queue may
-    /// not sync the tx ring again, so this process does it.
+    /// Sends the frames that waited while the interface was down. It is uncertain whether the
+    /// borrower of a lent queue ever syncs the tx ring again, so this process does it.
     #[cold]
     fn resume(&mut self, syncing: Option<SyncDirection>) -> Result<(), RunCause> {
         let send = if self.gated { Self::sync_tx } else { Self::kick_pending };
@@ -326,8 +326,8 @@ impl QueueLender for XdpQueue {
             };
             turns.force_acquire(direction);
             // The program may have ended in the middle of a sync. What it had not published is
-            // ignored. If the indices of the kernel's rings are impossible, the buffers are not
-            // learned again from the slots, and the next sync reports that.
+            // ignored. If the indices of the kernel's rings are impossible, the set of the kernel's
+            // buffers is not rebuilt from the slots, and the next sync reports the error.
             if self.resync(direction).is_ok() {
                 match direction {
                     SyncDirection::Tx => self.tx_side.rebuild_in_flight(&mut self.socket.tx),
@@ -419,10 +419,10 @@ impl Queue for XdpQueue {
     fn update_stats(&mut self) {
         self.catch_up();
         let Ok(kernel) = sys::statistics(self.socket.fd()) else { return };
-        // The kernel counts two causes in one counter: no buffer, and a frame that is too long.
-        // With chains, no frame is too long, so all of them found no buffer. Without chains, at
-        // most as many frames found no buffer as buffer lookups failed, and the others were too
-        // long.
+        // The kernel counts two causes in `rx_dropped`: no buffer, and a frame that is too long.
+        // With chains, no frame is too long, so all counted frames lacked a buffer. Without chains,
+        // the number of frames that lacked a buffer is at most the number of failed buffer lookups;
+        // the remaining frames were too long.
         let looks = if self.chains { u64::MAX } else { kernel.rx_fill_ring_empty_descs };
         let no_buffer = looks.min(kernel.rx_dropped);
         self.counters.set_dropped(DropCause::RxNoBuffer, no_buffer);

@@ -37,8 +37,8 @@ pub(super) struct BoundSockets {
     pub(super) mode: SocketMode,
 }
 
-/// Binds `queues` in the best mode that the options allow. If the caller has attached the XDP
-/// program `given`, the mode suits it.
+/// Binds `queues` in the best mode that the options allow. If the caller has attached an XDP
+/// program (`given`), only modes with the same kind of attachment are tried: native or generic.
 pub(super) fn open_queues(
     iface: &Iface,
     queues: &[u32],

@@ -94,7 +94,8 @@ pub(super) struct XdpSocket {
 /// and space edge-triggered.
 ///
 /// The socket is in the set only during a sleep. The kernel notifies every waiter of every
-/// completed frame, at 30 ns each, so a set that is not used would cost a sixth of the rate.
+/// completed frame, at 30 ns each, so a socket that is always in the set would cost a sixth of the
+/// rate.
 #[derive(Debug)]
 struct PollableFds {
     readable: OwnedFd,
@@ -169,8 +170,8 @@ impl XdpSocket {
         self.wait.watch_frames(&self.fd, true);
     }
 
-    /// While frames are stuck, the watch for space is kept, because adding it again would end the
-    /// next sleep immediately.
+    /// Removes the socket from the set. While frames are stuck, the watch for space is kept,
+    /// because adding it again would end the next sleep immediately.
     pub(super) fn after_sleep(&mut self) {
         self.wait.watch_frames(&self.fd, false);
         if !self.tx.tx.is_stuck() {

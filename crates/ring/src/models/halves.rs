@@ -93,8 +93,8 @@ fn without_claims_or_their_orderings_host_and_program_race_for_a_half() {
     assert!(fails(sync_in_turn::<WEAK_RELEASE>()), "releases that release nothing");
 }
 
-/// The host takes the half back, because a monitor was attached, and syncs once. `sync` is the
-/// program's sync.
+/// The host takes the half back from the program, because a monitor was attached, and then syncs
+/// the half once. At the same time, the program calls `sync`.
 fn keep_half(sync: fn(&OwnedHalf<CORRECT>)) -> impl Fn() + Send + Sync + 'static {
     move || {
         let half = Arc::new(OwnedHalf::<CORRECT>::default());

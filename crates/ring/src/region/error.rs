@@ -17,7 +17,7 @@ pub enum RegionError {
         /// Number of requested ring bytes.
         ring_bytes: u64,
     },
-    /// The kernel refused the memory, or another step of creating or attaching to it.
+    /// The kernel refused the memory, or another step of creating a region or attaching to it.
     #[error("cannot {step} {bytes} bytes of shared memory")]
     Memory {
         /// The step that failed.
@@ -38,8 +38,8 @@ pub enum RegionError {
         #[source]
         source: io::Error,
     },
-    /// The memory is not a region or is a region of another version, or what was looked for in it
-    /// cannot be there.
+    /// The memory is not a region, or is a region of another version. Or there cannot be a ring or
+    /// record at the offset at which the caller expects it.
     #[error("not a slipring region: {0}")]
     NotARegion(&'static str),
     /// Fewer buffers are free than were requested.

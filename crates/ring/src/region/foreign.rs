@@ -29,7 +29,7 @@ pub struct DeviceMapping {
 }
 
 impl DeviceMapping {
-    /// Maps the first `bytes` of a device's memory.
+    /// Maps the first `bytes` bytes of a device's memory.
     ///
     /// # Errors
     /// [`RegionError`] if `bytes` is 0 or impossibly large, or if the device refuses the mapping.

@@ -37,9 +37,9 @@ pub(super) fn map(
     let flags = MapFlags::SHARED | how;
     // SAFETY:
     // - A null hint lets the kernel choose, so no other mapping is replaced.
-    // - A region's file has `bytes` bytes from `at` on and is sealed against shrinking, so no access
-    //   faults. Of the memory of a device, its driver or server promises this; an access to less
-    //   ends the process (SIGBUS).
+    // - A region's file has `bytes` bytes from `at` on and is sealed against shrinking, so no
+    //   access faults. For the memory of a device, its driver or server promises this; if the
+    //   promise is broken, an access beyond the end of the memory ends the process (SIGBUS).
     let base = unsafe {
         rustix::mm::mmap(
             std::ptr::null_mut(),

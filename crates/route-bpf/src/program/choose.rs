@@ -30,7 +30,7 @@ pub(super) fn adjacency(program: &mut Assembler, constants: &PortConstants, fami
     program.label(&chosen);
 }
 
-/// Passes the frame if the kernel handles packets for the target `R9`.
+/// Passes the frame to the kernel if the kernel handles packets for the target `R9`.
 pub(super) fn pass_kernel(program: &mut Assembler, constants: &PortConstants) {
     target_word(program, constants);
     program.put(alu(AluOp::Rsh, BpfReg::R9, 48)).jump_if(

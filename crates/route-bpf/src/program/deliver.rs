@@ -40,8 +40,8 @@ pub(super) fn egress(program: &mut Assembler, constants: &PortConstants, family:
     program.put(mov(BpfReg::R9, BpfReg::R3));
 }
 
-/// `R0` = the record of the port `R4`, and `R5` its MTU; passes the frame if the port is down. Puts
-/// the port's first word on the stack.
+/// `R0` = the record of the port `R4`, and `R5` its MTU; passes the frame to the kernel if the port
+/// is down. Puts the port's first word on the stack.
 pub(super) fn egress_port(program: &mut Assembler) {
     program
         .load_map_value(BpfReg::R0, map::PORTS, 0)

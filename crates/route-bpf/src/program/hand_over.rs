@@ -35,7 +35,7 @@ const LINK_LOCAL_MASK: i32 = 0xffc0;
 const PLAIN_V4: i32 = 0x45;
 const LONGEST_V4: i32 = 0x4f;
 
-/// Whether the program passes frames for this reason.
+/// Whether the program leaves frames to the kernel for this reason.
 pub(super) const fn passes_for(reason: PassReason) -> bool {
     matches!(
         reason,

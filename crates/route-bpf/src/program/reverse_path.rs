@@ -13,7 +13,8 @@ use super::{emit, ipv4, ipv6};
 use crate::layout::{self, PassReason, map};
 use crate::sources::{self, SourceCode};
 
-/// Before and after, `R9` is the adjacency's word.
+/// Checks the packet's source, if the port checks sources of this family. Continues only if the
+/// source passes. `R9` is the adjacency's word before and afterwards.
 pub(super) fn check(program: &mut Assembler, constants: &PortConstants, family: Family) {
     let (accepted, checked) = (family.label("source-accepted"), family.label("source-checked"));
     let shift = match family {

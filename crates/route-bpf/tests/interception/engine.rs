@@ -64,7 +64,8 @@ impl Intercepted {
         [LEFT, RIGHT].into_iter().for_each(|port| router.set_options(port, options));
     }
 
-    /// Opens packet ports with the filters, starts the engine, and waits for a turn of it.
+    /// Opens packet ports with the filters, starts the engine, and waits until it has checked all
+    /// queues once.
     pub(crate) fn engine(&self, work: Work, slots: u32) -> Engine {
         let heartbeat = self.router.lock().unwrap().heartbeat();
         let mut injector = self.router.lock().unwrap().injector().unwrap();

@@ -23,7 +23,7 @@ const V6_HEADER_LEN: usize = 40;
 const V6_REDIRECT: IcmpMessage = IcmpMessage { kind: 137, code: 0, rest: 0 };
 
 /// Sends a redirect if the packet leaves by its ingress port, redirects are switched on, and the
-/// rules for the packet's IP version and the limits allow it.
+/// RFC of the packet's IP version and the rate limit allow it.
 pub(crate) fn redirect(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,
@@ -50,7 +50,8 @@ pub(crate) fn redirect(
     }
 }
 
-/// RFC 1812, 5.2.7.2: the sender and the gateway must be in one subnet of the port.
+/// Sends an IPv4 redirect, unless RFC 1812, 5.2.7.2, forbids it: the sender and the gateway must be
+/// in one subnet of the port. Returns `None` if they are not.
 fn redirect_v4(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,
@@ -73,8 +74,9 @@ fn redirect_v4(
     Some(answer(view, parts, bytes, packet, message, now_ns))
 }
 
-/// RFC 4861, 8.2: the sender must be a neighbour, and the target a router's link-local address or
-/// the destination itself.
+/// Sends an IPv6 redirect, unless RFC 4861, 8.2, forbids it: the sender must be a neighbour, and
+/// the target a router's link-local address or the destination itself. Returns `None` if they are
+/// not.
 fn redirect_v6(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,

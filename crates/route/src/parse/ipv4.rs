@@ -13,7 +13,8 @@ use crate::view::RouteView;
 const MIN_HEADER_LEN: usize = 20;
 const BROADCAST: u32 = u32::MAX;
 
-/// Checks the packet at `packet.l3`.
+/// Checks the IPv4 packet at `packet.l3`. Returns it if it may be forwarded, otherwise what happens
+/// to the frame.
 pub(super) fn examine(
     view: &RouteView,
     bytes: &[u8],
@@ -80,7 +81,7 @@ fn lengths(ip: &[u8]) -> Result<(usize, usize), RouteDropCause> {
     Ok((header_len, total_len))
 }
 
-/// Returns why a source address is invalid with any destination; `None` if it is not.
+/// Returns why a source address is invalid, whatever the destination is; `None` if it may be valid.
 fn never_a_source(source: u32) -> Option<RouteDropCause> {
     match source >> 24 {
         127 => Some(RouteDropCause::V4SourceLoopback),
@@ -96,7 +97,8 @@ enum Options {
     Other,
 }
 
-/// Looks for source routes. Packets with invalid options are left to the kernel.
+/// Returns whether a header has options, and whether one of them is a source route. An invalid
+/// option ends the search.
 fn options(mut options: &[u8]) -> Options {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;

@@ -13,7 +13,8 @@ const HEADER_LEN: usize = 40;
 const UNSPECIFIED: u128 = 0;
 const LOOPBACK: u128 = 1;
 
-/// Checks the packet at `packet.l3`.
+/// Checks the IPv6 packet at `packet.l3`. Returns it if it may be forwarded, otherwise what happens
+/// to the frame.
 pub(super) fn examine(
     view: &RouteView,
     bytes: &[u8],
@@ -61,7 +62,7 @@ pub(super) fn examine(
     Ok((RoutedPacket { end: (l3 + len) as u32, traits, ..packet }, destination))
 }
 
-/// Returns why the addresses are invalid on any link; `None` if they are not.
+/// Returns why the addresses are invalid, whatever the link is; `None` if they may be valid.
 fn martian(source: u128, destination: u128) -> Option<RouteDropCause> {
     match (source, destination) {
         (LOOPBACK, _) => Some(RouteDropCause::V6SourceLoopback),

@@ -30,7 +30,7 @@ pub(super) struct ParsedLink {
     pub(super) is_other_mac: bool,
 }
 
-/// Finds the port of a frame by its tags.
+/// Parses the link header of a frame, and finds the frame's port by its tags.
 pub(super) fn parse(view: &RouteView, frame: &RouteFrame<'_>) -> Result<ParsedLink, ParseRefusal> {
     let bytes = &*frame.bytes;
     let Some(mac) = array::<6>(bytes, 0).filter(|_| bytes.len() >= usize::from(UNTAGGED_LEN))

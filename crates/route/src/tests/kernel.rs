@@ -115,7 +115,7 @@ fn neighbour_discovery_and_other_icmp_have_their_own_classes() {
     // A duplicate address detection probe has no source.
     let frame = to_mac(v6("::", "ff02::1:ff00:1", 58, &[135]), [0x33, 0x33, 0xff, 0, 0, 1]);
     assert_kernel(frame, PuntClass::Nd, PuntReason::Group);
-    // A reachability probe of a link-local neighbour for a global address.
+    // A neighbour with a link-local address checks whether a global address is reachable.
     assert_kernel(v6("fe80::2", "fd01::1", 58, &[135]), PuntClass::Nd, PuntReason::Route);
     assert_kernel(v6("fd01::2", "fd01::1", 58, &[128]), PuntClass::Icmp, PuntReason::Route);
     assert_kernel(v4("10.1.0.1", 1, &[8, 0]), PuntClass::Icmp, PuntReason::Route);

@@ -105,7 +105,7 @@ fn obstacle(chain: &[u8]) -> Option<Obstacle> {
 
 /// Finds tables of iptables-legacy, which netlink does not list. A table that was ever used is
 /// listed, even if it is empty. If the file of tables exists but cannot be read, a table is
-/// assumed. Only root may open the file, so a process of another user has `helper` do that.
+/// assumed. Only root may open the file, so `helper` opens it for a process of another user.
 pub(super) fn legacy_tables(helper: Option<&PrivilegedHelper>) -> impl Iterator<Item = Obstacle> {
     let files = [
         ("iptables-legacy", "ip_tables_names", HelperRequest::OpenLegacyTables),

@@ -287,8 +287,8 @@ fn exact_route(routing: &Routing, (address, len): (Ipv4Addr, u8)) -> Option<Rout
     routing.mirror.route_for(TABLE_MAIN, (address.into(), len))
 }
 
-/// The interface on whose link a gateway is; `None` if the gateway has no unicast route, or one
-/// through another gateway.
+/// The interface on whose link a gateway is; `None` if there is no unicast route to the gateway, or
+/// only one through another gateway.
 fn link_of(routing: &mut Routing, gateway: Ipv4Addr) -> Option<u32> {
     let route = routing.mirror.route_get(VrfIndex(0), gateway.into())?.route?;
     let lead = route.leads.first().filter(|lead| lead.gateway.is_none())?;

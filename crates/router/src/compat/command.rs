@@ -30,7 +30,7 @@ pub(crate) enum CompatCommand {
     Shutdown,
 }
 
-/// The names of the commands. The first name that begins with an abbreviation is chosen.
+/// The names of the commands. An abbreviation stands for the first name that begins with it.
 const NAMES: [&str; 9] =
     ["route", "arp", "ifconfig", "status", "shutdown", "quit", "help", "cli", "?"];
 

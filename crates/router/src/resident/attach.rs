@@ -93,7 +93,7 @@ pub(super) struct NotAttached {
 }
 
 impl AttachedInterface {
-    /// Creates an interface with packet sockets.
+    /// Returns the entry of an interface with packet sockets.
     pub(super) fn of_packet(
         iface: &Iface,
         sockets: InterfaceSockets,
@@ -123,7 +123,8 @@ impl AttachedInterface {
 }
 
 impl NotAttached {
-    /// `error` is `None` if the reason is that the driver removes VLAN tags from frames.
+    /// Describes why no program could be attached to the interface `name`. `error` is `None` if the
+    /// reason is that the driver removes VLAN tags from frames.
     fn new(error: Option<&ResidentError>, name: &str) -> Self {
         let Some(error) = error else {
             let no_mode = format!("no XDP on {name}, whose driver takes VLAN tags out of frames");
@@ -178,7 +179,8 @@ fn ports(ifaces: &[Iface]) -> impl Iterator<Item = (&Iface, FibPortIndex)> {
     ifaces.iter().zip((0..).map(FibPortIndex))
 }
 
-/// Attaches the program to an interface, in the first of the choice's modes that works.
+/// Attaches the program to an interface, in the first of the choice's modes that works. Returns the
+/// entry of the interface.
 fn attach(
     router: &BpfRouter,
     port: FibPortIndex,
@@ -220,7 +222,7 @@ pub(super) fn is_software(iface: &Iface) -> bool {
     SOFTWARE_DRIVERS.contains(&iface.driver.as_str())
 }
 
-/// Creates an interface with its XDP program.
+/// Returns the entry of an interface with its XDP program.
 pub(super) fn xdp_interface(
     router: &BpfRouter,
     (iface, port): (&Iface, FibPortIndex),
@@ -250,7 +252,7 @@ pub(super) fn xdp_interface(
     })
 }
 
-/// Prepares an interface for packet sockets.
+/// Prepares an interface for packet sockets. Returns its entry.
 fn intercept(
     router: &BpfRouter,
     port: FibPortIndex,

@@ -26,7 +26,8 @@ pub(super) struct QuietTime {
 
 impl Routing {
     /// Writes a heartbeat without reading the sockets, after a wait that has shown that they were
-    /// empty up to this time. Returns whether no other work is due.
+    /// empty up to this time. If the tables must be written first, or the time is too old, writes
+    /// none and returns false. Otherwise returns whether no other work is due.
     pub(super) fn beat_unread(&mut self, QuietTime { seen, at }: QuietTime) -> bool {
         let time = now();
         let must_publish = self.is_behind || self.publish_at.is_some_and(|at| at <= time);
@@ -81,7 +82,8 @@ impl Routing {
         is_quiet.then_some(QuietTime { seen: seen + left, at: time + left })
     }
 
-    /// Whether heartbeats may be seldom: nothing has been forwarded for a while.
+    /// Whether long intervals between heartbeats are enough, because nothing has been forwarded for
+    /// a while.
     fn is_idle(&self) -> bool {
         let has_sleeping_threads = match self.workers[..] {
             // The thread of subinterfaces, if there is one, compares times without a lead.

@@ -1,5 +1,5 @@
-//! What the routing thread does once a second: it frees indices that are no longer in use, and looks
-//! at the packets that programs have counted and at the traces of clients.
+//! What the routing thread does once a second: it frees indices that are no longer in use, and
+//! looks at the packets that programs have counted and at the traces of clients.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::worker::WorkerLink;
 const SETTLE_PERIOD_NS: Nanos = 1_000_000_000;
 
 impl Routing {
-    /// Waits for programs that may still use old indices, and frees these indices. Does other work
-    /// of once a second.
+    /// Waits for programs that may still use old indices, and frees these indices. Also does the
+    /// other work that is due once a second.
     pub(super) fn settle(&mut self, time: Nanos) {
         self.settle_at = time + SETTLE_PERIOD_NS;
         self.note_packets(time);
@@ -32,8 +32,8 @@ impl Routing {
         }
     }
 
-    /// Passes the programs' packet counts to the pace of the heartbeats. Also behind packet sockets,
-    /// most packets are forwarded without waking a worker.
+    /// Tells `pace` how many packets the programs have counted, because most packets are forwarded
+    /// without waking a worker, even with packet sockets.
     fn note_packets(&mut self, time: Nanos) {
         if let Ok(counters) = self.engine.counters() {
             let packets = counters.iter().map(|port| port.packets + port.direct_packets);

@@ -33,8 +33,9 @@ pub(crate) struct SubinterfaceCounters {
     /// such frames from other counters.
     pub(crate) left: u64,
     /// Frames that were dropped because a ring was full: that of the device or, with a thread of
-    /// subinterfaces, that of an egress interface. The latter count at the first subinterface. With
-    /// workers, only answers to the kernel's address resolution count here.
+    /// subinterfaces, that of an egress interface. If the egress interface is no subinterface, the
+    /// first subinterface counts the frame. With workers, only answers to the kernel's address
+    /// resolution count here.
     pub(crate) full: u64,
     /// Frames of the kernel, and messages of address resolution, that were dropped because the
     /// transmit ring of the parent interface was full; and frames of the kernel that a worker had

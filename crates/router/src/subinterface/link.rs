@@ -108,7 +108,8 @@ impl SubinterfaceLink {
         &self.neighbours
     }
 
-    /// Processes a frame from the wire that the kernel is to get.
+    /// Processes a frame from the wire that is meant for the kernel. The result says whether the
+    /// kernel gets it.
     pub(crate) fn receive(&mut self, frame: &[u8], now_ns: u64) -> LinkVerdict {
         match self.neighbours.receive(frame, now_ns) {
             NeighbourInput::Other => LinkVerdict::Pass,
@@ -137,7 +138,8 @@ impl SubinterfaceLink {
         })
     }
 
-    /// Processes a frame that the kernel has sent to the TAP device.
+    /// Processes a frame that the kernel has sent to the TAP device. The result says whether it
+    /// goes to the wire.
     pub(crate) fn accept_from_kernel(&mut self, frame: &[u8], now_ns: u64) -> LinkVerdict {
         let Some(request) = KernelRequest::parse(frame) else { return LinkVerdict::Pass };
         if !self.neighbours.is_on_link(request.target()) {
@@ -181,7 +183,7 @@ impl SubinterfaceLink {
         self.neighbours.next_ns()
     }
 
-    /// Takes the next action for the caller.
+    /// Removes and returns the next action for the caller; `None` if there is none.
     pub(crate) fn pop(&mut self) -> Option<SubinterfaceOutput> {
         if let Some(answer) = self.answers.pop_front() {
             return Some(SubinterfaceOutput::Kernel(answer));

@@ -138,7 +138,8 @@ impl SubinterfaceProcessor {
         self.shared.generation.store(tables.generation, Ordering::Release);
     }
 
-    /// Takes frames from the wire. Frames of subinterfaces go into the batch, or to the kernel.
+    /// Takes frames from the wire. Frames of subinterfaces go through the engine or, if the tables
+    /// are old or a port is left to the kernel, all to the kernel. Returns the number of slots.
     fn take_wire(
         &mut self,
         queues: &mut WorkerQueues,
@@ -240,8 +241,8 @@ impl SubinterfaceProcessor {
         }
     }
 
-    /// Counts a packet for which a ring had no space: at the subinterface of `port`, or at the first
-    /// one if another interface has that port.
+    /// Counts a packet for which a ring had no space: at the subinterface of `port`, or at the
+    /// first one if another interface has that port.
     fn count_full(&mut self, port: FibPortIndex) {
         let number = self.subinterfaces.iter().position(|it| it.port == port).unwrap_or(0);
         if let Some(it) = self.subinterfaces.get_mut(number) {
@@ -283,7 +284,8 @@ impl SubinterfaceProcessor {
         }
     }
 
-    /// Sends the frame in `scratch`, which already has the tags of the port, by this port.
+    /// Sends the frame in `scratch`, which already has the tags of the port, by this port. Returns
+    /// whether there was space.
     fn send_scratch(&mut self, queues: &mut WorkerQueues, port: FibPortIndex) -> bool {
         let ports = self.engine.as_ref().map(|engine| &engine.tables().ports);
         let ifindex = ports.and_then(|ports| ports.get(usize::from(port.0))).map(|it| it.ifindex);
@@ -311,7 +313,8 @@ impl SubinterfaceProcessor {
         it.counters.full += u64::from(!is_sent);
     }
 
-    /// Takes frames that the kernel sends through a TAP device.
+    /// Takes frames that the kernel sends through a TAP device, and sends them on the wire, except
+    /// requests for addresses. Returns the number of slots.
     fn take_tap(
         &mut self,
         queues: &mut WorkerQueues,
@@ -343,7 +346,7 @@ impl SubinterfaceProcessor {
         taken
     }
 
-    /// Executes the requests of the links: sends messages, and packets that no longer wait.
+    /// Sends the frames that links have made, and the packets that no longer wait.
     fn serve_links(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
         for number in 0..self.subinterfaces.len() {
             self.subinterfaces[number].link.tick(now_ns);

@@ -82,7 +82,7 @@ impl SharedSubinterface {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the link and passes it to `use_link`.
+    /// Locks the link and passes it to `use_link`. Returns the result of `use_link`.
     pub(crate) fn with<T>(&self, use_link: impl FnOnce(&mut SubinterfaceLink) -> T) -> T {
         let mut locked = self.lock();
         let result = use_link(&mut locked.link);
@@ -97,7 +97,8 @@ impl SharedSubinterface {
         if locked.generation < tables.generation {
             locked.generation = tables.generation;
             locked.link.set_addresses(port.mac, &port.addresses);
-            // Packets may no longer wait. So the next worker that looks collects the link's outputs.
+            // The new addresses may have ended the wait of packets. So the timer is made due: the
+            // next worker that looks at it collects the link's outputs.
             self.next_ns.store(0, Ordering::Relaxed);
         }
     }

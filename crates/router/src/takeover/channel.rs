@@ -44,8 +44,8 @@ impl Channel {
         fds.iter().try_for_each(|fd| send(&self.stream, &[0], &[*fd]))
     }
 
-    /// Waits for a message. If the other router sends nothing for `limit`, the connection is shut
-    /// down.
+    /// Waits for a message; returns it with its descriptors. If the other router sends nothing for
+    /// `limit`, the connection is shut down.
     ///
     /// # Errors
     /// `UnexpectedEof` if the other router has ended; `TimedOut` if the connection was shut down

@@ -157,7 +157,8 @@ pub(super) fn take_over(
     channel.send(&json!({ "step": "taken" }), &[])
 }
 
-/// Receives the message of a step, for which the other router may take `limit`.
+/// Waits for the message of a step, for which the other router may take `limit`. Returns the
+/// message and its descriptors.
 fn expect(channel: &mut Channel, step: &str, limit: Duration) -> io::Result<(Value, Vec<OwnedFd>)> {
     let (message, fds) = channel.receive(limit)?;
     match message["step"].as_str() {

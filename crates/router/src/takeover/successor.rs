@@ -92,7 +92,8 @@ impl HandedState {
 
 impl RoutePlan {
     /// Checks the conditions that must hold before a packet is forwarded. For a takeover, also
-    /// finds the running router and requests its offer.
+    /// finds the running router and requests its offer. If that router must end before this one
+    /// opens its sockets, makes it end now.
     ///
     /// # Errors
     /// If a check fails, if no router runs, or if the running router has other settings or refuses.
@@ -149,7 +150,7 @@ impl RoutePlan {
 
 impl Successor {
     /// Makes the previous router end before this router opens its sockets, because both routers
-    /// need the same queues.
+    /// need the same queues. Returns the state that the previous router has handed over.
     fn let_end(mut self, session: &mut Session<'_>) -> Result<HandedState, Failure> {
         let missing = checks::missing_forwarding();
         if !missing.is_empty() {

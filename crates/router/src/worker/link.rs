@@ -20,7 +20,7 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 /// Maximum time for which a takeover waits until the kernel has taken the frames of the tx rings,
 /// so that no frame of the successor overtakes them. Meanwhile, the successor's frames wait in
 /// receive rings, which hold the frames of some ten milliseconds. Frames that the kernel has not
-/// taken in this time are sent until the end of the run.
+/// taken in this time can still leave until the end of the run.
 const SEND_LIMIT: Duration = Duration::from_millis(50);
 
 /// A task that another thread gives to a worker. It runs between two loop iterations.
@@ -135,7 +135,7 @@ impl WorkerLink {
     }
 
     /// Waits for at most [`SEND_LIMIT`] until the kernel has taken the frames that all workers have
-    /// sent. Workers whose interfaces take frames slowly go on to send until the end of the run.
+    /// sent. Workers whose interfaces take frames slowly go on sending until the end of the run.
     pub(crate) fn send_all(links: &[Self]) {
         Self::reach_all(links, DrainGoal::Sent, SEND_LIMIT);
     }

@@ -193,8 +193,8 @@ impl UserSpacePorts {
 pub(crate) type RetryDecision<'d> = dyn FnMut(&OpenError) -> Result<bool, Failure> + 'd;
 
 /// Opens the AF_XDP sockets of an interface. As long as a queue is in use and `retries` returns
-/// true, tries again: the kernel tells of a free queue by no event, so each attempt is a bind that
-/// is repeated for a second.
+/// true, tries again: the kernel does not announce that a queue is free, so each attempt repeats
+/// bind(2) for a second.
 fn open_xdp(
     name: &str,
     region: &Arc<Region>,
@@ -286,8 +286,8 @@ fn owned_queues(
     (ports, inputs)
 }
 
-/// Adds the pipes to other workers to the queues of a worker. Also returns, for each of `workers`
-/// workers, which queue is the pipe to it.
+/// Adds a worker's pipes to its queues in `inputs` and `ports`. Returns these ports and, for each
+/// of the `workers` workers, the index of the queue that is the pipe to it.
 fn add_pipes(
     mut ports: WorkerPorts,
     inputs: &mut Vec<WorkerQueue>,

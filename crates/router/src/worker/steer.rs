@@ -15,8 +15,9 @@ impl RouteWorker {
         self.rules.as_ref().map_or(Steering::Anywhere, RuleStage::steering)
     }
 
-    /// Among the first `count` frames of a queue, which have one slot each, gives other workers
-    /// their frames. Returns the frames that this worker keeps: bit `i` is frame `i`.
+    /// Looks at the first `count` frames of a queue, which have one slot each. Gives those that
+    /// other workers must check to these workers. Returns the frames that this worker keeps: bit
+    /// `i` is frame `i`.
     pub(super) fn keep_own(&mut self, queues: &mut WorkerQueues, input: usize, count: u32) -> u64 {
         let all = u64::MAX >> (u64::BITS - count);
         let steering = self.steering();
@@ -27,8 +28,8 @@ impl RouteWorker {
         all & !others.fold(0, |others, at| others | 1 << at)
     }
 
-    /// Gives a frame of several slots, the first of a queue, to the worker that must check it.
-    /// Returns whether that is another worker.
+    /// If another worker must check the first frame of a queue, which has several slots, gives the
+    /// frame to that worker. Returns whether another worker must check it.
     pub(super) fn hand_over_long(
         &mut self,
         queues: &mut WorkerQueues,
@@ -39,8 +40,9 @@ impl RouteWorker {
         self.hand_over(queues, input, 0, slots, steering)
     }
 
-    /// Gives a copy of a frame that has arrived at a port to the worker that must check it, or
-    /// drops the frame if that worker's pipe is full. Returns whether that is another worker.
+    /// If another worker must check a frame that has arrived at a port, gives that worker a copy of
+    /// the frame, or drops the frame if that worker's pipe is full. Returns whether another worker
+    /// must check it.
     pub(super) fn hand_over_copy(
         &mut self,
         queues: &mut WorkerQueues,
@@ -60,8 +62,8 @@ impl RouteWorker {
         true
     }
 
-    /// Gives a frame to the worker that must check it, or drops it if that worker's pipe is full.
-    /// Returns whether that is another worker.
+    /// If another worker must check a frame, gives it to that worker, or drops it if that worker's
+    /// pipe is full. Returns whether another worker must check it.
     fn hand_over(
         &mut self,
         queues: &mut WorkerQueues,

@@ -6,7 +6,7 @@ use slipring_route::{RouteFrame, RouteVerdict};
 use super::RouteWorker;
 use crate::packet_trace::TracedPacket;
 
-/// A copy of a frame that a trace wants, because the stages change the frame.
+/// A copy of a frame that a trace wants. It is made before the stages, which change the frame.
 pub(super) struct NotedFrame {
     trace: usize,
     at: usize,
@@ -14,7 +14,8 @@ pub(super) struct NotedFrame {
 }
 
 impl RouteWorker {
-    /// Before the stages, copies the frames that a trace wants. Drops traces that have ended.
+    /// Must be called before the stages. Returns copies of the frames that traces want. Drops
+    /// traces that have ended.
     #[cold]
     pub(super) fn note_for_traces(
         &mut self,
@@ -34,7 +35,7 @@ impl RouteWorker {
         noted
     }
 
-    /// After the stages, gives the traces their packets with the verdicts.
+    /// Must be called after the stages. Gives the copies to the traces, with the verdicts.
     #[cold]
     pub(super) fn tell_traces(&mut self, noted: Vec<NotedFrame>) {
         for NotedFrame { trace, at, frame } in noted {

@@ -87,6 +87,7 @@ impl RouteWorker {
     }
 
     /// Leaves packets to the kernel if their egress interface is left to it, or has no queue here.
+    /// Returns these packets: bit `i` is frame `i`.
     fn leave_to_kernel(&mut self) -> u64 {
         let mut left = 0;
         let has_left = self.subinterfaces.as_ref().is_some_and(WorkerSubinterfaces::has_left);
@@ -112,7 +113,8 @@ impl RouteWorker {
         }
     }
 
-    /// Forwards a copy of a frame that has several slots.
+    /// Takes a frame that has several slots, and forwards a copy of it. Returns the number of its
+    /// slots, or 0 if the frame is not complete yet.
     #[cold]
     fn forward_long(&mut self, queues: &mut WorkerQueues, input: usize, now_ns: Nanos) -> u32 {
         let rx = queues[input].rx();

@@ -131,8 +131,8 @@ impl RouteWorker {
         }
     }
 
-    /// Takes frames that the kernel sends through the device of a subinterface, and sends them with
-    /// tags, without requests for addresses. Returns the number of slots.
+    /// Takes frames that the kernel sends through the device of a subinterface. Sends them with
+    /// tags, except requests for addresses. Returns the number of slots.
     pub(super) fn send_of_kernel(
         &mut self,
         queues: &mut WorkerQueues,
@@ -199,7 +199,7 @@ impl RouteWorker {
         }
     }
 
-    /// Executes the requests of links, and sends packets that no longer wait.
+    /// Sends the frames that links have made, and the packets that no longer wait.
     pub(super) fn serve_subinterfaces(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
         let count = self.subinterfaces.as_ref().map_or(0, |of| of.shared.all().len());
         for number in 0..count {

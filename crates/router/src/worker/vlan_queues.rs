@@ -62,7 +62,8 @@ impl SubinterfaceQueues {
         Self { shared, queues, carriers, policies, priorities, wakers: Arc::default() }
     }
 
-    /// Adds the queues of worker `id` to its ports and inputs.
+    /// Adds the queues of worker `id` to its ports and inputs. Returns the worker's state of the
+    /// subinterfaces.
     pub(super) fn add_to(
         &mut self,
         ports: &mut WorkerPorts,

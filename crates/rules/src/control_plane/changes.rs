@@ -122,8 +122,9 @@ pub(super) fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
     messages
 }
 
-/// Executes the commands on the master. If a single command is executed only in part, the result
-/// says which part.
+/// Executes the commands on the master. Returns the text that each command printed. If a single
+/// command fails, it may have been executed in part: returns the text that it printed, and its
+/// fault.
 pub(super) fn dry_run(
     master: &mut Firewall,
     order: &CommandBatch,

@@ -15,7 +15,7 @@ pub struct ExplainedCheck {
     pub verdict: RuleVerdict,
 }
 
-/// Checks a packet rule by rule, and records the rules that it meets.
+/// Checks a packet rule by rule, records the rules that it meets, and returns the verdict.
 pub(super) fn check(
     firewall: &mut Firewall,
     checks: &mut Vec<ExplainedCheck>,

@@ -16,7 +16,8 @@ use slipring_port::{Nanos, Queue, RunError};
 
 use super::report::SharedDedupStats;
 
-/// Returns two random words, which key the hash of frames so that senders cannot predict it.
+/// Returns two random words. They are the key of the hash of frames, so that senders cannot predict
+/// the hash.
 pub(super) fn secret() -> [u64; 2] {
     [0, 1].map(|_| slipring_ring::secret_word())
 }

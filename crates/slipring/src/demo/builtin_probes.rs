@@ -16,7 +16,8 @@ const ECHO_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes written at a time.
 const WRITE_CHUNK_BYTES: usize = 128 << 10;
 
-/// Sends UDP echoes, one after the other.
+/// Sends UDP echoes, one after the other, and returns the result; `None` if the demo was stopped
+/// before the end.
 pub(super) fn echo(net: &DemoNamespaces, stop: &WorkersStop) -> io::Result<Option<PingResult>> {
     let server = net.right.run(|| UdpSocket::bind((RIGHT_ADDR, 7)))?;
     let client = net.left.run(|| UdpSocket::bind((LEFT_ADDR, 0)))?;
@@ -95,7 +96,8 @@ fn summed(times: &[Duration]) -> Option<RttSummary> {
     })
 }
 
-/// Sends by TCP for `duration`, as much as the connection carries.
+/// Sends by TCP for `duration`, as much as the connection carries, and returns the result; `None`
+/// if the demo was stopped before the end.
 pub(super) fn transfer(
     net: &DemoNamespaces,
     duration: Duration,

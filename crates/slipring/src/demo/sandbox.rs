@@ -29,7 +29,8 @@ pub(super) enum SandboxPrivilege {
     OwnUser,
 }
 
-/// Moves this process into a new network namespace, in which the ports are opened later.
+/// Moves this process into a new network namespace, in which the ports are opened later. Returns
+/// the privilege by which this was possible.
 pub(super) fn become_private() -> Result<SandboxPrivilege, Failure> {
     match netns::become_private() {
         Ok(()) => return Ok(SandboxPrivilege::Privileged),

@@ -1,7 +1,7 @@
-//! pkt-gen's own texts, for users who call it by its name.
+//! The texts of pkt-gen, which `slipring gen` prints if it is called by pkt-gen's name.
 //!
-//! Messages of the run go to stderr, each line but that of [`head`] with its time; the result goes
-//! to stdout.
+//! Messages of the run go to stderr. Each of their lines begins with its time, except that of
+//! [`head`]. The result goes to stdout.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -211,8 +211,8 @@ fn expectations() -> [Arg; 2] {
     .map(|arg| arg.help_heading("Expectations"))
 }
 
-/// pkt-gen's flags that have no effect here, or that of other flags; accepted because scripts pass
-/// them.
+/// Flags of pkt-gen that have no effect here, or the same effect as other flags. They are accepted
+/// because scripts pass them.
 fn old() -> Vec<Arg> {
     let old = [
         switch("indirect", 'I', "Accepted as by pkt-gen: frames are always written in place"),

@@ -22,7 +22,7 @@ use slipring_datapath::workers::WorkersStop;
 pub(super) struct Pinger<S> {
     /// The queues: requests are sent on the first, answers arrive on all.
     pub(super) queues: RxQueues,
-    /// The frames of the requests.
+    /// The source of the requests' frames.
     pub(super) source: S,
     /// When requests are sent. Without a rate, a request is sent when the previous one was
     /// answered, or [`REPLY_TIMEOUT_NS`] after it.

@@ -119,8 +119,8 @@ pub(super) fn ages() -> Histogram<u64> {
 }
 
 impl RxStats {
-    /// Creates empty statistics. `verify` selects how closely to check frames, `latency` enables
-    /// ages.
+    /// Creates empty statistics. `verify` selects how closely to check frames; `latency` enables
+    /// the measurement of ages.
     pub(super) fn new(verify: StampCheck, latency: bool, dump: bool) -> Self {
         let (tracker, ages) = (Tracker::new(verify), latency.then(ages));
         Self { tracker, ages, dump, header: 0 }
@@ -189,7 +189,8 @@ struct RxQueue {
 }
 
 impl RxQueues {
-    /// Receives `burst` slots at a time; `header` bytes before each frame are not counted.
+    /// Creates a set of queues that receives `burst` slots at a time, and does not count the
+    /// `header` bytes before each frame.
     pub(super) fn new(queues: Vec<Box<dyn Queue>>, burst: u32, header: usize) -> Self {
         let queue = |queue| RxQueue { queue, is_mid_packet: false };
         Self { queues: queues.into_iter().map(queue).collect(), burst, header: header as u64 }

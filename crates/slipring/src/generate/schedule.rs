@@ -74,7 +74,7 @@ impl SendSchedule {
     }
 
     /// Returns when the next frame may be sent, which may be in the past; `None` if there is
-    /// neither a rate nor a time of the source, so that it never has to wait.
+    /// neither a rate nor a time of the source, so that no frame has to wait.
     pub(super) fn due(&self, own: Option<Nanos>) -> Option<Nanos> {
         match &self.pace {
             SendPace::Free => own.map(|own| self.start.saturating_add(own)),

@@ -112,7 +112,7 @@ impl<S: GenSource> GenSender<S> {
         Ok(())
     }
 
-    /// Fills free slots with due frames.
+    /// Fills free slots with due frames; returns how many.
     #[inline(always)]
     fn fill(&mut self, time: Nanos) -> SentBatch {
         let max = u64::from(self.options.burst).min(self.remaining) as u32;
@@ -166,7 +166,7 @@ impl<S: GenSource> GenSender<S> {
     }
 }
 
-/// Fills free slots with frames of one slot each: the hot loop.
+/// Fills free slots with due frames of one slot each; returns how many. This is the hot loop.
 #[inline(always)]
 pub(super) fn fill_whole<S: GenSource>(
     ring: &mut TxRing,
@@ -215,7 +215,7 @@ impl SlotSplit {
     }
 }
 
-/// Queues one frame with its header; the ring has space for all of its slots.
+/// Queues one frame with its header. The ring must have space for all slots of the frame.
 fn put(ring: &mut TxRing, frame: &[u8], split: SlotSplit) {
     let parts = frame.chunks(split.part(frame.len()));
     let count = parts.len() as u32;

@@ -183,7 +183,8 @@ impl GenSetup<'_> {
         queues_per_thread.into_iter().map(receiver).collect()
     }
 
-    /// Creates the receiver at the other end of the path. It ends after the senders.
+    /// Creates the receiver for the port at which the sent frames arrive. It ends after the
+    /// senders.
     fn sink(&mut self, queues: Vec<Box<dyn Queue>>) -> WorkerTask {
         let until = ReceiveUntil::AllReceived(self.stats.senders());
         self.receiver(queues, PacketBudget::new(u64::MAX), until, StampCheck::Checksum)
@@ -288,7 +289,7 @@ impl GenSetup<'_> {
         keeps && least == most && usize::from(least) >= PatchedFrames::MIN_LEN
     }
 
-    /// Returns an error if the frames are too short for a stamp, and stamps will be read.
+    /// Returns an error if stamps will be read, but the frames are too short for them.
     fn check_stamp(&self, generator: &Generator) -> Result<(), Failure> {
         let (function, form) = (self.plan.function, generator.stamp_form());
         let timed = self.plan.latency || function == GenFunction::Ping;
@@ -359,8 +360,8 @@ fn check_direction(info: &PortInfo, direction: Interest) -> Result<(), Failure> 
     Err(wrong(format!("{} cannot {what}", info.name), cause, format!("take -f {other}")))
 }
 
-/// Returns how a frame is spread over slots. It takes several slots if it is longer than one slot,
-/// or if the user requested it.
+/// Returns how frames are spread over slots. A frame takes several slots if it is longer than one
+/// slot, or if the user requested several.
 fn split(plan: &GenPlan, info: &PortInfo, material: &FrameContent) -> Result<SlotSplit, Failure> {
     let longest = match material {
         _ if !plan.function.sends() => return Ok(SlotSplit::Whole),

@@ -104,7 +104,7 @@ pub(super) struct HeaderSource<S> {
 }
 
 impl<S> HeaderSource<S> {
-    /// Adds `header` bytes before each frame of `source`.
+    /// Creates a source that adds `header` bytes before each frame of `source`.
     pub(super) fn new(source: S, header: usize) -> Self {
         Self { source, header }
     }

@@ -135,8 +135,8 @@ impl ReplayPlayer {
         self.carrier.chunks.get(due.handle).bytes
     }
 
-    /// Removes the next frame, which is now in the ring. Pass it to [`Self::sent`] after it has
-    /// left.
+    /// Removes and returns the next frame, which the caller has put into the ring. Pass it to
+    /// [`Self::sent`] after it has left.
     pub(super) fn take(&mut self) -> Option<DueFrame> {
         self.carrier.due.pop_front()
     }

@@ -63,7 +63,8 @@ pub(super) struct RunningCommand {
 /// Why the command could not start.
 #[derive(Debug)]
 pub(super) enum StartError {
-    /// The namespaces could not be entered.
+    /// A step before the command's execution failed, for example entering its namespaces. The text
+    /// names the step.
     Namespace(&'static str, io::Error),
     /// The command could not be executed.
     Exec(io::Error),
@@ -117,8 +118,8 @@ impl RunningCommand {
         }
     }
 
-    /// Waits for the command's end, and forwards signals until then. If the doorbell `lost` rings,
-    /// the emulator has ended, and the command gets TERM.
+    /// Waits for the command's end, and returns its status. Forwards signals until then. If the
+    /// doorbell `lost` rings, the emulator has ended, and the command gets TERM.
     pub(super) fn wait(
         self,
         site: &RunSandbox,
@@ -155,7 +156,8 @@ impl RunningCommand {
     }
 }
 
-/// The thread that starts the command and waits for it.
+/// The work of the command's thread: starts the command, sends its process id (or why it could not
+/// be started) to `started`, waits for the command, and returns its status.
 fn run_to_end(
     inside: std::os::fd::OwnedFd,
     resolv_conf: Option<String>,

@@ -11,7 +11,8 @@ use slipring_port::netlink::Netlink;
 
 use super::addresses::LinkSubnet;
 
-/// The environment variable that lists the subnet numbers of the links around a command.
+/// The environment variable that lists the subnet numbers of the links around a command: the link
+/// of its run and, if runs are nested, the links of the outer runs.
 const SUBNETS_VARIABLE: &str = "SLIPRING_SUBNETS";
 
 /// The network namespace in which the user called `slipring run`.
@@ -21,8 +22,8 @@ pub(super) struct OuterNamespace {
     links: Vec<String>,
     /// Destinations of its IPv4 routes: network and mask.
     routes: Vec<(Ipv4Addr, Ipv4Addr)>,
-    /// Numbers of the subnets of the links around this run. A name server may be behind any of
-    /// these links.
+    /// Numbers of the subnets of the links around this run, if it is nested in other runs. A name
+    /// server may be behind any of these links.
     outer_subnets: Vec<u8>,
     /// Whether the namespace forwards IPv4 between its interfaces.
     pub(super) forwards_v4: bool,
@@ -59,8 +60,9 @@ impl OuterNamespace {
         })
     }
 
-    /// Returns the first subnet, starting at `first`, that neither the outer namespace nor a link
-    /// around it uses, that has no name server, and whose link name is free.
+    /// Returns the first free subnet whose number is at least `first`. A subnet is free if neither
+    /// the outer namespace nor a link around this run uses it, no name server is in it, and no
+    /// interface has the name of its link.
     pub(super) fn free_subnet(&self, first: u8) -> Option<LinkSubnet> {
         (first..=u8::MAX).map(LinkSubnet::number).find(|subnet| {
             let taken = self.links.iter().any(|name| *name == subnet.link());
@@ -74,7 +76,8 @@ impl OuterNamespace {
 }
 
 impl OuterNamespace {
-    /// Returns the variable, and its value, that lists the links around a run inside `subnet`.
+    /// Returns the environment variable that lists the links around a command, and its value for
+    /// the command of a run whose link has the subnet `subnet`.
     pub(super) fn nested_variable(&self, subnet: LinkSubnet) -> (&'static str, String) {
         let own = subnet.as_number();
         let numbers: Vec<_> = self.outer_subnets.iter().chain([&own]).map(u8::to_string).collect();

@@ -185,7 +185,7 @@ fn become_own_user() -> io::Result<()> {
 enum KernelNatError {
     /// A privilege or a part of the kernel is missing, or a name is taken.
     Lacking(io::Error),
-    /// Another error, which a user-mode program would not avoid.
+    /// Another error, which user-mode NAT would not avoid.
     Failed(Failure),
 }
 

@@ -50,8 +50,8 @@ fn the_mode_line_is_an_object_where_json_is_asked_for() {
     assert_eq!(site.bind("x{1"), "bound");
 }
 
-/// Returns the kernel's parameter `enable_uring`, while no daemon of another test is changing it.
-/// `None` if the kernel does not have the parameter or does not show it.
+/// Waits until no daemon of another test changes the kernel's parameter `enable_uring`, and returns
+/// its value. Returns `None` if the kernel does not have the parameter or does not show it.
 fn uring_parameter() -> Option<String> {
     let held = std::fs::File::options().write(true).open("/sys/bus/platform/uevent");
     let held = held.ok().and_then(|file| {

@@ -96,7 +96,7 @@ fn what_is_plugged_in_stays_when_nobody_has_the_device_open() {
     let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
     assert_eq!(output(vale(&site, "-n v0")), "");
-    // Meanwhile, no program has the device open.
+    // While this runs, no program has the device open.
     site.inside.command("sh", "-c true");
     assert_eq!(output(vale(&site, "-a vale0:v0")), "port_index: 0");
     assert_eq!(output(vale(&site, "")), "vale0:v0 bridge_idx 0 port_idx 0");

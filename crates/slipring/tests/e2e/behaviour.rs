@@ -175,8 +175,8 @@ fn a_capture_on_a_full_disk_is_counted_and_the_bridge_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("in.pcap").display().to_string();
     let mut writer = FileWriter::create(&path, &["test"]).unwrap();
-    // The frames have more bytes than the buffer holds, so the write fails in the middle of the
-    // frames.
+    // The frames have more bytes than the capture's buffer holds, so a write fails before all
+    // frames have passed.
     let frames = vec![[0x5a_u8; 1000]; 2000];
     frames.iter().for_each(|frame| writer.packet(0, 1, frame, None).unwrap());
     drop(writer);

@@ -71,7 +71,7 @@ fn of_this_process() -> Status {
     Status::parse(&fs::read_to_string("/proc/self/status").unwrap())
 }
 
-/// A capture of one frame, which is sent forever.
+/// Writes a capture of one frame, and returns its path. The frame is to be sent again and again.
 fn capture(dir: &Path) -> String {
     let path = dir.join("in.pcap");
     let header = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 0x0004_0000, 1];
@@ -134,7 +134,8 @@ fn programs_with_host_rings() -> [(&'static str, CapabilitySet); 8] {
     ]
 }
 
-/// Returns a trace that a program has left on the interfaces; `None` if there is none.
+/// Returns a word that `ip link` shows only if a program has left something on the interfaces;
+/// `None` if there is none.
 fn left_on(lab: &Lab) -> Option<&'static str> {
     let links = lab.mid.ip("-d link show");
     ["xdp", "PROMISC", ": sr", "promiscuity 1"].into_iter().find(|trace| links.contains(trace))

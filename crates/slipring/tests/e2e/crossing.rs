@@ -82,8 +82,9 @@ fn the_report_names_the_mode_that_was_asked_for() {
     }
 }
 
-/// Makes the stack of a side tag all frames that it sends. As for a VLAN device, the kernel keeps
-/// the tag in metadata, and not in the frame, until the frame reaches a wire.
+/// Makes the network stack of a side add a VLAN tag to all frames that it sends, until the returned
+/// link is dropped. As for a VLAN device, the kernel keeps the tag in metadata, and not in the
+/// frame, until the frame reaches a wire.
 fn push_tags(side: &Namespace, tag: i32) -> BpfLink {
     side.run(move || {
         let push = [

@@ -28,6 +28,7 @@ fn services() -> Vec<PathBuf> {
 }
 
 /// Copies each unit in a form that systemd can read; a template becomes the instance `edge`.
+/// Returns the paths of the copies.
 fn copies(dir: &Path) -> Vec<PathBuf> {
     let copy = |unit: &PathBuf| {
         let text = fs::read_to_string(unit).unwrap().replace("@BIN@/slipring", SLIPRING);
@@ -158,7 +159,7 @@ fn services_start_with_the_capabilities_of_their_units() {
 /// forward in the test's namespace.
 const ROUTER: &str = "interfaces = [\"la\", \"ra\"]\nfallback = false\nbypass_netfilter = true\n";
 
-/// systemd gives the command for a reload the privileges of the service.
+/// systemd runs the command that reloads the router with the privileges of the service.
 #[test]
 fn the_routers_service_is_ready_once_it_forwards_and_a_reload_fails_for_a_mistake() {
     if !installed("setpriv") {

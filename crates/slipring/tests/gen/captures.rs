@@ -196,8 +196,8 @@ fn a_disk_that_fills_up_keeps_the_packets_that_were_counted() {
         (&pcap, format!("gen -i pcap:{pcap} -f tx -n 40000")),
         (&ng, format!("bridge -i pcap:{from} -i pcap:{ng}")),
     ] {
-        // The limit on the size of files also applies to the memory region. So it leaves room for a
-        // small region.
+        // The limit on the size of files also applies to the memory region, so it is high enough
+        // for a small region.
         let limited =
             format!("trap '' XFSZ; ulimit -f 2000; exec {SLIPRING} {words} --slots 64 --json");
         let run = Run(output(Command::new("sh").args(["-c", &limited]))).ended(2);

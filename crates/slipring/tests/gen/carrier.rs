@@ -37,7 +37,8 @@ fn a_carrier_that_comes_in_time_starts_the_sender() {
 }
 
 /// The TAP device that stands for a card taken by `slipring nic bind` has no carrier while no
-/// program has it open. But `netmap:` and its name open the card. Here the card does not exist.
+/// program has it open. But `netmap:` with the device's name opens the card, which does not exist
+/// in this test.
 #[test]
 fn a_sender_on_a_taken_card_does_not_wait_for_the_tap_device_of_its_name() {
     let Some(namespace) = Namespace::new() else { return };
@@ -51,7 +52,7 @@ fn a_sender_on_a_taken_card_does_not_wait_for_the_tap_device_of_its_name() {
     }
 }
 
-/// `packet:` and its name open the TAP device itself.
+/// `packet:` with the device's name opens the TAP device itself.
 #[test]
 fn a_sender_on_the_tap_device_of_a_taken_card_waits_for_this_device() {
     let Some(namespace) = Namespace::new() else { return };
@@ -91,7 +92,7 @@ fn a_replay_whose_interface_is_down_waits_says_so_and_fails() {
     drop(writer);
     for port in ["packet:va --shared", "netmap:va"] {
         fails_while_down(&namespace, &format!("replay -f {capture} -i {port} -w 0.2"));
-        // Without -w, it does not wait, and so does not say that it has.
+        // Without -w, the replay does not wait, so it does not report a wait.
         let words = format!("replay -f {capture} -i {port}");
         let ended = Program::start(&namespace, SLIPRING, &words).finish();
         assert!(ended.stderr.contains("error[SR0113]: va is down"), "{words}: {ended:#?}");

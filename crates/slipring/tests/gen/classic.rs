@@ -8,7 +8,7 @@ use slipring_test_support::program::output;
 use super::{Run, slipring};
 use crate::support::SLIPRING;
 
-/// Replaces every number, with the prefix of its unit, by `N`.
+/// Returns the text with every number, and the prefix of its unit, replaced by `N`.
 fn normalised(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars().peekable();

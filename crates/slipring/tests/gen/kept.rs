@@ -1,5 +1,5 @@
-//! Tests that an existing capture is overwritten by a port only with `--overwrite`, by a flag that
-//! names an output file always, and never while it is read.
+//! Tests of when an existing capture is overwritten: by a port, only with `--overwrite`; by a flag
+//! that names an output file, always; while the capture is read, never.
 
 use std::path::Path;
 

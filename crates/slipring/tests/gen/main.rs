@@ -42,7 +42,7 @@ impl Run {
         String::from_utf8_lossy(&self.0.stderr).into_owned()
     }
 
-    /// Asserts that the run ended with this status.
+    /// Asserts that the run ended with this status; returns `self`.
     fn ended(self, code: i32) -> Self {
         assert_eq!(self.code(), code, "{}{}", self.stdout(), self.stderr());
         self

@@ -1,5 +1,5 @@
 //! Tests of an HTTP download between two hosts, through the emulator between them. The emulator's
-//! counters are compared with the settings, so that a busy machine changes nothing.
+//! counters are compared with the settings, so that a busy machine does not change the result.
 
 use rustix::process::Signal;
 use serde_json::Value;

@@ -103,9 +103,9 @@ fn of_port(ended: &FinishedProgram) -> (String, String) {
     (text("state"), text("finding"))
 }
 
-/// Like [`of_port`], for `doctor` run as an ordinary user. Before that, root runs the shell
-/// commands `around` in a private mount namespace, in which `doctor` then runs. `None` if this
-/// process cannot become an ordinary user.
+/// Like [`of_port`], but runs `doctor` itself, as an ordinary user. Before that, root runs the
+/// shell commands `around` in a private mount namespace, in which `doctor` then runs. Returns
+/// `None` if this process cannot become an ordinary user.
 fn of_port_to_user(namespace: &Namespace, around: &str, port: &str) -> Option<(String, String)> {
     let dir = tempfile::tempdir().unwrap();
     let user = as_ordinary_user(&dir)?;

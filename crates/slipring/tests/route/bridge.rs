@@ -1,4 +1,5 @@
-//! A bridge as an interface of the router. netmap-fwd accepts one, and then receives nothing by it.
+//! A bridge as an interface of the router. netmap-fwd accepts a bridge, but then receives nothing
+//! from it.
 
 use crate::packet::Packet;
 use crate::rig::{Rig, Setup, families, wait_for_own_addresses};

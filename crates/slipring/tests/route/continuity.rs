@@ -81,7 +81,7 @@ impl<'r> Stream<'r> {
         (self.sent - self.given_up).saturating_sub(self.arrived.len() as u32)
     }
 
-    /// Waits a moment for arrivals.
+    /// Waits a moment for a datagram, unless one is already there. Returns 0 if none arrives.
     fn wait(&mut self) -> usize {
         if self.collect() > 0 {
             return 1;
@@ -117,8 +117,8 @@ impl<'r> Stream<'r> {
         self.flow_until("a stream", |stream| stream.sent >= end);
     }
 
-    /// Sends more datagrams than the window until one arrives: then the kernel forwards in place of
-    /// a stopped router.
+    /// Sends datagrams, even beyond the window, until one arrives. This shows that the kernel
+    /// forwards in place of a stopped router.
     #[track_caller]
     pub(crate) fn push_until_arrival(&mut self) {
         let start = Instant::now();
@@ -220,7 +220,7 @@ fn the_end_of_a_router_loses_and_doubles_no_packet(setup: Setup) {
 }
 
 /// When a router ends, the kernel takes over its interfaces, except a VLAN that only the router
-/// has. Such a VLAN still gets packets meanwhile.
+/// has. While the router ends, such a VLAN still gets packets.
 fn the_end_of_a_router_with_a_busy_vlan_loses_and_doubles_no_packet(setup: Setup) {
     let rig = crate::vlan::start(setup, "");
     let program = rig.take_program();

@@ -205,8 +205,8 @@ fn an_error_is_routed_and_does_not_return_by_the_ingress_interface(setup: Setup)
         assert_eq!(arrival.dst, host_mac(3, 3), "{arrival:?}");
         let error = IcmpError::parse(arrival.packet);
         let source = error.packet.src;
-        // For IPv4, Linux uses the address of the egress interface, the engine in user space that
-        // of the ingress interface.
+        // For IPv4, Linux uses the address of the egress interface. The engine in user space uses
+        // that of the ingress interface.
         assert!([net.router_a, net.router_b].contains(&source), "{error:?}");
         assert_eq!(error.kind, kinds(net.a).time_exceeded);
         error.assert_quotes(&packet);

@@ -156,7 +156,7 @@ fn drops_are_counted_from_the_last_reset(setup: Setup) {
     assert!(text.contains("packets dropped since the reset ") && text.contains("e0: "), "{text}");
 }
 
-/// A row of `ctl punt`.
+/// Returns the row of `ctl punt` for the class `name`.
 fn class(rig: &Rig, name: &str) -> Value {
     let answer = rig.ask(&["punt"]);
     let rows = answer["classes"].as_array().unwrap();

@@ -49,7 +49,8 @@ fn a_source_route_is_refused(setup: Setup) {
     }
 }
 
-/// RFC 791, section 3.1: the address in the environment into which the packet is forwarded.
+/// RFC 791, section 3.1: the router records its own address, as known in the environment into which
+/// it forwards the packet.
 fn a_record_route_option_gets_the_egress_address(setup: Setup) {
     let rig = setup.start();
     let packet = with_options(&[7, 7, 4, 0, 0, 0, 0, 0]);

@@ -157,7 +157,7 @@ impl Host {
     /// Waits for a frame of which `wanted` returns a value; skips all others.
     ///
     /// # Panics
-    /// After [`LIMIT`], with the frames skipped.
+    /// After [`LIMIT`]. The message contains the skipped frames.
     #[track_caller]
     pub(crate) fn receive<T>(&self, what: &str, wanted: impl Fn(&Frame) -> Option<T>) -> T {
         let start = Instant::now();

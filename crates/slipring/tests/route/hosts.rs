@@ -150,7 +150,8 @@ fn byte(at: usize) -> u8 {
     (at ^ at >> 8 ^ at >> 16) as u8
 }
 
-/// Accepts a connection and reads [`TRANSFER`] bytes, then sends as many back.
+/// Starts a thread that accepts a connection, reads [`TRANSFER`] bytes, and then sends as many
+/// back.
 fn serve(listener: TcpListener) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();

@@ -59,7 +59,7 @@ impl IcmpError {
     }
 }
 
-/// Kinds of errors, by family.
+/// The type and code of each kind of ICMP error, for one family.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kinds {
     pub(crate) time_exceeded: (u8, u8),
@@ -68,7 +68,7 @@ pub(crate) struct Kinds {
     pub(crate) prohibited: (u8, u8),
 }
 
-/// The kinds of errors that answer packets from this address.
+/// Returns the kinds of errors for the family of this address.
 pub(crate) fn kinds(src: IpAddr) -> Kinds {
     if src.is_ipv4() {
         let (time_exceeded, no_route) = ((11, 0), (3, 0));

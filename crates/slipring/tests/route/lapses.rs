@@ -1,9 +1,9 @@
 //! Repeats checks that fail because the kernel has forwarded packets in place of the router.
 //!
-//! If the router's threads do not run for 100 ms, as on a busy machine, its programs leave all
+//! If the router's threads do not run for 100 ms, as on a busy machine, its BPF programs leave all
 //! packets to the kernel. This is correct behaviour, and no packet is lost. But the kernel may send
 //! packets in another order, chooses other next hops, has its own counters, and applies no rules,
-//! so a check may fail without a defect. The programs count these packets. If there were any, a
+//! so a check may fail without a defect. The BPF programs count these packets. If there were any, a
 //! failed check is repeated a few times; a real defect fails each time.
 
 use std::cell::{Cell, RefCell};
@@ -65,8 +65,8 @@ fn ask_at_each_panic() {
     }));
 }
 
-/// Returns how many packets the programs have left to the kernel because there was no heartbeat;
-/// `None` if the router does not answer.
+/// Returns how many packets the BPF programs have left to the kernel because the router's threads
+/// gave no sign of life (heartbeat); `None` if the router does not answer.
 fn packets_without_heartbeat(run_dir: &Path) -> Option<u64> {
     let mut command = Command::new(SLIPRING);
     command.args(["route", "ctl", "interface", "--json"]).env("SLIPRING_RUN", run_dir);

@@ -1,10 +1,10 @@
 //! The router's behaviour, checked at its interfaces.
 //!
 //! Each check sets up a router between hosts, sends frames from raw sockets, and compares every
-//! frame that is answered or forwarded with the standards. Most checks run once for each subject:
-//! the kernel alone, which shows that the check is right, and `slipring route` in several modes,
-//! with the kernel as its fallback. If the router does not run for a moment, the kernel forwards,
-//! and the check is repeated (`lapses`).
+//! answer and every forwarded frame with the standards. Most checks run once for each subject: the
+//! kernel alone, which shows that the check is right, and `slipring route` in several modes, with
+//! the kernel as its fallback. If the router does not run for a moment, the kernel forwards, and
+//! the check is repeated (`lapses`).
 //!
 //! | file | behaviour |
 //! |---|---|
@@ -18,7 +18,7 @@
 //! | `fragments` | MTU, fragmentation, "too big" |
 //! | `extensions` | IPv6 extension headers and IPv4 options |
 //! | `reverse_path` | which sources may come from which link |
-//! | `urpf` | the same for both families, as set in the router's file |
+//! | `urpf` | which sources may come from which link, as the router's file says |
 //! | `redirects` | next hops on the ingress link |
 //! | `neighbours` | ARP and neighbour discovery, packets that wait for them |
 //! | `routes` | prefixes, next hops, tables |

@@ -29,7 +29,7 @@ fn with_policer(setup: Setup, keys: &str) -> Rig {
     setup.with_flags(&format!("--config {}", path.display())).start()
 }
 
-/// Packets that the policer has dropped and marked.
+/// Returns how many packets the policer has dropped, and how many it has marked.
 fn counted(rig: &Rig) -> [u64; 2] {
     let interface = rig.ask(&["interface", "e0"])["interfaces"][0].clone();
     let policed = interface["dropped"]["policed"].as_u64().unwrap_or_default();

@@ -172,7 +172,7 @@ impl Rig {
 
     /// Waits until as many packets as in `want` have arrived at A, B and C, and then until a packet
     /// has crossed the router in each direction. All packets that the router sends for earlier
-    /// packets have arrived then.
+    /// packets have arrived then. Returns what has arrived.
     #[track_caller]
     pub(crate) fn observe(&self, want: [usize; 3]) -> Seen {
         self.observe_until(&format!("{want:?} packets at A, B, C"), |seen| {
@@ -181,7 +181,7 @@ impl Rig {
     }
 
     /// Like [`Self::observe`], but waits until `is_enough` returns true for the frames that have
-    /// arrived. Errors name them `what`.
+    /// arrived. A message of failure describes them as `what`.
     #[track_caller]
     pub(crate) fn observe_until(&self, what: &str, is_enough: impl Fn(&Seen) -> bool) -> Seen {
         let mut seen = Seen::default();
@@ -308,7 +308,7 @@ impl Rig {
     }
 
     /// Sends a packet from A that must be answered by one ICMP error from the router's address on
-    /// that link, and not forwarded.
+    /// that link, and not forwarded. Returns the error.
     #[track_caller]
     pub(crate) fn refuses(&self, packet: &Packet) -> IcmpError {
         self.a.send(packet);
@@ -319,7 +319,7 @@ impl Rig {
         error
     }
 
-    /// Waits for one ICMP error at A; nothing else may arrive.
+    /// Waits for one ICMP error at A, and returns it; nothing else may arrive.
     #[track_caller]
     pub(crate) fn only_error(&self) -> IcmpError {
         let mut seen = self.observe([1, 0, 0]);

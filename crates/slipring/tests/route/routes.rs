@@ -203,7 +203,7 @@ fn a_rule_by_interface_chooses_another_table(setup: Setup) {
 /// Packets that arrive on e2 are looked up in table 100.
 const RULE: &str = "rule add iif e2 table 100";
 
-/// The MAC addresses with which packets from C to B arrive there.
+/// Sends packets from C to B. Returns the destination MAC addresses with which they arrive at B.
 fn ways_from_c(rig: &Rig) -> Vec<Mac> {
     for net in families() {
         rig.c().send(&Packet::udp(net.c, net.b, b"table 100"));

@@ -58,7 +58,7 @@ fn to_port(net: Addresses, port: u16) -> Packet {
     Packet::udp_ports(net.a, net.b, [4000, port], b"ports")
 }
 
-/// Packets and bytes of a rule.
+/// Returns a rule's counters of packets and bytes.
 pub(crate) fn counted(rig: &Rig, number: &str) -> [u64; 2] {
     let list = rig.ipfw("-a list");
     let line =

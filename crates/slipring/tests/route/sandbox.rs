@@ -103,8 +103,8 @@ fn run_files(dir: &Path) -> BTreeSet<String> {
     names.filter(|name| name != "control.lock").collect()
 }
 
-/// Whether a program is attached to an interface of the router, at XDP or at tcx. ip(8) does not
-/// show programs at tcx, which [`Subject::Slipring`] uses with `packet`.
+/// Returns whether a BPF program is attached to an interface of the router, at XDP or at tcx. ip(8)
+/// does not show programs at tcx, which [`Subject::Slipring`] uses with `packet`.
 fn has_program(rig: &Rig, ifname: &'static str) -> bool {
     let tcx = rig.router.run(move || {
         let ifindex = Iface::find(ifname).unwrap().index;
@@ -116,12 +116,12 @@ fn has_program(rig: &Rig, ifname: &'static str) -> bool {
     link.contains("xdp") || tcx != [0, 0]
 }
 
-/// Asserts that programs of the router are attached.
+/// Asserts that a BPF program is attached to each interface of the router.
 fn is_attached(rig: &Rig) {
     assert!(["e0", "e1"].iter().all(|ifname| has_program(rig, ifname)));
 }
 
-/// Asserts that no program of the router is attached any more.
+/// Waits until no BPF program is attached to an interface of the router any more.
 fn is_detached(rig: &Rig) {
     for ifname in ["e0", "e1"] {
         eventually("the interface without program", || (!has_program(rig, ifname)).then_some(()));

@@ -73,7 +73,7 @@ fn start(setup: Setup) -> Rig {
     start_without_queue(setup)
 }
 
-/// Starts the router, between links on which the kernel drops what finds B's ring full.
+/// Starts the router, between links on which the kernel drops frames while B's ring is full.
 fn start_without_queue(setup: Setup) -> Rig {
     // Without an XDP program at the peer, veth uses the peer's ring only for frames of a device
     // without TSO.
@@ -149,7 +149,8 @@ fn dropped_while_running(rig: &Rig) -> u64 {
     dropped.map(|count| count.as_u64().unwrap()).sum()
 }
 
-/// Number of packets that a router that was taken over has counted as not sent.
+/// Number of packets that a router has counted as unsent at its end, after another router has taken
+/// over from it.
 fn unsent_at_the_end(program: Program) -> u64 {
     let output = program.finish().well().stdout;
     let count =
@@ -157,8 +158,8 @@ fn unsent_at_the_end(program: Program) -> u64 {
     output.lines().filter_map(count).sum()
 }
 
-/// Returns the number of packets that both routers have counted as dropped: the counters of the
-/// second one go on from those of the first one.
+/// Lets a second router take over, and ends it. Returns the number of packets that both routers
+/// have counted as dropped: the counters of the second one go on from those of the first one.
 fn take_over(slow: &mut SlowEgress<'_>) -> u64 {
     let running = slow.rig.take_program();
     let next = slow.rig.launch_program("--takeover");

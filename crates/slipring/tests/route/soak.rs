@@ -57,7 +57,7 @@ impl<'r> RouteChanger<'r> {
         self.count += CHANGES_PER_PART;
     }
 
-    /// Waits until all changes are made.
+    /// Waits until all changes are made; returns their number.
     fn finish(mut self) -> usize {
         self.end_process();
         self.count

@@ -233,7 +233,8 @@ fn a_router_that_is_killed_while_it_takes_over_changes_nothing(setup: Setup) {
     next.stop(Signal::INT).well();
 }
 
-/// Whether the running router goes on, after a router was killed that was taking over from it.
+/// Returns whether the running router goes on after a router that was taking over from it was
+/// killed.
 fn still_runs(rig: &Rig, running: &Program, request: &Value) -> bool {
     eventually("the end of a takeover", || match send(rig, running, request) {
         Ok((_, answer)) if answer["error"]["cause"] == "it ends" => None,
@@ -306,13 +307,14 @@ fn send(
     Ok((lines, serde_json::from_str(&line)?))
 }
 
-/// Ends a connection, as the end of a process does. Programs that other tests start may have copies
-/// of its descriptor for a moment.
+/// Ends a connection, as the end of a process does. Only closing the descriptor might not end it,
+/// because programs that other tests start may have a copy for a moment.
 fn end(lines: &BufReader<UnixStream>) {
     lines.get_ref().shutdown(Shutdown::Both).unwrap();
 }
 
-/// Sends the request of [`request_of`], which the running router answers.
+/// Sends the request of [`request_of`] to the running router. Returns the connection and the
+/// answer.
 fn request(rig: &Rig, running: &Program, queues: u32) -> (BufReader<UnixStream>, Value) {
     send(rig, running, &request_of(rig, queues)).unwrap()
 }

@@ -208,7 +208,8 @@ impl Setup {
     }
 }
 
-/// Connects a new host with the router.
+/// Connects a new host with the router, and returns the host; `None` if namespaces are not
+/// permitted.
 fn link(router: &Namespace, ifname: &str, number: u8, queues: u8) -> Option<Host> {
     let namespace = Namespace::new()?;
     let (mac, router_mac) = (host_mac(number, 2), router_mac(number));
@@ -294,8 +295,9 @@ pub(crate) fn start(
     Some(with_priority(router, || Program::launch(router, command)))
 }
 
-/// Gives priority to processes that are started in a namespace, if that is permitted: a router that
-/// does not run for 100 ms on a busy machine leaves its packets to the kernel.
+/// Calls `start`, which starts a process in the namespace, and gives this process a high priority
+/// if that is permitted. The reason is that a router that does not run for 100 ms on a busy machine
+/// leaves its packets to the kernel.
 fn with_priority<T>(namespace: &Namespace, start: impl FnOnce() -> T) -> T {
     // Without permission for this, more checks have to be repeated.
     let set = |nice| namespace.run(move || setpriority_process(None, nice)).unwrap_or_default();

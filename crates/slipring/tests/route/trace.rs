@@ -36,8 +36,8 @@ fn start_trace(rig: &Rig, words: &str) -> Program {
     program
 }
 
-/// Sends packets until the trace is complete. The kernel forwards some packets if a thread of the
-/// router is late.
+/// Sends packets until the trace has ended, and returns its output. The kernel forwards some
+/// packets if a thread of the router is late.
 fn send_until_traced(rig: &Rig, trace: Program, packets: &[Packet]) -> String {
     rig.until(|| {
         packets.iter().for_each(|packet| rig.a.send(packet));

@@ -240,8 +240,8 @@ fn an_unknown_vlan_is_left_to_the_kernel(setup: Setup) {
 fn the_priority_follows_the_dscp(setup: Setup) {
     let rig = start(setup, "--vlan-priorities 0,1,2,3,4,6,5,7");
     let host = ip(ONE.host[0]);
-    // Expedited forwarding has class selector 5, for which the flag sets priority 6. One packet
-    // comes from the other VLAN, and one from A.
+    // Expedited forwarding (DSCP 46) belongs to class 5, for which `--vlan-priorities` above sets
+    // priority 6. One packet comes from the other VLAN, and one from A.
     let packet = |from| Packet::udp(from, host, b"urgent").with(|packet| packet.class = 46 << 2);
     let tagged = |frame: &Frame, wanted: &Packet| {
         let plain = Frame { tags: Vec::new(), ..frame.clone() };

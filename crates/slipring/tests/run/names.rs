@@ -11,8 +11,8 @@ use crate::support::SLIPRING;
 use crate::users::{OrdinaryUser, as_ordinary_user};
 use crate::world;
 
-/// Starts a name server in `world` that answers queries for IPv4 addresses with 192.0.2.7, and
-/// other queries without a record.
+/// Starts a name server in `world`. It answers queries for IPv4 addresses with 192.0.2.7; its
+/// answers to other queries contain no record.
 fn resolver(world: &Namespace, address: &'static str) {
     let socket = world.run(move || UdpSocket::bind((address, 53)).unwrap());
     std::thread::spawn(move || {

@@ -32,7 +32,8 @@ pub(crate) fn as_ordinary_user() -> Option<OrdinaryUser> {
 }
 
 impl OrdinaryUser {
-    /// Hides all programs except `program` and the programs that every test needs.
+    /// Returns a user for whom all programs are hidden except `program` and those that every test
+    /// needs.
     pub(crate) fn with_only(&self, program: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         copy_to(dir.path());

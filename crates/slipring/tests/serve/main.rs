@@ -200,7 +200,7 @@ impl ServedRouter {
     }
 }
 
-/// Waits until a gateway says where it listens.
+/// Waits until a gateway prints where it listens, and returns the URL.
 fn wait_for_url(gateway: &Program) -> String {
     gateway.wait_for("its address", |output| {
         let rest = output.stdout.split("serves ").nth(1)?;

@@ -25,7 +25,8 @@ fn stop(program: Program) -> Report {
     Report::last(&program.stop(Signal::INT).well())
 }
 
-/// Runs a command that must fail, whose words are separated by `|`; returns its texts and status.
+/// Runs a command that must fail. Its arguments are separated by `|`. Returns its output and
+/// status.
 fn refused(words: &str) -> Option<FinishedProgram> {
     let namespace = Namespace::new()?;
     let words: Vec<_> = words.split('|').collect();

@@ -89,7 +89,7 @@ impl Report {
         Self(serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
     }
 
-    /// Requests a report from a program that writes JSON lines.
+    /// Requests a report from a program that writes JSON lines, and returns the report.
     pub(crate) fn now(program: &Program) -> Self {
         let lines = |text: &str| text.matches('\n').count();
         let before = lines(&program.so_far().stdout);

@@ -14,8 +14,8 @@ use std::process::Command;
 /// The binary under test.
 pub(crate) const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring");
 
-/// Makes cargo build the program that `slipring bench` runs, unless it is next to the binary under
-/// test: a test of the whole workspace builds it anyway.
+/// Makes cargo build the program that `slipring bench` runs. Does nothing if that program is
+/// already next to the binary under test, as after a build of the whole workspace.
 pub(crate) fn build_bench_program() {
     if !Path::new(SLIPRING).with_file_name("slipring-bench").exists() {
         let mut cargo = Command::new(env!("CARGO"));
@@ -24,8 +24,8 @@ pub(crate) fn build_bench_program() {
     }
 }
 
-/// Copies the binary under test into `dir`, where ordinary users can run it: the build directory
-/// may be closed to them.
+/// Copies the binary under test into `dir`, where ordinary users can run it, because they may have
+/// no access to the build directory. Returns the path of the copy.
 pub(crate) fn copy_to(dir: &Path) -> PathBuf {
     slipring_test_support::program::copy_into(dir, Path::new(SLIPRING))
 }

@@ -19,8 +19,8 @@ impl CaptureProbe {
     pub(crate) fn start(namespace: &Namespace, ifname: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(format!("{ifname}.pcap"));
-        // For each frame that it has not written yet, tcpdump reserves space for a frame of the
-        // maximum size, so the maximum is small here.
+        // tcpdump reserves space for a frame of the maximum size for each frame that it has not
+        // written yet, so the maximum is small here.
         let words = format!(
             "-i {ifname} -w {} -Z root -U -B 32768 --immediate-mode -s 2048 -n",
             path.display()

@@ -32,7 +32,7 @@ impl TopSandbox {
         command
     }
 
-    /// Starts a command and waits until it publishes.
+    /// Starts a command and waits until it publishes its counters.
     fn start(&self, namespace: &Namespace, words: &str) -> Program {
         let program = Program::launch(namespace, self.command(words));
         let path = self.path(program.pid());

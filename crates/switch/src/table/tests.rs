@@ -94,8 +94,8 @@ fn an_older_clock_takes_nothing_away() {
 #[test]
 fn a_sweep_frees_old_addresses_that_move_to_the_bucket_which_it_sweeps() {
     let mut table = table(100);
-    // This is one address more than a bucket holds. The last address is in the next bucket until
-    // there is space in its own bucket.
+    // The loop learns one address more than a bucket holds. The last address is in the next bucket
+    // until there is space in its own bucket.
     for mac in neighbours(&table, SLOTS_PER_BUCKET + 1) {
         learn(&mut table, mac, 1, 0);
     }

@@ -30,7 +30,7 @@ pub(super) struct FrameHead {
 }
 
 impl FrameHead {
-    /// Copies the head from a template. The fields of the template that change must be zero.
+    /// Creates the head from a template. The fields of the template that change must be zero.
     pub(super) fn new(template: &[u8], layout: FrameLayout, form: Option<StampForm>) -> Self {
         let len = Self::len_of(&layout, form);
         let mut bytes = [0; MAX_HEAD_LEN];

@@ -60,8 +60,9 @@ impl Default for SequenceWindow {
 }
 
 impl SequenceWindow {
-    /// Records the arrival of a frame. `number` is modulo 2⁴⁸. It stands for the number with this
-    /// residue that is nearest to the largest number so far.
+    /// Records the arrival of a frame, and returns how its number is classified. `number` is the
+    /// frame's number modulo 2⁴⁸. It stands for the number with this residue that is nearest to the
+    /// largest number so far.
     #[inline]
     pub(super) fn record(&mut self, number: u64) -> NumberArrival {
         let arrival = self.classify(number);

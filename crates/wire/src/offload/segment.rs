@@ -247,8 +247,8 @@ pub fn segment(
     Ok(count)
 }
 
-/// Separates headers and payload, and checks everything that [`Segmenter::rewrite`] relies on,
-/// except that the headers fit in [`MAX_HEADER_LEN`].
+/// Returns the offsets of the headers, and the payload. Checks everything that
+/// [`Segmenter::rewrite`] relies on, except that the headers fit in [`MAX_HEADER_LEN`].
 fn split(frame: &[u8], kind: GsoKind) -> Result<(SegmentLayout, &[u8]), SegmentError> {
     let headers = Headers::parse(frame)?;
     let ip = headers.ip.ok_or(SegmentError::Kind { expected: kind })?;

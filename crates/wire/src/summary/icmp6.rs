@@ -113,7 +113,7 @@ fn listener(line: &mut SummaryLine<'_>, kind: u8, bytes: &[u8], length: usize) -
 }
 
 /// Writes a "destination unreachable" message. It quotes a packet, whose destination address is at
-/// offset 24.
+/// offset 24. Returns `false` if nothing may follow the message in the line.
 fn unreachable(
     line: &mut SummaryLine<'_>,
     code: u8,

@@ -92,7 +92,7 @@ fn every_truncation_is_named_with_the_length_it_needs() {
         assert_eq!(needs(&v6, len), (HeaderLayer::Ipv6, 58));
     }
     // The payload of IP is truncated, but the headers before it are complete. So parsing succeeds.
-    // The payload is not available, and the ports are only if the frame has all their bytes.
+    // The payload is not available. The ports are available only if the frame has all their bytes.
     let headers = Headers::parse(&v4[..40]).unwrap();
     assert_eq!(headers.ip.unwrap().l4_bytes(&v4[..40]), None);
     assert_eq!(headers.ports(&v4[..40]), None);

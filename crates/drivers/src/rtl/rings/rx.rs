@@ -11,9 +11,9 @@ use super::{END_OF_RING, FIRST, LAST, OWN, after};
 
 /// The chip appends the frame's checksum, and counts it in the length.
 const FCS_BYTES: u32 = 4;
-/// Length of a buffer or a frame.
+/// The bits with the length of a buffer or a frame.
 const LEN: u32 = 0x3fff;
-/// The summary of the error bits.
+/// The chip has found an error in the frame; further bits say which one.
 const RES: u32 = 1 << 21;
 /// The frame was longer than the chip can receive.
 const RWT: u32 = 1 << 22;
@@ -33,6 +33,8 @@ pub(in crate::rtl) struct RxErrors {
 ///   scan_at          shown              post_at
 ///   | the chip's ... | posted, not shown | free ... |
 /// ```
+/// `publish` shows the posted descriptors to the chip, by their bit OWN.
+///
 /// `refresh` gives the buffers of erroneous frames back to the chip, so they never reach a slot.
 #[derive(Debug)]
 pub(in crate::rtl) struct RtlRx {

@@ -22,8 +22,9 @@ const PADDING: BufIdx = BufIdx(u32::MAX);
 ///   head                  shown             tail
 ///   | the chip's, or sent | not yet shown   | free ... |
 /// ```
-/// The first descriptor that is not yet shown lacks OWN, so the chip stops there although the later
-/// descriptors have OWN. A store of this one OWN bit makes the whole batch visible.
+/// `publish` shows queued descriptors to the chip, a batch at a time. The first descriptor that is
+/// not yet shown lacks OWN, so the chip stops there although the later descriptors have OWN. A
+/// store of this one OWN bit makes the whole batch visible.
 ///
 /// A frame below 60 bytes takes one more descriptor, which points to zeros: some of the chips do
 /// not pad such a frame, and the bytes after it in its buffer do not belong to it. A short UDP

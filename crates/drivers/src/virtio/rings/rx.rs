@@ -100,8 +100,8 @@ impl VirtioRx {
         }
     }
 
-    /// Takes an element of the used ring that names no slot of the device. In the middle of a frame
-    /// it stands for a part.
+    /// Takes an element of the used ring that names no slot of the device. If parts of a frame are
+    /// missing, it counts as one of them.
     #[cold]
     fn take_invalid(&mut self) {
         self.bad_frames += 1;
@@ -126,8 +126,8 @@ impl VirtioRx {
 
     fn take_first(&mut self, slot: usize, buf: BufIdx, written: u32) {
         let len = written.saturating_sub(HEADER_BYTES);
-        // The device is at fault if it names no slot, or more slots than it has ever had. Then the
-        // frame counts as damaged and ends here.
+        // The device is at fault if the header's number of slots is 0, or more than the device has
+        // ever had at a time. Then the frame counts as damaged and ends here.
         let parts = if self.merges { u32::from(self.num_slots(slot)) } else { 1 };
         let has_parts = (1..=self.most_posted).contains(&parts);
         self.missing = if has_parts { parts - 1 } else { 0 };

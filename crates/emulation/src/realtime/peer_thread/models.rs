@@ -311,9 +311,9 @@ impl<const FLAW: u8> Half<FLAW> {
     }
 }
 
-/// Builds a model that runs both threads to their ends. A port brings its frames only after a loop
-/// iteration without frames. If the other port ends, it brings them in its first iterations,
-/// because the shutdown could otherwise happen in the iteration without frames.
+/// Builds a model that runs both threads to their ends. If the other port ends, a port brings its
+/// frames from the first loop iteration on, because the shutdown could happen in an iteration
+/// without frames. Otherwise it brings no frames in the first iteration.
 fn to_the_end<const FLAW: u8>(
     frames: [u32; 2],
     ends: [bool; 2],

@@ -68,8 +68,9 @@ impl<F: SharedFlag> Termination<F> {
     #[inline]
     pub(super) fn report_busy(&self, me: usize) {
         if self.idle[me].load_relaxed() {
-            // Relaxed: a thread that reads `false` merely keeps running. A thread that must not
-            // read the older `true` first reads `ended`, which is stored later, with Release.
+            // Relaxed: a thread that reads `false` merely keeps running. A thread for which the
+            // older `true` would be wrong loads `ended` before this flag. That load makes this
+            // write visible, because `ended` is stored after this flag, with Release.
             self.idle[me].store_relaxed(false);
         }
     }

@@ -245,8 +245,8 @@ proptest! {
         prop_assert!(account.is_balanced(), "{:?}", account);
     }
 
-    /// The output stage reads the clock before it receives the last frames. So the arrival times
-    /// of these frames may be later than the time that it has read.
+    /// The thread that sends the frames reads the clock before it takes over the last frames. So
+    /// the arrival times of these frames may be later than the time that the thread has read.
     #[test]
     fn frames_that_come_over_late_are_all_accounted_for(script in script(), seed: u64, kind in 0..KINDS) {
         let plan = NetworkSpec::between("l", "r", odd(kind, "up"), odd(kind, "down"));

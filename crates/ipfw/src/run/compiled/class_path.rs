@@ -50,8 +50,8 @@ impl ClassGroup {
         self.len = 0;
     }
 
-    /// Adds the packet of a frame, which is the packet `index` of the whole group, if it is of the
-    /// right form; returns whether it is.
+    /// Adds the packet of a frame, if [`MatchHeaders`] can represent it; returns whether this is
+    /// so. `index` is the packet's index in the whole group.
     #[inline(always)]
     pub(in super::super) fn push(&mut self, index: usize, frame: &[u8]) -> bool {
         let Some(packet) = MatchHeaders::read(frame) else { return false };
@@ -69,8 +69,9 @@ impl CompiledRules {
         has_keys && self.rules.len() < MAX_RULES && self.lookups.first_from(0) != 0
     }
 
-    /// Runs the packets of a group, and fills in the verdicts that are reached. The states of the
-    /// other packets in `parsed` are set to the rule that was reached.
+    /// Runs the packets of a group, and fills in the verdicts that are reached. For each other
+    /// packet of the group, sets `state` in `parsed` so that the packet continues at the rule that
+    /// it has reached.
     pub(in super::super) fn run_by_class(
         &self,
         group: &mut ClassGroup,
@@ -104,8 +105,9 @@ impl CompiledRules {
         }
     }
 
-    /// Applies the effects of rules in order, up to one that ends the run. Returns the number of
-    /// rules before the first whose effect depends on more than the classes, if that comes first.
+    /// Applies the effects of rules in order, up to one that ends the run. If a rule whose effect
+    /// depends on more than the classes comes before, stops there, and returns as error how many
+    /// rules were passed.
     #[inline(always)]
     fn run_rules(
         &self,
@@ -115,7 +117,7 @@ impl CompiledRules {
     ) -> Result<RunEnd, usize> {
         for (passed, &rule) in rules.iter().enumerate() {
             let rule = usize::from(rule);
-            // There is no rule at the mark for the end of the candidates.
+            // `END_OF_RULES` is the index of no rule, so the loop also stops at it.
             let Some(&effect) = self.effects.get(rule).filter(|_| rule < lookup) else {
                 return Err(passed);
             };

@@ -15,7 +15,7 @@ const CACHE_SETS: usize = 1 << 14;
 /// Number of packets in a [`CacheTrial`]: a quarter of the cache's capacity, so that a few trials
 /// fill it with the present flows.
 const TRIAL_PACKETS: u32 = 1 << 13;
-/// Number of packets after a failed trial that are not looked up.
+/// Number of packets that are not looked up after a failed trial.
 const PAUSE_PACKETS: u32 = 16 * TRIAL_PACKETS;
 /// Maximum number of candidates per entry: the first candidates, up to one that ends the search for
 /// every packet that reaches it.
@@ -155,7 +155,8 @@ pub(super) fn first_of(find: impl FnMut() -> Option<usize>) -> CachedRules {
     rules
 }
 
-/// Fibonacci hashing. A collision only costs a full search.
+/// Returns the index of the set for a key, by Fibonacci hashing. A collision only costs a full
+/// search.
 #[inline(always)]
 fn set_index([low, high]: FlowCacheKey) -> usize {
     const PHI: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -163,7 +163,7 @@ impl RuleIndex {
         self.has_keys().then_some(key)
     }
 
-    /// Returns whether candidates are cached.
+    /// Returns whether candidates are cached by classes.
     #[inline]
     pub(super) const fn has_keys(&self) -> bool {
         !self.packing.is_empty()
@@ -203,7 +203,8 @@ fn packing(partitions: &[Partition]) -> Vec<ClassPosition> {
     let position = |part: &Partition| {
         let bits = part.classes().next_power_of_two().ilog2();
         let word = (0..2).find(|&word| used[word] + bits <= u64::BITS)?;
-        // A shift by the whole word is not possible, so a field of one class has no bits to shift.
+        // If the word is already full, the field has only one class, and so its class is always 0.
+        // Then any shift is right, but one by all bits of the word is not possible.
         let shift = used[word].min(u64::BITS - 1);
         used[word] += bits;
         Some(ClassPosition { word: word as u8, shift: shift as u8, bits: bits as u8 })

@@ -172,7 +172,7 @@ impl CompiledRules {
 }
 
 impl RuleRun<'_> {
-    /// Runs the list that `program` was compiled from.
+    /// Runs the packet through the list that `program` was compiled from.
     #[inline]
     pub(in super::super) fn run_indexed(
         &mut self,
@@ -206,7 +206,8 @@ impl RuleRun<'_> {
         })
     }
 
-    /// Walks from rule to rule; `next` skips rules without an effect.
+    /// Walks from rule to rule, until one ends the run. `next` returns the first rule from an index
+    /// on that may have an effect.
     #[inline(always)]
     fn walk(
         &mut self,
@@ -247,7 +248,8 @@ impl RuleRun<'_> {
         }
     }
 
-    /// Counts at a rule and applies a simple effect.
+    /// Counts the packet at a rule that it matches, and applies the rule's effect, which must be a
+    /// simple one. Returns where to continue.
     #[inline(always)]
     fn apply_effect(&mut self, does: RuleEffect, at: usize) -> WalkStep {
         self.count(at);

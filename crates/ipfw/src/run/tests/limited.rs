@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Builds a UDP packet from the last byte and the port of its source, then of its destination.
+/// Builds a UDP packet, given the last byte of its source address, its source port, and the same
+/// for its destination.
 fn udp_flow((src, src_port, dst, dst_port): (u8, u16, u8, u16)) -> Vec<u8> {
     let ports = PortPair { src: src_port, dst: dst_port };
     bytes(&spec([10, 0, 0, src], [10, 1, 0, dst], L4Spec::Udp(ports)))

@@ -20,8 +20,8 @@ pub struct TcpStateInfo {
     pub acked: u8,
 }
 
-/// A state in the form in which it is saved. Rule ids are those of the firewall's list, times those
-/// of its clock.
+/// A state in the form in which it is saved. Its rule id is that of the firewall's list, and its
+/// expiry is by the firewall's clock.
 #[derive(Clone, Debug)]
 pub struct SavedState {
     /// The flow in the direction of its first packet.

@@ -2,11 +2,12 @@
 //!
 //! The times in states are exponentially distributed, so the chain is memoryless: the future
 //! depends only on the current state. Time is cut into spans. The state at the beginning of a span
-//! is a point, drawn from the exact probabilities conditioned on one earlier point, or on the two
-//! points around it, the middle first. Within a span, paths of the chain are drawn until one ends
-//! in the state in which the next span begins (or [`MAX_TRIED_CHANGES`] is reached). So the path
-//! does not depend on earlier queries, contains only transitions that the weights allow, and costs
-//! the same after any pause.
+//! is called a *point*. Points are drawn from the exact probabilities. The points 1, 2, 4, 8, … are
+//! drawn given the point at half their number. Every other point is drawn given two points at equal
+//! distances before and after it, as the drawing shows. Within a span, paths of the chain are drawn
+//! until one ends in the state in which the next span begins (or [`MAX_TRIED_CHANGES`] is reached).
+//! So the path does not depend on earlier queries, contains only transitions that the weights
+//! allow, and costs the same after any pause.
 //!
 //! ```text
 //!   span   0      1      2      3      4             8
@@ -32,9 +33,9 @@ pub(super) struct MarkovRate {
     draws: Draws,
     /// Transition probabilities over 1, 2, 4, … spans, computed when first needed.
     chances: Vec<TransitionMatrix>,
-    /// A point is the state at the beginning of a span, its number is that of the span, and its
-    /// level the number of trailing zero bits of that number. For each level, the two points drawn
-    /// last: number and state.
+    /// For each level, the two points drawn last, each as its number and its state. The number of a
+    /// point is that of the span that begins there. Its level is the number of trailing zero bits
+    /// of this number.
     recent_points: Vec<[(u64, usize); 2]>,
     /// The current span.
     span: u64,

@@ -103,8 +103,8 @@ impl NicAttachment {
         Waker::new(Arc::new(WorkerBell::default()), ticker.clone())
     }
 
-    /// Attaches a bound interface. The function `attach` is called with the name of the NIC's port,
-    /// and then with the name of the host's port if the host is included.
+    /// Attaches a bound interface. Calls the parameter `attach` for the NIC's port with its name,
+    /// and then for the host's port if the host is included.
     fn attach(
         owner: AttachmentOwner,
         nic: &Arc<dyn Adapter>,

@@ -86,8 +86,8 @@ impl CopyPlan<'_> {
         FrameEdit::new(self.source.ring, slots, copy.tag, (self.source.vnet, self.vnet))
     }
 
-    /// Counts the slots of the frames that fit into `room` slots, taken in order from the first
-    /// frame.
+    /// Returns how many slots the first frames of `copies` take: as many frames as fit into `room`
+    /// slots.
     pub(super) fn slots_within(&self, copies: impl Iterator<Item = FrameCopy>, room: u32) -> u32 {
         let mut taken = 0;
         for copy in copies {
@@ -101,7 +101,8 @@ impl CopyPlan<'_> {
         taken
     }
 
-    /// Copies frames of one slot each, unchanged.
+    /// Copies frames of one slot each, unchanged, into the slots of `run`, until these are full.
+    /// Returns the numbers of copied frames and bytes.
     pub(super) fn copy_simple(
         &self,
         run: &LeasedSlots,
@@ -127,7 +128,8 @@ impl CopyPlan<'_> {
         delivered
     }
 
-    /// Copies frames of any kind.
+    /// Copies frames of any kind into the slots of `run`, up to the first frame that does not fit.
+    /// Returns the numbers of copied frames and bytes.
     pub(super) fn copy_all(
         &self,
         run: &LeasedSlots,
@@ -201,8 +203,9 @@ impl CopyPlan<'_> {
         frames.iter().map(|frame| frame.len().div_ceil(self.buf_size()) as u32).sum()
     }
 
-    /// Writes rebuilt frames. The number of each entry is the length of the original frame, which
-    /// is counted as delivered.
+    /// Writes rebuilt frames into the slots of `run`. Each entry of `frames` has the length of an
+    /// original frame, and the frames that were built from it. Returns the numbers of original
+    /// frames that were delivered and of their bytes.
     pub(super) fn write_all(
         &self,
         run: &LeasedSlots,

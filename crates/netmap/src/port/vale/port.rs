@@ -245,7 +245,7 @@ impl ValePort {
             kern.complete_to(end);
             inlet.words.word(0, 1).store(end.into(), Ordering::Release);
         }
-        // All sent frames have been copied, so their slots are free at once.
+        // All sent frames have already been copied, so their slots are free now.
         let tail = kern.prev(kern.hwcur());
         kern.set_tail(tail);
         SyncStatus::Done

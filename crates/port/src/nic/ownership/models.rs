@@ -193,7 +193,8 @@ fn a_program_that_asks_before_it_claims_or_a_host_that_says_nothing_breaks_that(
 }
 
 /// The program releases a slot and syncs, while the host claims the direction without a sync, to
-/// adopt the program's positions. `sync` is the program's sync; it returns whether the host is asked.
+/// adopt the program's positions. `sync` is the program's sync; it returns whether the program must
+/// ask the host for the sync.
 fn release_a_slot(sync: fn(&Queue<RIGHT>) -> bool) -> impl Fn() + Send + Sync + 'static {
     move || {
         let queue = Queue::<RIGHT>::lent();

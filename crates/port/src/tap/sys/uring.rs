@@ -1,7 +1,8 @@
 //! Writing many frames with one system call, by io_uring.
 //!
-//! Every call waits until all its submitted requests are done, so nothing is in flight between calls.
-//! A submission that has failed leaves requests in the queue, and the queue is not used any more.
+//! Every call waits until all its submitted requests are done, so nothing is in flight between
+//! calls. A submission that has failed leaves requests in the queue, and the queue is not used any
+//! more.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -106,8 +107,9 @@ impl TapUring {
         Ok(())
     }
 
-    /// Waits for those of the `open` requests that the kernel has taken: it may still read their
-    /// buffers.
+    /// Gives up the ring after a failed submission. `open` is the number of requests that have not
+    /// completed. Waits for those among them that the kernel has taken, because the kernel may
+    /// still read their buffers.
     #[cold]
     fn abandon(&mut self, open: usize) {
         self.failed = true;

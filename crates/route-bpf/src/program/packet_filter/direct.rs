@@ -5,11 +5,12 @@
 //!   cb | token u64 | MAC address of the next hop, egress port | lengths u32 |
 //! ```
 //!
-//! Whatever does not pass all checks goes through the ring to the engine, which answers, holds,
-//! fragments, or drops and counts it. So this code changes for no frame what becomes of it.
+//! A frame that does not pass all checks goes through the ring to the engine, which answers, holds,
+//! fragments, or drops and counts it. So this code decides by which path a frame is forwarded, not
+//! whether it is forwarded.
 //!
-//! TCP super-frames are direct if their segments fit the egress MTU; otherwise the other segments of
-//! a flow would overtake them.
+//! TCP super-frames are direct if their segments fit the egress MTU; otherwise the other segments
+//! of a flow would overtake them.
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{
@@ -33,8 +34,8 @@ const MIN_TCP_HEADER: i32 = 20;
 /// Offset of the byte in the TCP header whose upper half is the header's length in words.
 const TCP_DATA_OFFSET: i32 = 12;
 
-/// Goes to "direct" if the tcx program can forward the packet whose headers are at `R7`, otherwise to
-/// "take". Out, in the first case: `R9` the adjacency's word.
+/// Goes to "direct" if the tcx program can forward the packet whose headers are at `R7`, otherwise
+/// to "take". Out, in the first case: `R9` the adjacency's word.
 pub(super) fn decide(program: &mut Assembler, constants: &PortConstants, family: Family) {
     let start = program.position();
     is_permitted(program, constants);

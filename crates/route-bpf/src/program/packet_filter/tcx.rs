@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Frames are rewritten by helpers, not by stores to the frame: a program with such stores begins
-//! with a copy of every shared frame, also of those that are none of the router's, and drops the
-//! frame if there is no memory for it.
+//! with a copy of every shared frame, even if the router does not handle the frame, and drops it if
+//! there is no memory for the copy.
 
 use slipring_bpf::insn::{
     AccessWidth, AluOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, call, exit, load, load_imm64, mov,
@@ -28,16 +28,17 @@ use crate::program::{count, count_reasons, counters, deliver, emit};
 const TCX_NEXT: i32 = -1;
 const TCX_DROP: i32 = 2;
 const F_INGRESS: i32 = 1;
-/// Has `bpf_check_mtu` check the segments of super-frames.
+/// Flag of `bpf_check_mtu`: the helper checks the segments of super-frames.
 const CHECK_SEGMENTS: i32 = 1;
 
-/// Offset of the rewritten bytes on the stack: the Ethernet header, and the IP header up to the last
-/// field that may change.
+/// Offset of the rewritten bytes on the stack: the Ethernet header, and the IP header up to the
+/// last field that may change.
 const REWRITTEN: i16 = -96;
 const REWRITTEN_LEN: i32 = 26;
 
-/// The sum that a checksum of the whole packet changes by when the hop limit of IPv6, the upper byte
-/// of a little-endian word, decreases by 1. IPv4 corrects its own checksum, so nothing changes.
+/// By how much the sum of the whole packet changes when the hop limit of IPv6, the upper byte of a
+/// little-endian word, decreases by 1. For IPv4 the sum stays the same, because the header's
+/// checksum changes too.
 const HOP_LIMIT_DIFFERENCE: u64 = !0x0100_u32 as u64;
 
 /// Why the program leaves a direct frame to the kernel.
@@ -104,9 +105,9 @@ fn forward(program: &mut Assembler, constants: &PortConstants) {
     ]);
 }
 
-/// Puts the index of the egress interface on the stack. Leaves the frame to the kernel if the port is
-/// not usable, or its interface no longer exists or has a smaller MTU now: the kernel would drop the
-/// redirected frame uncounted, or the interface would.
+/// Puts the index of the egress interface on the stack. Leaves the frame to the kernel if the port
+/// is not usable, or its interface no longer exists or has a smaller MTU now: otherwise the kernel
+/// would drop the redirected frame without counting it, or the interface would drop it.
 fn egress(program: &mut Assembler, constants: &PortConstants) {
     let ports = i32::from(constants.limits.ports);
     program.put_all([mov(BpfReg::R4, BpfReg::R9), alu(AluOp::Rsh, BpfReg::R4, 48)]).jump_if(
@@ -147,8 +148,8 @@ fn frame_length(program: &mut Assembler, register: BpfReg) {
         .put_all([mov(register, BpfReg::R8), alu(AluOp::And, register, (1 << HEADERS_SHIFT) - 1)]);
 }
 
-/// Sets the MAC addresses, the time to live and the checksum, in a copy on the stack, and writes the
-/// copy back.
+/// Sets the MAC addresses, the time to live and the checksum, in a copy on the stack, and writes
+/// the copy back.
 fn rewrite(program: &mut Assembler) {
     let length = pass_label(PassReason::Length);
     emit::copy_bytes(program, 0, REWRITTEN, REWRITTEN_LEN);

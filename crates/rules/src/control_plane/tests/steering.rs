@@ -7,7 +7,7 @@ use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};
 
 use super::*;
 
-/// Commands that change how frames are steered, or leave it as it is.
+/// Commands of which some change how frames are steered, and others do not.
 const CHANGES: &[&str] = &[
     "add 100 allow udp from any to any keep-state",
     "add 200 allow udp from any to any 1 limit src-addr 2",

@@ -49,7 +49,7 @@ pub(super) fn of(reader: &FlagReader<'_>) -> Result<TrafficPattern, Failure> {
     Ok(pattern)
 }
 
-/// Converts the error that no frame can have the requested pattern.
+/// Builds the failure for a requested pattern that no frame can have.
 pub(in super::super) fn pattern_failure(error: &PatternError) -> Failure {
     wrong("these frames cannot be made", error.to_string(), "give another -l, or fewer headers")
 }

@@ -1,4 +1,4 @@
-//! The classes of the packets of a group in a field, as parts of their cache keys.
+//! Looks up the classes of many packets in one field, as parts of the packets' cache keys.
 
 use super::{ClassTable, FieldLookup, MatchField, byte};
 use crate::packet::MatchHeaders;
@@ -31,7 +31,7 @@ impl MatchField {
 }
 
 impl FieldLookup {
-    /// Adds the classes of packets in this field to their keys. There is only one dispatch on the
+    /// Adds the class of each packet in this field to its key. There is only one dispatch on the
     /// kind of field, so that memory accesses of the packets overlap.
     pub(in super::super) fn add_to_keys(
         &self,

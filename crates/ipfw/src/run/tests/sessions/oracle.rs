@@ -440,8 +440,8 @@ impl Oracle {
     }
 }
 
-/// Returns the index of the opcode before which a `prob` is drawn that does not decide about a
-/// lookup: `Op::Keep`, or else the first opcode of the action part.
+/// Returns the index of the opcode before which a `prob` is drawn if it does not decide about a
+/// lookup. This is `Op::Keep`, or else the first opcode of the action part.
 fn keep_ofs(rule: &Rule) -> usize {
     let keeps = |op: &Op| matches!(op, Op::Keep(_));
     rule.ops[..rule.act_ofs].iter().position(keeps).unwrap_or(rule.act_ofs)

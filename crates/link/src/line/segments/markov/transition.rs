@@ -14,7 +14,8 @@ const SERIES_TERMS: u32 = 9;
 /// Maximum expected number of transitions in the time for which the series is summed.
 const SERIES_TIME: f64 = 1.0 / 64.0;
 
-/// Chooses a state by weight; `own` is a number in [0, 1).
+/// Chooses a state by the states' `weights` and returns its index. `own` is the random number of
+/// this choice, in [0, 1).
 pub(super) fn draw(
     weights: impl DoubleEndedIterator<Item = f64> + ExactSizeIterator + Clone,
     own: f64,
