@@ -1,5 +1,5 @@
-//! Measures the cost of the checks in the safe ring API: the same pipe is also driven with raw
-//! pointers.
+//! Measures the cost of the checks in the loops of the safe ring API: a pipe of the same size is
+//! also driven by loops over raw pointers. Both sync by the safe API.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,7 +7,7 @@ use slipring_abi::{NetmapRing, NetmapSlot};
 
 use crate::app::AppRing;
 use crate::pipe::{PipeEnd, PipePair, SyncFault};
-use crate::region::{Geometry, HugePages, Region, RegionError};
+use crate::region::{BUF_SIZE, Geometry, HugePages, Region, RegionError};
 
 /// A ring as a C program sees it.
 #[derive(Debug, Clone, Copy)]
@@ -186,7 +186,7 @@ pub type RawFrame = [u64; 8];
 /// # Errors
 /// [`RegionError`] if the memory cannot be allocated.
 pub fn pipe(slots: u32) -> Result<(RawWriter, RawReader), RegionError> {
-    let geometry = Geometry { ring_bytes: 1 << 20, bufs: 2 * slots + 2, buf_size: 2048 };
+    let geometry = Geometry { ring_bytes: 1 << 20, bufs: 2 * slots + 2, buf_size: BUF_SIZE };
     let PipePair { a, b } = PipePair::create(&Region::create(geometry, HugePages::Try)?, 0, slots)?;
     Ok((RawWriter(a), RawReader(b)))
 }
@@ -204,7 +204,7 @@ impl RawWriter {
     #[inline(always)]
     pub fn step(&mut self, max: u32, mut next: impl FnMut() -> RawFrame) -> Result<u32, SyncFault> {
         let write = |buf: *mut u8| {
-            // SAFETY: a buffer has 2048 bytes, aligned to 256.
+            // SAFETY: a buffer has `BUF_SIZE` bytes, at an address that is a multiple of 64.
             unsafe { buf.cast::<RawFrame>().write(next()) };
             size_of::<RawFrame>() as u16
         };
@@ -228,7 +228,7 @@ impl RawReader {
     pub fn step(&mut self, max: u32, mut visit: impl FnMut(RawFrame)) -> Result<u32, SyncFault> {
         self.0.rx_sync()?;
         let read = |buf: *const u8, _: u16| {
-            // SAFETY: a buffer has 2048 bytes, aligned to 256.
+            // SAFETY: a buffer has `BUF_SIZE` bytes, at an address that is a multiple of 64.
             visit(unsafe { buf.cast::<RawFrame>().read() });
         };
         // SAFETY: `self` is borrowed, and nothing else uses the ring.
