@@ -37,7 +37,7 @@ pub struct CardStatus {
 /// Passes requests to the queue of a card.
 #[derive(Debug, Default)]
 pub struct CardControl {
-    /// Whether there is a request, or a socket whose thread must be started.
+    /// Whether there is a request, a socket whose thread must be started, or news of the device.
     has_request: AtomicBool,
     exchange: Mutex<Exchange>,
     answered: Condvar,
@@ -56,6 +56,8 @@ struct Exchange {
     request: Option<SettingsRequest>,
     answer: Option<Result<CardStatus, SettingRefusal>>,
     is_closed: bool,
+    /// Whether the kernel wants the device back.
+    is_revoked: bool,
     /// The socket of [`crate::listen`], until its thread is started.
     socket: Option<SettingsSocket>,
     /// The thread that serves the socket.
@@ -109,7 +111,20 @@ impl CardControl {
         }
     }
 
-    /// Returns whether there may be a request, or a socket to serve.
+    /// Makes the queue end its port, because the kernel wants the device back.
+    pub(crate) fn revoke(&self) {
+        let mut exchange = self.lock();
+        exchange.is_revoked = true;
+        self.has_request.store(true, Ordering::Release);
+        exchange.wake();
+    }
+
+    /// Returns whether the kernel wants the device back.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.lock().is_revoked
+    }
+
+    /// Returns whether there may be a request, a socket to serve, or news of the device.
     #[inline(always)]
     pub(crate) fn has_request(&self) -> bool {
         self.has_request.load(Ordering::Acquire)

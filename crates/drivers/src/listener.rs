@@ -10,6 +10,8 @@
 //! that both users share, and leaves nothing behind when the program is killed. Both ends must be
 //! in the same network namespace. Any program can bind such a name, so the client checks that it
 //! has reached the process that has the card.
+//!
+//! The same thread waits for the event by which the kernel asks for the card.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -41,24 +43,28 @@ fn address(pid: u32, card: &str) -> io::Result<SocketAddr> {
 }
 
 /// Creates the socket for requests for the card with this PCI address. A thread serves it from the
-/// port's first sync until the port is closed. Before the first sync, clients wait.
+/// port's first sync until the port is closed. Before the first sync, clients wait. The thread also
+/// ends the port when `removal` becomes readable, the event by which the kernel asks for the card.
 ///
 /// # Errors
 /// The system's error if the name is taken, or no descriptor is free.
-pub fn listen(card: &str, control: &Arc<CardControl>) -> io::Result<()> {
+pub fn listen(card: &str, control: &Arc<CardControl>, removal: Option<OwnedFd>) -> io::Result<()> {
     let listener = UnixListener::bind_addr(&address(std::process::id(), card)?)?;
     listener.set_nonblocking(true)?;
     let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     control.wake_by(wake.try_clone()?);
-    control.serve(SettingsSocket { listener, wake });
+    control.serve(SettingsSocket { listener, wake, removal });
     Ok(())
 }
 
-/// A socket to which clients connect, and the eventfd by which [`CardControl`] wakes its thread.
+/// A socket to which clients connect, and the eventfds by which [`CardControl`] and the kernel wake
+/// its thread.
 #[derive(Debug)]
 pub(crate) struct SettingsSocket {
     listener: UnixListener,
     wake: OwnedFd,
+    /// The kernel's request for the card; `None` if it never comes, or has come.
+    removal: Option<OwnedFd>,
 }
 
 impl SettingsSocket {
@@ -66,13 +72,18 @@ impl SettingsSocket {
     ///
     /// # Errors
     /// The system's error if no thread can be started.
-    pub(crate) fn start_thread(self, control: Arc<CardControl>) -> io::Result<JoinHandle<()>> {
+    pub(crate) fn start_thread(mut self, control: Arc<CardControl>) -> io::Result<JoinHandle<()>> {
         let serve = move || self.serve(&control);
         std::thread::Builder::new().name("card-settings".into()).spawn(serve)
     }
 
-    fn serve(&self, control: &CardControl) {
-        while self.wait() {
+    fn serve(&mut self, control: &CardControl) {
+        while let Ok(is_wanted) = self.wait() {
+            if is_wanted {
+                // The kernel repeats its request until the card is closed.
+                self.removal = None;
+                control.revoke();
+            }
             // Reads the event before the check. In the opposite order, the event of a close between
             // the two steps would be lost.
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
@@ -91,12 +102,14 @@ impl SettingsSocket {
         }
     }
 
-    /// Waits for a client, or for the event that the control writes. Returns whether the poll
-    /// worked.
-    fn wait(&self) -> bool {
-        let [listener, wake] = [self.listener.as_fd(), self.wake.as_fd()];
-        let mut fds = [listener, wake].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        rustix::io::retry_on_intr(|| poll(&mut fds, None)).is_ok()
+    /// Waits for a client or an event. Returns whether the kernel wants the card.
+    fn wait(&self) -> rustix::io::Result<bool> {
+        let (listener, wake) = (self.listener.as_fd(), self.wake.as_fd());
+        let removal = self.removal.as_ref().map_or(wake, AsFd::as_fd);
+        let fds = [listener, wake, removal];
+        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
+        Ok(self.removal.is_some() && fds[2].revents().contains(PollFlags::IN))
     }
 
     /// Serves the next client, if there is one. Errors of the connection to the client are ignored.
@@ -294,12 +307,39 @@ mod tests {
         let name = address(std::process::id(), &card).unwrap();
         for has_client in [false, true].repeat(20) {
             let control = Arc::<CardControl>::default();
-            listen(&card, &control).unwrap();
+            listen(&card, &control, None).unwrap();
             // Starts the thread, as a sync does. The thread waits for the line of the client.
             assert!(control.take().is_none());
             let client = has_client.then(|| UnixStream::connect_addr(&name).unwrap());
             control.close();
             drop(client);
         }
+    }
+
+    #[test]
+    fn the_kernel_s_request_for_the_card_revokes_it_and_wakes_a_sleeping_program() {
+        let card = format!("removed {}", std::process::id());
+        let control = Arc::<CardControl>::default();
+        let new_event = || eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let (removal, interrupt) = (new_event(), new_event());
+        control.wake_by(interrupt.try_clone().unwrap());
+        listen(&card, &control, Some(removal.try_clone().unwrap())).unwrap();
+        assert!(control.take().is_none() && !control.is_revoked());
+        rustix::io::write(&removal, &1u64.to_ne_bytes()).unwrap();
+        // Blocks until the event is written.
+        rustix::io::read(&interrupt, &mut [0; 8]).unwrap();
+        assert!(control.is_revoked() && control.has_request());
+        // The socket is still served.
+        let asked = SettingsRequest::default();
+        let thread = std::thread::spawn(move || ask(std::process::id(), &card, &asked).unwrap());
+        while control.take().is_none_or(|(number, _)| {
+            let settings = CardSettings::default();
+            control.answer(number, Ok(CardStatus { settings, link: LinkState::DOWN }));
+            false
+        }) {
+            std::thread::yield_now();
+        }
+        assert!(thread.join().unwrap().is_ok());
+        control.close();
     }
 }

@@ -145,11 +145,14 @@ impl<C: NicChip> CardQueue<C> {
         Ok(())
     }
 
-    /// Reads the link. Ends the port if the device was removed or is stuck, or if the link went
-    /// down and the options say that this ends the port.
+    /// Reads the link. Ends the port if the device was removed, is wanted by the kernel or is stuck,
+    /// or if the link went down and the options say that this ends the port.
     #[cold]
     fn probe(&mut self) -> Result<(), RunCause> {
         self.idle_syncs = 0;
+        if self.control.is_revoked() {
+            return Err(RunCause::CardRevoked);
+        }
         self.wants_probe = false;
         self.link = self.chip.0.probe().map_err(|ChipFault::Gone| RunCause::CardGone)?;
         let is_settling = self.chip.0.is_settling();
@@ -174,10 +177,10 @@ impl<C: NicChip> CardQueue<C> {
     /// event, so a sleep ends, and this is called before the next sleep at the latest.
     #[cold]
     fn serve_request(&mut self) {
+        // Requests a probe, because the link may have changed, or the device may be gone or revoked.
+        self.wants_probe = true;
         let Some((number, request)) = self.control.take() else { return };
         let answer = self.change(&request);
-        // Requests a probe, because the link may have changed, or the device may be gone.
-        self.wants_probe = true;
         self.control.answer(number, answer);
     }
 

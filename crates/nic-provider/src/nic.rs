@@ -81,7 +81,7 @@ pub(crate) struct NicQueue {
     pub(crate) driver: Mutex<Box<dyn Queue>>,
     pub(crate) views: [RingView; 2],
     pub(crate) listeners: [Listeners; 2],
-    /// Set when the interface is gone, because a driver does not report this at every sync.
+    /// Set when the interface or card is gone, because a driver does not report this at every sync.
     vanished: AtomicBool,
     /// The monitors of all ring pairs of the port.
     monitor_taps: Arc<MonitorTaps>,
@@ -203,7 +203,7 @@ impl NicQueue {
                     self.tx_observed.store(head, Ordering::Relaxed);
                     SyncStatus::Reinit
                 }
-                RunCause::Vanished => {
+                RunCause::Vanished | RunCause::CardGone | RunCause::CardRevoked => {
                     self.vanished.store(true, Ordering::Relaxed);
                     SyncStatus::Gone
                 }

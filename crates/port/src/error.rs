@@ -279,6 +279,8 @@ pub enum RunCause {
     PeerGone,
     #[error("the card no longer answers: it was removed, or its bus has failed")]
     CardGone,
+    #[error("the card is taken away: it is being removed, or given to another driver")]
+    CardRevoked,
     #[error("the card is stuck: it has not sent what it was given for {seconds} s")]
     CardStuck { seconds: u64 },
     #[error("{0}")]
@@ -310,6 +312,7 @@ impl RunError {
             | RunCause::WentDown
             | RunCause::PeerGone
             | RunCause::CardGone
+            | RunCause::CardRevoked
             | RunCause::CardStuck { .. } => "SR0401",
             RunCause::Ring(_) => "SR0402",
             RunCause::Capture { .. } => "SR0203",
@@ -327,6 +330,7 @@ impl RunError {
                 Some(format!("make room, or write elsewhere: df -h {path}"))
             }
             RunCause::CardGone => Some("see what the kernel says of it: dmesg | tail".into()),
+            RunCause::CardRevoked => Some("see which cards there are: slipring nic list".into()),
             RunCause::CardStuck { .. } => {
                 Some("start again, which resets it; see also: dmesg | tail".into())
             }

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::event::{EventfdFlags, eventfd};
 use slipring_port::nic::dma::DeviceAddress;
 
 use super::{VfioGroup, VfioPaths};
@@ -35,6 +36,8 @@ const IOMMU_CAP_IOVA_RANGE: u32 = 1;
 /// Number of words in a record with capabilities.
 const RECORD_WORDS: usize = 256;
 const NUM_BARS: u8 = 6;
+/// The interrupt by which the kernel asks for the device (`VFIO_PCI_REQ_IRQ_INDEX`).
+const REQUEST_IRQ: u32 = 4;
 
 /// A device that the kernel lends to this process.
 pub struct VfioDevice {
@@ -95,14 +98,27 @@ impl VfioDevice {
         })
     }
 
+    /// Returns an event that becomes readable when the kernel wants the device back: the device is
+    /// being removed, or unbound from `vfio-pci`. The kernel then waits until the device is closed.
+    ///
+    /// # Errors
+    /// [`PciError::System`] for a kernel that does not tell, and if no descriptor is free.
+    pub fn removal_event(&self) -> Result<OwnedFd, PciError> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|source| PciError::system("make an eventfd", source))?;
+        let flags = irq_flags::DATA_EVENTFD | irq_flags::TRIGGER;
+        self.set_irqs(REQUEST_IRQ, flags, 1, &[event.as_fd()])?;
+        Ok(event)
+    }
+
     fn set_irqs(
         &self,
-        kind: InterruptKind,
+        index: u32,
         flags: u32,
         count: u32,
         events: &[BorrowedFd<'_>],
     ) -> Result<(), PciError> {
-        let mut record = vec![0, flags, kind.index(), 0, count];
+        let mut record = vec![0, flags, index, 0, count];
         record.extend(events.iter().map(|event| event.as_raw_fd() as u32));
         vfio::request_record(&*self.device, RecordRequest::SetIrqs, &mut record)
             .map_err(|source| PciError::system("set the interrupts", source))
@@ -260,12 +276,12 @@ impl PciDevice for VfioDevice {
         events: &[BorrowedFd<'_>],
     ) -> Result<(), PciError> {
         let data = if events.is_empty() { irq_flags::DATA_NONE } else { irq_flags::DATA_EVENTFD };
-        self.set_irqs(kind, data | irq_flags::TRIGGER, events.len() as u32, events)
+        self.set_irqs(kind.index(), data | irq_flags::TRIGGER, events.len() as u32, events)
     }
 
     fn unmask_intx(&self) -> Result<(), PciError> {
         let flags = irq_flags::DATA_NONE | irq_flags::UNMASK;
-        self.set_irqs(InterruptKind::IntX, flags, 1, &[])
+        self.set_irqs(InterruptKind::IntX.index(), flags, 1, &[])
     }
 
     fn reset(&self) -> Result<ResetResult, PciError> {

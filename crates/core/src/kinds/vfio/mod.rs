@@ -52,12 +52,15 @@ impl PortDriver for VfioDriver {
         let opened = || -> Result<Port, OpenCause> {
             let settings = kept_settings(&settings_dirs(request.options()), &address, &boot_id())?;
             let device = VfioDevice::open(&address).map_err(refused)?;
+            // A kernel that does not tell of a removal waits until the program ends.
+            let removal = device.removal_event().ok();
             let control = Arc::<CardControl>::default();
             let setup = NicSetup::new(name, region, request.options());
             let setup = NicSetup { settings, control: Some(&control), ..setup };
             let mut port = open_port(Box::new(device), &setup)?;
-            if listen(&address, &control).is_err() {
-                // Without a socket, the port works, but `slipring nic set` cannot reach it.
+            if listen(&address, &control, removal).is_err() {
+                // Without a socket, the port works, but `slipring nic set` cannot reach it, and it
+                // does not end when the card is removed.
                 port.info.mode = port.info.mode.with("settings", "fixed");
             }
             Ok(port)
