@@ -156,7 +156,7 @@ impl Testpmd {
 
     /// Counts the packets in `time` while testpmd runs.
     fn count(&mut self, mode: TestpmdMode, time: Duration) -> Result<BenchTally, BenchError> {
-        let (before, start, cpu) = (self.counters()?, now(), self.cpu());
+        let (start, cpu, before) = (now(), self.cpu(), self.counters()?);
         std::thread::sleep(time);
         let wall = now() - start;
         let cpu = self.cpu() - cpu;

@@ -117,8 +117,8 @@ unsafe impl Sized32 for SlipringLoss {}
 // SAFETY: integers after `size`.
 unsafe impl Sized32 for SlipringLinkStats {}
 
-/// Maximum size that a caller may give for such a structure. No later version may have a larger
-/// one.
+/// Maximum size that a caller may give for a [`Sized32`] structure. In no later version of the
+/// library may such a structure become larger, because this version would refuse it.
 const MAX_STRUCT: u32 = 4096;
 
 /// Reads the size from the structure at `at`.

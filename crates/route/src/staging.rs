@@ -75,7 +75,8 @@ impl RouteEngine {
     /// already counted as received.
     ///
     /// # Panics
-    /// If there are more than [`crate::MAX_ROUTE_BATCH`] frames, or more than are delayed.
+    /// If there are more than [`crate::MAX_ROUTE_BATCH`] frames. There must not be more than are
+    /// delayed, or the count of delayed frames is wrong from then on.
     pub fn parse_delayed(&mut self, batch: &mut RouteBatch, frames: &[RouteFrame<'_>]) {
         let punts = self.punts_other_macs();
         self.counters.delayed -= frames.len() as u64;

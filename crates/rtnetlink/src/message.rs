@@ -141,7 +141,7 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// Reads a header from at least [`HEADER_LEN`] bytes; absent fields are 0.
+/// Reads the header of a message, which must have at least [`HEADER_LEN`] bytes.
 #[inline]
 fn read_header(message: &[u8]) -> NetlinkHeader {
     NetlinkHeader {

@@ -106,7 +106,8 @@ impl core::ops::AddAssign for SwitchTraffic {
 /// once every batch is settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SwitchPortCounters {
-    /// Frames that entered the switch at this port.
+    /// Frames that arrived at this port. Those that [`crate::Switch::refuse`] was told of are among
+    /// them, without their bytes.
     pub rx: SwitchTraffic,
     /// Frames delivered to this port.
     pub tx: SwitchTraffic,

@@ -32,7 +32,8 @@ impl ShaperDropCause {
         Self::Deleted,
     ];
 
-    /// The name of the cause in reports.
+    /// The name of the cause, as in metrics. Reports of the firewall have it with `pipe_` in front,
+    /// and with `_` in place of `-`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -39,7 +39,8 @@ const QUEUE_KINDS: [(&str, QueueSetting); 10] = [
 const ADMIT_MODES: [(&str, AdmitPolicy); 2] =
     [("strict", AdmitPolicy::Strict), ("tlem", AdmitPolicy::Tlem)];
 
-/// Default queue limit of a line with a constant rate, in bytes. TLEM has the same default.
+/// Default queue limit, in bytes, of a line whose setting `rate` is constant. TLEM has the same
+/// default.
 pub(crate) const DEFAULT_QUEUE_BYTES: u64 = 50_000;
 
 /// Returns the default limit in bytes; `None` if the user gives a kind of queue or a limit, or the

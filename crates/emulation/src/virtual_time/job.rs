@@ -121,7 +121,7 @@ pub fn ports(network: &NetworkSpec, account: &EmulationAccount) -> Vec<PortRepor
 }
 
 /// Returns the entry at which a link begins. If it begins at a node, the entry of its frames is not
-/// known; the first entry is returned.
+/// known; then this is the first entry, or `usize::MAX` if the network has none.
 fn beginning(network: &NetworkSpec, from: LinkSource) -> usize {
     match from {
         LinkSource::Entry(entry) => entry,

@@ -354,7 +354,8 @@ fn v6_from_target(target: u16) -> Vec<u8> {
     from_source(v6_to(target::FORWARD), target)
 }
 
-/// The frame with a source that stands for a target, if it has an IP header.
+/// Returns the frame with a source address whose lookup leads to the target `target`. A frame
+/// without an IP header is returned unchanged.
 pub(crate) fn from_source(mut frame: Vec<u8>, target: u16) -> Vec<u8> {
     if frame.len() >= 34 && frame[12..14] == [8, 0] {
         frame[26..30].copy_from_slice(&[10, 0, target as u8, 9]);

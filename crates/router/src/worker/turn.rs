@@ -1,10 +1,12 @@
 //! What a worker's loop does at one queue: sends up to 64 frames through the engine's stages.
 //!
 //! ```text
-//!   rx slots --own frames--> parse -> [rules] -> police -> look up -> check sources -> [rules]
-//!                            -> [left to the kernel] -> rewrite -> answer -> [rules: the rest]
+//!   rx slots --> [to another worker] -> parse -> [rules] -> police -> look up -> check sources
+//!                   -> [rules] -> [left to the kernel] -> rewrite -> answer -> [rules: end]
 //!                                                     verdict of each frame --> deliver.rs
 //! ```
+//! Stages in brackets exist only where they are configured. Some frames must be checked by another
+//! worker; they leave before the first stage (`steer.rs`).
 
 use slipring_datapath::queues::WorkerQueues;
 use slipring_datapath::slots::{bytes, slots_of, whole_frames};

@@ -23,7 +23,8 @@ pub(super) struct Termination<F = AtomicBool> {
 /// The result of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct TerminationState {
-    /// Whether the emulation is over.
+    /// Whether this report has found that the emulation is over. If false, a report of the other
+    /// thread may have found it: see [`Termination::is_over`].
     pub(super) is_over: bool,
     /// Whether the other thread must be woken to check again, because it may already be idle and
     /// asleep.
