@@ -268,11 +268,10 @@ SlipringNetDevice::SyncRx()
             return false;
         }
         m_queues[i].burst = 0;
-        uint32_t pending = m_queues[i].rx.GetPending();
-        if (pending > 0 && pending + 1 >= m_queues[i].rx.GetSlots())
+        if (m_queues[i].rx.WasFull())
         {
             m_stats[i].rxOverruns++;
-            m_rxOverrunTrace(i, pending);
+            m_rxOverrunTrace(i, m_queues[i].rx.GetPending());
         }
     }
     return true;

@@ -21,7 +21,9 @@ SlipringRxQueue::SlipringRxQueue(slipring_port* port, uint32_t queue, bool share
     : m_port(port),
       m_queue(queue),
       m_shared(shared),
-      m_ring(slipring_rx_ring(port, queue))
+      m_ring(slipring_rx_ring(port, queue)),
+      m_synced(m_ring ? m_ring->head : 0),
+      m_wasFull(false)
 {
     if (shared)
     {
@@ -32,7 +34,17 @@ SlipringRxQueue::SlipringRxQueue(slipring_port* port, uint32_t queue, bool share
 int
 SlipringRxQueue::Sync()
 {
-    return m_ring ? slipring_rx_sync(m_port, m_queue) : 0;
+    if (!m_ring)
+    {
+        return 0;
+    }
+    uint32_t slots = m_ring->num_slots;
+    uint32_t head = m_ring->head;
+    uint32_t taken = head >= m_synced ? head - m_synced : head + slots - m_synced;
+    m_synced = head;
+    int status = slipring_rx_sync(m_port, m_queue);
+    m_wasFull = HasFrame() && GetPending() + taken + 1 >= slots;
+    return status;
 }
 
 bool
@@ -45,6 +57,12 @@ uint32_t
 SlipringRxQueue::GetPending() const
 {
     return m_ring ? SlipringRingSpace(m_ring) : 0;
+}
+
+bool
+SlipringRxQueue::WasFull() const
+{
+    return m_wasFull;
 }
 
 uint32_t

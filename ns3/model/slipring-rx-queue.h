@@ -54,6 +54,12 @@ class SlipringRxQueue
     uint32_t GetPending() const;
 
     /**
+     * \return whether the ring had no slot for another frame before the last sync returned those
+     *         that were read
+     */
+    bool WasFull() const;
+
+    /**
      * \return number of slots of the ring
      */
     uint32_t GetSlots() const;
@@ -77,6 +83,8 @@ class SlipringRxQueue
     uint32_t m_queue;               //!< number of the queue
     bool m_shared;                  //!< whether another process may write the ring
     netmap_ring* m_ring;            //!< the ring; null if the port cannot receive
+    uint32_t m_synced;              //!< slot before which all were returned by the last sync
+    bool m_wasFull;                 //!< see WasFull
     std::vector<uint8_t> m_scratch; //!< a frame of several slots, or of a shared ring
 };
 

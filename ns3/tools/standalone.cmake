@@ -39,7 +39,7 @@ add_executable(slipring-net-device-test test/main.cc ${slipring_tests})
 # The tests look at parts that are no interface.
 target_include_directories(slipring-net-device-test PRIVATE model)
 target_link_libraries(slipring-net-device-test PRIVATE slipring-net-device)
-foreach(suite slipring-net-device slipring-net-device-switch slipring-net-device-defects slipring-net-device-limits slipring-net-device-realtime slipring-frame slipring-link)
+foreach(suite slipring-net-device slipring-net-device-switch slipring-net-device-defects slipring-net-device-limits slipring-net-device-overrun slipring-net-device-realtime slipring-frame slipring-link)
   add_test(NAME ${suite} COMMAND slipring-net-device-test --suite=${suite} --verbose)
 endforeach()
 
