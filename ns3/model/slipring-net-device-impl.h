@@ -41,6 +41,7 @@ struct SlipringNetDevice::Queue
     SlipringRxQueue rx;   //!< its rx ring
     bool stopped{false};  //!< whether the device has stopped the queue
     bool stalled{false};  //!< whether a stall was reported, and nothing has been sent since
+    bool overrun{false};  //!< whether the rx ring was full, and each burst has dropped frames since
     Time lastProgress{0}; //!< when a frame last left the ring, or entered the empty ring
     uint32_t burst{0};    //!< frames of the current burst
 };

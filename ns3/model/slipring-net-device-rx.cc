@@ -257,14 +257,23 @@ SlipringNetDevice::KickPeers()
 }
 
 bool
+SlipringNetDevice::SyncRx(uint32_t number)
+{
+    int status = m_queues[number].rx.Sync();
+    if (status < 0)
+    {
+        PortFailed(status);
+    }
+    return status >= 0;
+}
+
+bool
 SlipringNetDevice::SyncRx()
 {
     for (uint32_t i = 0; i < m_queues.size(); i++)
     {
-        int status = m_queues[i].rx.Sync();
-        if (status < 0)
+        if (!SyncRx(i))
         {
-            PortFailed(status);
             return false;
         }
         m_queues[i].burst = 0;
@@ -273,8 +282,34 @@ SlipringNetDevice::SyncRx()
             m_stats[i].rxOverruns++;
             m_rxOverrunTrace(i, m_queues[i].rx.GetPending());
         }
+        // Only an interface loses frames when the ring is full. A pipe makes its sender wait.
+        if (m_running && !m_interface.empty() && DropOldest(i) && !SyncRx(i))
+        {
+            return false;
+        }
     }
-    return true;
+    return m_running;
+}
+
+bool
+SlipringNetDevice::DropOldest(uint32_t number)
+{
+    Queue& queue = m_queues[number];
+    double kept = (1 - m_rxDropOldest) * queue.rx.GetSlots();
+    bool drops = (queue.overrun || queue.rx.WasFull()) && queue.rx.GetPending() > kept;
+    queue.overrun = drops;
+    SlipringRxQueue::Frame frame;
+    // A callback of the trace source may stop the device, which ends its queues.
+    while (m_running && drops && m_queues[number].rx.GetPending() > kept &&
+           m_queues[number].rx.Take(frame))
+    {
+        m_stats[number].rxFrames++;
+        DropReceived(number,
+                     SlipringDropReason::RX_OVERRUN,
+                     frame.data,
+                     frame.complete ? frame.length : 0);
+    }
+    return m_running && drops;
 }
 
 bool
@@ -424,7 +459,10 @@ SlipringNetDevice::DropReceived(uint32_t number,
                                 std::size_t length)
 {
     m_stats[number].drops[static_cast<std::size_t>(reason)]++;
-    m_dropTrace(Create<Packet>(data, static_cast<uint32_t>(length)), reason);
+    if (!m_dropTrace.IsEmpty())
+    {
+        m_dropTrace(Create<Packet>(data, static_cast<uint32_t>(length)), reason);
+    }
 }
 
 void

@@ -12,6 +12,7 @@
 #include "slipring-switch.h"
 
 #include "ns3/boolean.h"
+#include "ns3/double.h"
 #include "ns3/enum.h"
 #include "ns3/global-value.h"
 #include "ns3/log.h"
@@ -62,6 +63,14 @@ SlipringNetDevice::GetTypeId()
                           UintegerValue(64),
                           MakeUintegerAccessor(&SlipringNetDevice::m_rxBurst),
                           MakeUintegerChecker<uint32_t>(1))
+            .AddAttribute("RxDropOldest",
+                          "Share of an interface's rx ring that is kept free after a burst has "
+                          "found the ring full, until less arrives: each burst drops the oldest "
+                          "frames, so that those which are received are not old. 0: none; then only "
+                          "new frames are lost, at the full ring.",
+                          DoubleValue(0.25),
+                          MakeDoubleAccessor(&SlipringNetDevice::m_rxDropOldest),
+                          MakeDoubleChecker<double>(0, 1))
             .AddAttribute("TxBurst",
                           "Number of frames after which published frames are sent in any case.",
                           UintegerValue(32),

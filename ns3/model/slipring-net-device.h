@@ -343,9 +343,24 @@ class SlipringNetDevice : public FdNetDevice
 
     /**
      * Starts a burst: syncs all rx rings.
-     * \return false if the port has failed
+     * \return false if the port has failed, or a callback has stopped the device
      */
     bool SyncRx();
+
+    /**
+     * Syncs an rx ring.
+     * \param number number of the queue
+     * \return false if the port has failed
+     */
+    bool SyncRx(uint32_t number);
+
+    /**
+     * Empties the share RxDropOldest of an rx ring that was full, and again in each burst until
+     * less arrives: drops the oldest frames.
+     * \param number number of the queue
+     * \return whether it has dropped frames, whose slots the next sync returns
+     */
+    bool DropOldest(uint32_t number);
 
     /**
      * Takes a frame from a queue, and passes it up.
@@ -552,6 +567,7 @@ class SlipringNetDevice : public FdNetDevice
     std::string m_runDir;        //!< attribute RunDir
     uint32_t m_ringSlots;        //!< attribute RingSlots
     uint32_t m_rxBurst;          //!< attribute RxBurst
+    double m_rxDropOldest;       //!< attribute RxDropOldest
     uint32_t m_txBurst;          //!< attribute TxBurst
     FlushPolicy m_txFlush;       //!< attribute TxFlush
     Time m_period;               //!< attribute SyncAndNotifyQueuePeriod

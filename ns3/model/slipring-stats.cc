@@ -46,6 +46,7 @@ constexpr const char* DROP_NAMES[SLIPRING_DROP_REASONS] = {
     "rx_too_short",
     "rx_too_long",
     "rx_incomplete",
+    "rx_overrun",
     "rx_lost_at_stop",
 };
 

@@ -25,11 +25,12 @@ enum class SlipringDropReason : uint8_t
     RX_TOO_SHORT,     ///< the frame is shorter than its header
     RX_TOO_LONG,      ///< the frame is longer than the MTU, and is not segmented
     RX_INCOMPLETE,    ///< slots of the frame were missing or invalid
+    RX_OVERRUN,       ///< the rx ring was full, and the frame was one of the oldest in it
     RX_LOST_AT_STOP,  ///< the frame was still in the rx ring when the device stopped
 };
 
 /// Number of reasons of SlipringDropReason
-constexpr std::size_t SLIPRING_DROP_REASONS = 8;
+constexpr std::size_t SLIPRING_DROP_REASONS = 9;
 
 /**
  * \ingroup slipring-net-device

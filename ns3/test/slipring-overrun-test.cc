@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: GPL-2.0-only
  */
 
-// Tests of full rx rings behind a pipe.
+// Tests of full rx rings behind a pipe. Those of interfaces are in slipring-veth-test.cc.
 
 #include "slipring-ns3-compat.h"
 #include "slipring-test-util.h"
@@ -62,6 +62,16 @@ CountsEachBurst(FunctionTest& test)
     test.Equal(ring.overruns.front(), SLOTS - 1, "pending in the first");
 }
 
+void
+KeepsFramesOfPipes(FunctionTest& test)
+{
+    FullRing ring(SLOTS / 4);
+    Simulator::Run();
+    test.AtLeast<uint32_t>(ring.sent, SLOTS - 1, "frames sent");
+    test.Equal(ring.received.frames.size(), ring.sent, "frames received");
+    test.Equal(ring.device->GetStats().GetDrops(SlipringDropReason::RX_OVERRUN), 0, "drops");
+}
+
 /// The suite
 class SlipringOverrunTestSuite : public TestSuite
 {
@@ -70,6 +80,7 @@ class SlipringOverrunTestSuite : public TestSuite
         : TestSuite("slipring-net-device-overrun", SLIPRING_SUITE_UNIT)
     {
         Add("EachBurstThatFindsTheRingFullIsAnOverrun", CountsEachBurst);
+        Add("AFullRingOfAPipeLosesNoFrame", KeepsFramesOfPipes);
     }
 
   private:

@@ -8,10 +8,12 @@
 #include "slipring-test-util.h"
 
 #include "ns3/boolean.h"
+#include "ns3/double.h"
 #include "ns3/global-value.h"
 #include "ns3/simulator.h"
 #include "ns3/string.h"
 #include "ns3/test.h"
+#include "ns3/uinteger.h"
 
 #include <cstdlib>
 #include <linux/capability.h>
@@ -124,6 +126,116 @@ class VethTest : public TestCase
     }
 };
 
+/// What is lost of frames that an interface receives faster than the device
+class OverrunTest : public TestCase
+{
+  public:
+    /**
+     * \param name name of the test
+     * \param share attribute RxDropOldest
+     */
+    OverrunTest(const std::string& name, double share)
+        : TestCase(name),
+          m_share(share)
+    {
+    }
+
+  private:
+    static constexpr uint32_t SLOTS = 64;   //!< slots of the ring
+    static constexpr uint32_t FRAMES = 1000; //!< frames that are sent at once
+
+    double m_share;                  //!< attribute RxDropOldest
+    uint32_t m_sent{0};              //!< frames that were sent
+    uint32_t m_dropped{0};           //!< frames that the device has dropped
+    uint32_t m_received{0};          //!< frames that the device has received
+    int64_t m_last{-1};              //!< number of the last of these
+    bool m_ordered{true};            //!< whether all numbers rise
+    Ptr<SlipringNetDevice> m_device; //!< the device
+    std::unique_ptr<RawPort> m_peer; //!< the other interface
+
+    /// Notes the number of a frame that is dropped or received.
+    void Note(const Frame& payload)
+    {
+        int64_t number = payload[0] << 16 | payload[1] << 8 | payload[2];
+        m_ordered = m_ordered && number > m_last;
+        m_last = number;
+    }
+
+    bool Receive(Ptr<NetDevice>, Ptr<const Packet> packet, uint16_t protocol, const Address&)
+    {
+        if (protocol == 0x88b5)
+        {
+            Frame payload(packet->GetSize());
+            packet->CopyData(payload.data(), packet->GetSize());
+            Note(payload);
+            m_received++;
+        }
+        return true;
+    }
+
+    void Drop(Ptr<const Packet> packet, SlipringDropReason reason)
+    {
+        Frame frame(packet->GetSize());
+        packet->CopyData(frame.data(), packet->GetSize());
+        if (frame[12] == 0x88 && frame[13] == 0xb5 && reason == SlipringDropReason::RX_OVERRUN)
+        {
+            Note(Frame(frame.begin() + 14, frame.end()));
+            m_dropped++;
+        }
+    }
+
+    /// Sends frames in one event, until the device has found its ring full.
+    void Send()
+    {
+        if (m_device->GetStats().rxOverruns > 0)
+        {
+            Simulator::Stop();
+            return;
+        }
+        for (uint32_t end = m_sent + FRAMES; m_sent < end; m_sent++)
+        {
+            Frame frame = MakeFrame(60, 0);
+            frame[14] = static_cast<uint8_t>(m_sent >> 16);
+            frame[15] = static_cast<uint8_t>(m_sent >> 8);
+            frame[16] = static_cast<uint8_t>(m_sent);
+            m_peer->Send(frame);
+        }
+        Simulator::Schedule(MilliSeconds(1), &OverrunTest::Send, this);
+    }
+
+    void DoRun() override
+    {
+        SlipringNetDeviceHelper::EnableRealtime();
+        NS_TEST_EXPECT_MSG_EQ(std::system("ip link set sv1 up"), 0, "ip");
+        std::string hostStack = std::getenv("SLIPRING_TEST_VETH");
+        SlipringNetDeviceHelper helper("packet:sv0");
+        helper.SetAttribute("HostStack", StringValue(hostStack));
+        helper.SetAttribute("RingSlots", UintegerValue(SLOTS));
+        helper.SetAttribute("RxDropOldest", DoubleValue(m_share));
+        m_device = DynamicCast<SlipringNetDevice>(helper.Install(CreateObject<Node>()).Get(0));
+        m_peer = std::make_unique<RawPort>("packet:sv1",
+                                           0,
+                                           hostStack == "Share" ? SLIPRING_OPEN_SHARED : 0);
+        m_device->SetReceiveCallback(MakeCallback(&OverrunTest::Receive, this));
+        m_device->TraceConnectWithoutContext("Drop", MakeCallback(&OverrunTest::Drop, this));
+        Simulator::Schedule(MilliSeconds(10), &OverrunTest::Send, this);
+        Simulator::Stop(Seconds(120));
+        Simulator::Run();
+        SlipringQueueStats stats = m_device->GetStats();
+        NS_TEST_EXPECT_MSG_GT(stats.rxOverruns, 0, "the ring was full");
+        NS_TEST_EXPECT_MSG_EQ((m_dropped > 0), (m_share > 0), "frames were dropped");
+        NS_TEST_EXPECT_MSG_EQ(m_ordered, true, "each dropped frame was the oldest one");
+        NS_TEST_EXPECT_MSG_EQ(stats.rxFrames,
+                              stats.rxPackets + stats.GetDrops(SlipringDropReason::RX_OVERRUN),
+                              "the counters");
+        m_device = nullptr;
+        m_peer.reset();
+        Simulator::Destroy();
+        GlobalValue::Bind("SimulatorImplementationType", StringValue("ns3::DefaultSimulatorImpl"));
+        GlobalValue::Bind("ChecksumEnabled", BooleanValue(false));
+    }
+};
+
 /// While it lives, this thread may not configure interfaces
 class NoNetAdmin
 {
@@ -186,6 +298,9 @@ class SlipringVethTestSuite : public TestSuite
     {
         AddTestCase(new VethTest, SLIPRING_TEST_QUICK);
         AddTestCase(new PromiscuousTest, SLIPRING_TEST_QUICK);
+        AddTestCase(new OverrunTest("a full ring of an interface loses its oldest frames", 0.25),
+                    SLIPRING_TEST_QUICK);
+        AddTestCase(new OverrunTest("with RxDropOldest 0, it keeps them", 0), SLIPRING_TEST_QUICK);
     }
 };
 
