@@ -56,7 +56,8 @@ class PacketAges
     {
         return os << "the oldest packet after " << ages.m_oldest / 1e6 << " ms, while the simulator ran after "
                   << ages.m_oldestRunning / 1e6 << " ms, the longest queue " << ages.m_mostAhead
-                  << " packets, the longest pause " << ages.m_pause / 1e6 << " ms";
+                  << " packets, the longest pause " << ages.m_pause / 1e6 << " ms, the longest stop "
+                  << ages.m_stop / 1e6 << " ms";
     }
 
   private:
@@ -102,7 +103,9 @@ class PacketAges
             const bool slept = schedule.sleeps != m_schedule.sleeps;
             const int64_t missing = slept ? schedule.delay - m_schedule.delay
                                           : time - m_read - (schedule.cpu - m_schedule.cpu);
-            m_preempted += std::clamp<int64_t>(missing, 0, pause);
+            const int64_t stop = std::clamp<int64_t>(missing, 0, pause);
+            m_preempted += stop;
+            m_stop = std::max(m_stop, m_read > 0 ? stop : 0);
             m_schedule = schedule;
             m_read = time;
         }
@@ -123,6 +126,7 @@ class PacketAges
     int64_t m_oldest{0};               //!< the highest age
     int64_t m_oldestRunning{0};        //!< the highest age, without the time for which the thread could not run
     int64_t m_pause{0};                //!< the longest time between two packets
+    int64_t m_stop{0};                 //!< the longest part of such a time for which the thread could not run
     std::size_t m_mostAhead{0};        //!< most packets that were delivered while one waited
 };
 

@@ -49,6 +49,7 @@ main(int argc, char** argv)
     line.AddValue("rate", "offered rate", rate);
     line.AddValue("packetSize", "bytes of payload in a packet", packetSize);
     line.AddValue("serverMode", "the simulated node is the server", serverMode);
+    line.AddValue("discard", "in place of the device, one that discards each packet: what the rest of the program costs", options.discard);
     line.AddValue("stamped", "with serverMode: packets come from slipring-source, so print the age of the oldest", stamped);
     line.Parse(argc, argv);
     if (transport != "Udp" && transport != "Tcp")
@@ -67,6 +68,10 @@ main(int argc, char** argv)
     if (!device)
     {
         return 1;
+    }
+    if (options.discard)
+    {
+        AddNeighbour(node, device, server);
     }
     const Time stop = Seconds(options.duration);
     const Time interval = Seconds(options.interval);
@@ -113,6 +118,7 @@ main(int argc, char** argv)
     sampler.Print();
     pinger.Print();
     PrintDevice(device);
+    PrintDiscarded(device);
     Simulator::Destroy();
     return 0;
 }

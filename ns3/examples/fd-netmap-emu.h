@@ -5,6 +5,7 @@
 #ifndef FD_NETMAP_EMU_H
 #define FD_NETMAP_EMU_H
 
+#include "fd-netmap-emu-discard.h"
 #include "fd-netmap-emu-wire.h"
 
 #include "ns3/applications-module.h"
@@ -73,6 +74,7 @@ struct ExampleOptions
 {
     std::string deviceName{"veth0"};
     bool netmapMode{true};
+    bool discard{false};
     bool bql{false};
     uint32_t bqlMax{1514};
     bool ping{true};
@@ -155,6 +157,19 @@ InstallSlipring(const ExampleOptions& options, Ptr<Node> node, const std::string
     return OrPrint(name, helper.TryInstall(node));
 }
 
+/// Installs the device that the options ask for. \return no device after an error, which is printed
+inline NetDeviceContainer
+InstallDevice(const ExampleOptions& options, Ptr<Node> node, const std::string& name)
+{
+    if (options.discard)
+    {
+        NetDeviceContainer devices(CreateObject<DiscardingDevice>());
+        node->AddDevice(devices.Get(0));
+        return devices;
+    }
+    return options.netmapMode ? InstallSlipring(options, node, name) : InstallRaw(options, node, name);
+}
+
 /// \return the device of a node, with an address, queue disc and limits; none after an error
 inline Ptr<NetDevice>
 Install(const ExampleOptions& options,
@@ -162,8 +177,7 @@ Install(const ExampleOptions& options,
         const std::string& name,
         const std::string& address)
 {
-    NetDeviceContainer devices = options.netmapMode ? InstallSlipring(options, node, name)
-                                                    : InstallRaw(options, node, name);
+    NetDeviceContainer devices = InstallDevice(options, node, name);
     if (devices.GetN() == 0)
     {
         return nullptr;

@@ -21,6 +21,7 @@ RUNS = [
     ("onoff --duration=3 --transportProt=Udp --rate=50Mbps", r"server received (\d+) bytes of UDP", r", (\d+) answered"),
     ("onoff --duration=3 --transportProt=Tcp --rate=50Mbps --wire=20Mbps --bql=true", r"server received (\d+) bytes of TCP", r"in flight \d+ \(max (\d+)\) bytes", r"limit_stops=(\d+)"),
     ("onoff --duration=3 --transportProt=Tcp --rate=50Mbps --netmapMode=false", r"server received (\d+) bytes of TCP"),
+    ("onoff --duration=1 --transportProt=Udp --rate=10Mbps --discard=true", r"discarded (\d+) packets"),
     ("send --mode=0", r"packets sent (\d+)", r"period (\d+)[.\d]* ms", r"failures \d+", r"throughput (\d+)[.e+\d]* pps"),
     ("send --mode=1", r"packets sent (\d+)"),
     ("send --mode=2", r"packets sent (\d+)"),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from figures_svg import Picture, draw_bars
 
-OURS, STOCK = "SlipringNetDevice", "FdNetDevice"
+OURS, STOCK, NONE = "SlipringNetDevice", "FdNetDevice", "no device"
 COLOURS = {OURS: "#1f6f8b", STOCK: "#d1495b"}
 QUEUE_COLOURS = ["#d1495b", "#1f6f8b", "#e9a23b", "#3a8f5c"]
 # Frames that slipring-source stamps before it sends them.
@@ -44,12 +44,16 @@ class Figures:
 
     def spread(self, measurement, subject, metric):
         """Returns the median, with the range of all rounds, in words."""
-        values = self.values(measurement, subject, metric)
-        return f"{short(statistics.median(values))} ({short(min(values))} to {short(max(values))})"
+        return in_range(self.values(measurement, subject, metric))
 
     def ratios(self, measurement, metric, ours=OURS, stock=STOCK):
         """Returns the ratios of the two devices in each round: the two were measured one after the other."""
         return [a / b for a, b in zip(self.values(measurement, ours, metric), self.values(measurement, stock, metric))]
+
+    def shares(self, device):
+        """Returns the device's share of a sent packet's CPU time in each round: the program's, less its time without a device."""
+        metric = "CPU µs per packet"
+        return [a - b for a, b in zip(self.values("UDP send", device, metric), self.values("UDP send", NONE, metric))]
 
     def rates(self):
         """Returns the measurements of reception, by rising rate."""
@@ -76,6 +80,11 @@ def overload(figures):
     return (above or figures.rates()[-1:])[0], peak
 
 
+def in_range(values):
+    """Returns the median, with the range of all rounds, for the table."""
+    return f"{short(statistics.median(values))} ({short(min(values))} to {short(max(values))})"
+
+
 def in_words(values, unit):
     """Returns the median, with the range of all rounds."""
     return f"{statistics.median(values):.2f} {unit} ({min(values):.2f} to {max(values):.2f})"
@@ -97,6 +106,12 @@ def sending_goals(figures):
     yield "UDP of 1400 B as fast as possible: at least 1.15 × the stock device's throughput", in_words(ratios, "×"), statistics.median(ratios) >= 1.15
     ratios = figures.ratios("UDP send", "CPU µs per packet")
     yield "the same: CPU time of a packet at most 0.85 × the stock device's", in_words(ratios, "×"), statistics.median(ratios) <= 0.85
+    ours, stock = figures.shares(OURS), figures.shares(STOCK)
+    ratios = [a / b for a, b in zip(ours, stock)]
+    without = figures.median("UDP send", NONE, "CPU µs per packet")
+    yield "the same: the device's share of that time at most 0.85 × the stock device's", \
+        f"{in_words(ratios, '×')}: {statistics.median(ours):.2f} µs and {statistics.median(stock):.2f} µs; without a device, a packet takes {without:.2f} µs", \
+        statistics.median(ratios) <= 0.85
     ratios = figures.ratios("RTT", "median µs")
     yield "median round-trip time at most 1.2 × the stock device's", in_words(ratios, "×"), statistics.median(ratios) <= 1.2
     due, answered = (sum(figures.values("50 pings/s", OURS, metric)) for metric in ("due", "answered"))
@@ -120,6 +135,9 @@ def receiving_goals(figures):
     oldest, pause = max(values("oldest ms")), max(values("longest pause ms"))
     yield "the same: no packet older than the ring ÷ the capacity", \
         f"oldest {oldest:.2f} ms, ring {bound:.2f} ms; no packet was processed for up to {pause:.2f} ms", oldest <= bound
+    running, stops = values("oldest while running ms"), values("longest stop ms")
+    yield "the same, without the time in which the machine stopped the simulator", \
+        f"oldest {max(running):.2f} ms, ring {bound:.2f} ms" + (f"; the longest stop {max(stops):.2f} ms" if stops else ""), max(running) <= bound
     yield f"the same: no packet waits for more others than the ring has slots, and {BURST} that the source sends at once", *longest_queue(values)
 
 
@@ -128,15 +146,22 @@ def longest_queue(values):
     if not values("longest queue"):
         return "not measured", None
     slots, queue = values("ring slots")[0], max(values("longest queue"))
-    running = in_words(values("oldest while running ms"), "ms")
-    return f"{queue:.0f} packets, {slots:.0f} slots; oldest while the simulator ran {running}", queue <= slots + BURST
+    return f"{queue:.0f} packets, {slots:.0f} slots", queue <= slots + BURST
 
 
 def comparisons(figures):
     """Yields the rows of the table: what was measured, our figures, the stock device's, the ratio."""
-    compared = [("UDP send", "Mbit/s"), ("UDP send", "CPU µs per packet"), ("TCP send", "Mbit/s"), ("RTT", "min µs"),
-                ("RTT", "median µs"), ("RTT", "p99 µs"), ("idle", "CPU %"), ("50 pings/s", "CPU %")]
-    compared += [(name, metric) for name in figures.rates() for metric in ("offered kpps", "delivered kpps", "oldest ms")]
+    yield from compare(figures, ("UDP send", "Mbit/s"), ("UDP send", "CPU µs per packet"))
+    ours, stock = figures.shares(OURS), figures.shares(STOCK)
+    ratio = statistics.median(a / b for a, b in zip(ours, stock))
+    yield "UDP send, CPU µs per packet: the device's share", in_range(ours), in_range(stock), f"{ratio:.2f}"
+    yield from compare(figures, ("TCP send", "Mbit/s"), ("RTT", "min µs"), ("RTT", "median µs"), ("RTT", "p99 µs"),
+                       ("idle", "CPU %"), ("50 pings/s", "CPU %"))
+    yield from compare(figures, *((name, metric) for name in figures.rates() for metric in ("offered kpps", "delivered kpps", "oldest ms")))
+
+
+def compare(figures, *compared):
+    """Yields rows of the table for these pairs of measurement and metric."""
     for measurement, metric in compared:
         ratios = figures.ratios(measurement, metric) if min(figures.values(measurement, STOCK, metric)) > 0 else []
         yield f"{measurement}, {metric}", *(figures.spread(measurement, device, metric) for device in (OURS, STOCK)), \
@@ -167,6 +192,16 @@ PICTURES = {
 }
 
 
+def repeats(figures):
+    """Returns a sentence on how often runs of reception were repeated; none for figures of the time before that."""
+    value = lambda metric: [row["value"] for row in figures.rows if (row["subject"], row["metric"]) == (OURS, metric)]
+    tries, stopped = value("tries"), sum(stop > 1 for stop in value("longest stop ms"))
+    if not tries:
+        return ""
+    return f"A run in which {OURS} receives, with a stop of more than 1 ms, is repeated, five tries at most: " \
+        f"{len(tries)} runs took {sum(tries):.0f} tries, and {stopped} still have such a stop. "
+
+
 def page(figures):
     run = figures.run
     lines = [".. SPDX-License-Identifier: GPL-2.0-only", ".. Made by ns3/tools/figures_page.py from figures/figures.csv.", "",
@@ -176,8 +211,12 @@ def page(figures):
              "the two devices in the same round. ``make ns3-figures`` measures again and writes this page. ``figures/figures.csv`` has each number.", "",
              "A packet's age is the time from the source to the application. It is at most the ring ÷ the capacity if no more packets are delivered while it "
              "waits than the ring has slots, and if the simulator runs meanwhile. The scheduler, and the host of a virtual machine, stop the simulator for "
-             "milliseconds now and then; an age *while the simulator ran* is without that time. The capacity is a mean: while packets take longer than that, "
-             "for example because of the caches, they are older.", "",
+             f"milliseconds now and then; an age *without that time* is told, too. {repeats(figures)}The capacity is a mean: while packets take longer than that, "
+             "for example because of the caches, they are older. After the ring was full, the device keeps a quarter of it free until less arrives, and drops "
+             "the oldest packets for that (``RxDropOldest``).", "",
+             "The device's *share* of a packet's CPU time is the time of the whole program, divided by the packets, less the same of a program whose device "
+             "discards each packet (``fd-netmap-emu-onoff --discard=true``). In the sender's time, veth also runs the kernel of the receiver, as far as the "
+             "receiver's socket: both devices' shares have that in them.", "",
              "Goals", "*****", ""]
     lines += table(("goal", "measured", ""), [(*goal, VERDICTS[met]) for *goal, met in goals(figures)])
     lines += ["Beside the stock device", "***********************", ""]
