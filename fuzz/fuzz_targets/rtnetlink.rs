@@ -54,6 +54,7 @@ fuzz_target!(|data: &[u8]| {
         mirror.receive(&message);
         if let Some(tables) = mirror.publish() {
             check(&tables);
+            mirror.write_ipv4();
         }
     }
     assert!(count <= data.len() / 16 + 1);

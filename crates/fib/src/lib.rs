@@ -17,6 +17,7 @@ mod balanced;
 mod buckets;
 mod config;
 mod crowding;
+mod deferred;
 mod dirty;
 mod indices;
 mod links;

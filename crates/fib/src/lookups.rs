@@ -24,9 +24,12 @@ pub trait Ipv4Table: Send + Debug {
     /// If there is no space. Nothing has changed then.
     fn set(&mut self, start: u32, end: u32, ranges: &[(u32, u16)]) -> Result<(), NoBlocks>;
 
-    /// Makes space available that earlier changes have freed. Only call this when every lookup that
-    /// was running during these changes has ended.
-    fn reclaim(&mut self);
+    /// Returns the number of blocks that changes have freed, but that lookups may still use.
+    fn retired_blocks(&self) -> usize;
+
+    /// Makes the `count` blocks available that were freed first. Only call this when every lookup
+    /// that was running when they were freed has ended.
+    fn reclaim(&mut self, count: usize);
 
     /// Returns a lower bound of the number of blocks that are free.
     fn free_blocks(&self) -> usize;
@@ -66,8 +69,12 @@ impl<C: Cells + 'static> Ipv4Table for Dir24Table<C> {
         self.writer.set(&self.table, start, end, ranges)
     }
 
-    fn reclaim(&mut self) {
-        self.writer.reclaim();
+    fn retired_blocks(&self) -> usize {
+        self.writer.retired_blocks()
+    }
+
+    fn reclaim(&mut self, count: usize) {
+        self.writer.reclaim_first(count);
     }
 
     fn free_blocks(&self) -> usize {

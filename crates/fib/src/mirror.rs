@@ -4,7 +4,10 @@
 //!   messages --> receive --> links, addresses, rules, next hops, neighbours, routes
 //!                  |                                    |
 //!                  +--> needs_resync                    v   publish, after each batch
-//!                                         specs evaluated, ranges written, ForwardingTables
+//!                                         specs evaluated, ForwardingTables
+//!                                                       |
+//!                                   readers use these   v   write_ipv4
+//!                                         ranges of IPv4 tables written
 //! ```
 //!
 //! # What the kernel does not say
@@ -14,6 +17,7 @@
 //! events, the next publication leaves the routes concerned to the kernel, and dumps are requested.
 //! When the dumps are complete, routes that no longer exist are removed.
 
+mod commit;
 mod names;
 mod publish;
 mod questions;
@@ -36,6 +40,7 @@ use crate::adjacencies::AdjacencyTable;
 use crate::balanced::BucketArrays;
 use crate::config::{MirrorConfig, PortConfig, VrfConfig};
 use crate::crowding::CrowdedPrefixes;
+use crate::deferred::DeferredChanges;
 use crate::indices::PublishedSnapshots;
 use crate::links::Links;
 use crate::lookups::{Ipv4Table, Ipv6Tree};
@@ -103,6 +108,8 @@ struct VrfState {
     config: VrfConfig,
     v4: Box<dyn Ipv4Table>,
     v4_reader: Arc<dyn crate::tables::Ipv4Lookup>,
+    /// The number of blocks of `v4` that had been retired when the newest snapshot was made.
+    v4_retired: usize,
     v6: Arc<Ipv6Tree>,
     /// IPv6 prefixes that were left to the kernel because there were too few nodes.
     crowded: CrowdedPrefixes,
@@ -133,6 +140,7 @@ pub struct Mirror {
     published: Option<Arc<ForwardingTables>>,
     /// The generation of the next snapshot.
     generation: u64,
+    deferred: DeferredChanges,
     /// Whether the contents of routes ([`RouteSpec`]) must be evaluated again, because interfaces
     /// or other objects on which their targets depend have changed.
     has_stale_specs: bool,
@@ -177,6 +185,7 @@ impl Mirror {
             snapshots: PublishedSnapshots::new(config.has_external_readers),
             published: None,
             generation: 1,
+            deferred: DeferredChanges::default(),
             has_stale_specs: true,
             dirty_hosts: BTreeSet::new(),
             is_starved: false,
@@ -316,6 +325,7 @@ impl VrfState {
             config,
             v4_reader: v4.reader(),
             v4,
+            v4_retired: 0,
             v6: Arc::new(Ipv6Tree(v6)),
             crowded: CrowdedPrefixes::default(),
             starved: BTreeSet::new(),

@@ -16,7 +16,8 @@
 //!
 //! # Invariants
 //! 1. Every index in a snapshot is within the vector that it indexes.
-//! 2. An IPv4 table may change while snapshots refer to it, one 16-bit entry at a time. A target
+//! 2. An IPv4 table may change while snapshots refer to it, one 16-bit entry at a time. A snapshot
+//!    has the targets of the entries before and after the change that belongs to it. A target
 //!    index is only given to another route when no snapshot with the old meaning is in use.
 //! 3. `targets` has an entry for every index up to [`TargetIndex::MAX`]. Unused entries are
 //!    [`TargetAction::Kernel`], so a reader of an older snapshot that finds a new index in an IPv4

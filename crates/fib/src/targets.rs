@@ -36,6 +36,9 @@ pub(crate) struct TargetTable {
     pool: IndexPool,
     hosts: BTreeMap<HostKey, HostTarget>,
     has_changed: bool,
+    /// Whether indices were freed that are not [`KERNEL`] yet in `published`. This alone is no
+    /// reason for a new snapshot.
+    has_freed: bool,
     published: Arc<[Target]>,
 }
 
@@ -49,6 +52,7 @@ impl TargetTable {
             pool: IndexPool::new(u32::from(TargetIndex::KERNEL.0) + 1, COUNT as u32),
             hosts: BTreeMap::new(),
             has_changed: true,
+            has_freed: false,
             published: Arc::new([]),
         }
     }
@@ -57,9 +61,12 @@ impl TargetTable {
         self.pool.take().map(TargetIndex)
     }
 
-    /// Frees an index. `generation` is the generation of the first snapshot without it.
+    /// Frees an index to which no cell refers. `generation` is the generation of the first snapshot
+    /// without it.
     pub(crate) fn give_back(&mut self, index: TargetIndex, generation: u64) {
-        self.set(index, KERNEL, 0);
+        self.values[usize::from(index.0)] = KERNEL;
+        self.links[usize::from(index.0)] = 0;
+        self.has_freed = true;
         self.pool.give_back(index.0, generation);
     }
 
@@ -111,18 +118,15 @@ impl TargetTable {
         Some(index)
     }
 
-    /// Removes a use of a host's target. Returns whether it was the last use, so that the target no
-    /// longer uses the adjacency.
-    pub(crate) fn release_host(&mut self, key: HostKey, generation: u64) -> bool {
-        let Some(host) = self.hosts.get_mut(&key) else { return false };
+    /// Removes a use of a host's target. If it was the last use, returns the target's index, which
+    /// the caller must give back.
+    pub(crate) fn release_host(&mut self, key: HostKey) -> Option<TargetIndex> {
+        let host = self.hosts.get_mut(&key)?;
         host.uses -= 1;
         if host.uses > 0 {
-            return false;
+            return None;
         }
-        let index = host.index;
-        self.hosts.remove(&key);
-        self.give_back(index, generation);
-        true
+        self.hosts.remove(&key).map(|host| host.index)
     }
 
     /// Updates the targets of all hosts to those of their subnets.
@@ -141,10 +145,15 @@ impl TargetTable {
         self.set(index, target, 0);
     }
 
+    /// Whether indices were freed that the last published targets still contain.
+    pub(crate) const fn has_freed(&self) -> bool {
+        self.has_freed
+    }
+
     /// Returns whether the targets have changed since the last call, and all targets by index.
     pub(crate) fn publish(&mut self) -> (bool, Arc<[Target]>) {
         let has_changed = core::mem::take(&mut self.has_changed);
-        if has_changed {
+        if has_changed | core::mem::take(&mut self.has_freed) {
             self.published = self.values.as_slice().into();
         }
         (has_changed, self.published.clone())

@@ -50,6 +50,8 @@ impl Cells for MappedCells {
     #[inline]
     fn set(&self, at: usize, value: u16) {
         self.cell(at).store(value, Ordering::Release);
+        #[cfg(test)]
+        crate::testing::note_store(&self.array);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   ForwardingTables --TableWriter--> BPF arrays <--reads-- program on each interface
-//!   IPv4 cells, in place ------------>    |                    |-- hit: rewrite, redirect
+//!   then IPv4 cells, in place ------->    |                    |-- hit: rewrite, redirect
 //!   heartbeat ----------------------->    |                    '-- doubt: XDP_PASS, counted
 //! ```
 //!

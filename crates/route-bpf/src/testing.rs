@@ -5,6 +5,7 @@
 //!   10.0.T.0/24, 10.1.0.T, 2001:db8:T::/48, 2001:db8:ff::T  -->  target T
 //! ```
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -223,8 +224,12 @@ pub(crate) fn fill<H: MapHost>(writer: &mut TableWriter<H>) {
     // The block of the first cell and the target of the second one do not exist.
     root.set(10 << 16 | 2 << 8, BLOCK_FLAG | LIMITS.tail_blocks);
     root.set(10 << 16 | 3 << 8, LIMITS.targets);
-    let control = Arc::clone(&writer.control);
-    control.atomic::<AtomicU64>(0, 0).unwrap().store(1, Ordering::Relaxed);
+    enable(writer);
+}
+
+/// Starts the router.
+pub(crate) fn enable<H: MapHost>(writer: &TableWriter<H>) {
+    writer.control.atomic::<AtomicU64>(0, 0).unwrap().store(1, Ordering::Relaxed);
 }
 
 /// Maps in memory.
@@ -240,6 +245,28 @@ pub(crate) struct MemoryMaps {
 }
 
 impl MemoryMaps {
+    /// The maps, by name.
+    pub(crate) fn arrays(&self) -> &[(String, Arc<MappedArray>)] {
+        &self.arrays
+    }
+
+    /// Copies the maps to an interpreter, after changes.
+    pub(crate) fn copy_to(&self, interpreter: &mut Interpreter) {
+        for (name, array) in &self.arrays {
+            if interpreter.map(name).is_none() {
+                let spec = BpfMapSpec::mappable_array(array.value_size() as u32, 1);
+                interpreter.add_map(name, SimulatedMap::new(spec));
+            }
+            interpreter.map(name).unwrap().copy_from(array);
+        }
+        for ((name, vrf), table) in &self.published {
+            assert!(interpreter.set_inner(name, u32::from(*vrf), table));
+        }
+        for &port in self.egress.keys() {
+            assert!(interpreter.set_reference(map::EGRESS, port.into(), egress_of(port)));
+        }
+    }
+
     fn watched_word(&self) -> Option<u64> {
         let (name, offset) = self.watched?;
         let (_, array) = self.arrays.iter().find(|(known, _)| known == name)?;
@@ -292,6 +319,25 @@ impl MapHost for MemoryMaps {
     }
 }
 
+type StoreObserver = Box<dyn FnMut(&MappedArray)>;
+
+thread_local! {
+    static OBSERVER: RefCell<Option<StoreObserver>> = const { RefCell::new(None) };
+}
+
+/// Calls `observer` after each store to a map, until it is replaced.
+pub(crate) fn observe_stores(observer: Option<StoreObserver>) {
+    OBSERVER.set(observer);
+}
+
+/// Tells the observer that a word or a cell of this map has been stored.
+pub(crate) fn note_store(array: &MappedArray) {
+    if let Some(mut observer) = OBSERVER.take() {
+        observer(array);
+        OBSERVER.set(Some(observer));
+    }
+}
+
 /// The interface to which a frame for a port is redirected in the interpreter.
 pub(crate) const fn egress_of(port: u16) -> u32 {
     100 + port as u32
@@ -299,6 +345,21 @@ pub(crate) const fn egress_of(port: u16) -> u32 {
 
 /// The socket of queue 0 in the interpreter.
 pub(crate) const SOCKET: u32 = 9;
+
+/// An interpreter for programs of the router, without the maps that the writer fills.
+pub(crate) fn interpreter() -> Interpreter {
+    let mut interpreter = Interpreter::new();
+    interpreter.now_ns = 1 << 40;
+    const ENODATA: u64 = 61;
+    interpreter.set_function(TAG_FUNCTION, |_, _| Some(ENODATA.wrapping_neg()));
+    interpreter.add_map(map::COUNTERS, SimulatedMap::new(LIMITS.counters()));
+    interpreter.add_map(map::EGRESS, SimulatedMap::new(LIMITS.egress()));
+    for name in [map::V4, map::V6] {
+        let outer = BpfMapSpec::of_descriptors(BpfMapKind::ArrayOfMaps, LIMITS.vrfs.into());
+        interpreter.add_map(name, SimulatedMap::new(outer));
+    }
+    interpreter
+}
 
 /// A router whose programs the interpreter runs.
 #[derive(Debug)]
@@ -327,18 +388,8 @@ impl Simulation {
     fn with(constants: &PortConstants) -> Self {
         let mut writer = TableWriter::create(MemoryMaps::default(), LIMITS).unwrap();
         fill(&mut writer);
-        let mut interpreter = Interpreter::new();
-        interpreter.now_ns = 1 << 40;
-        const ENODATA: u64 = 61;
-        interpreter.set_function(TAG_FUNCTION, |_, _| Some(ENODATA.wrapping_neg()));
-        interpreter.add_map(map::COUNTERS, SimulatedMap::new(LIMITS.counters()));
-        interpreter.add_map(map::EGRESS, SimulatedMap::new(LIMITS.egress()));
-        for name in [map::V4, map::V6] {
-            let outer = BpfMapSpec::of_descriptors(BpfMapKind::ArrayOfMaps, LIMITS.vrfs.into());
-            interpreter.add_map(name, SimulatedMap::new(outer));
-        }
         let code = forwarding_program(constants);
-        let mut simulation = Self { writer, interpreter, code };
+        let mut simulation = Self { writer, interpreter: interpreter(), code };
         simulation.beat();
         simulation.copy_maps();
         simulation
@@ -372,20 +423,7 @@ impl Simulation {
 
     /// Copies the maps to the interpreter, after changes.
     pub(crate) fn copy_maps(&mut self) {
-        let host = &self.writer.host;
-        for (name, array) in &host.arrays {
-            if self.interpreter.map(name).is_none() {
-                let spec = BpfMapSpec::mappable_array(array.value_size() as u32, 1);
-                self.interpreter.add_map(name, SimulatedMap::new(spec));
-            }
-            self.interpreter.map(name).unwrap().copy_from(array);
-        }
-        for ((name, vrf), table) in &host.published {
-            assert!(self.interpreter.set_inner(name, u32::from(*vrf), table));
-        }
-        for &port in host.egress.keys() {
-            assert!(self.interpreter.set_reference(map::EGRESS, port.into(), egress_of(port)));
-        }
+        self.writer.host.copy_to(&mut self.interpreter);
     }
 
     pub(crate) fn run(&mut self, frame: &[u8]) -> XdpOutcome {

@@ -13,8 +13,10 @@
 //!   4  adjacencies, buckets, targets, sources, ports (each after its egress interface)
 //!   5  IPv6 trees, into the buffer that no program uses; then the buffers change places
 //! ```
-//! The owner of the IPv4 cells writes them before the snapshot: until step 4, programs forward no
-//! packet with a new target index.
+//! The owner of the IPv4 cells writes them after the snapshot, so a program finds the old target or
+//! the new one. A snapshot still has the targets to which cells lead that this change replaces; they
+//! end with the next snapshot. If their packets went to the kernel meanwhile, they could take an even
+//! newer route, and packets that follow would take an older one.
 //!
 //! Packets for anything that the maps cannot represent go to the kernel: indices beyond the limits,
 //! and subinterfaces.
@@ -415,6 +417,8 @@ fn store(array: &MappedArray, offset: usize, word: u64) -> bool {
     let differs = cell.load(Ordering::Relaxed) != word;
     if differs {
         cell.store(word, Ordering::Release);
+        #[cfg(test)]
+        crate::testing::note_store(array);
     }
     differs
 }
@@ -447,5 +451,7 @@ fn bucket_words(buckets: &[slipring_fib::AdjacencyIndex; BUCKETS]) -> Vec<u64> {
         .collect()
 }
 
+#[cfg(test)]
+mod store_tests;
 #[cfg(test)]
 mod tests;

@@ -26,8 +26,8 @@
 //!    private, and the kernel gets the buffer back only after the slot is released.
 //! 3. A worker forwards a frame by tables at least as new as those by which the program of the
 //!    interface accepted it: a worker is told of new tables before the programs get them, and takes
-//!    no frames while tasks wait. So once the kernel has forwarded packets by a new route, workers
-//!    do not forward the packets that follow them by the old one.
+//!    no frames while tasks wait. So packets that follow those that the program has forwarded by a
+//!    new route do not take the old route again.
 //! 4. Received packets, and the packets that the router makes, are forwarded, given to the kernel,
 //!    dropped for a counted cause, or held. At the end, frames have [`SEND_LIMITS`] to leave the tx
 //!    rings; those that have not left are counted.

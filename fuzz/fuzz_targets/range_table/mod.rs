@@ -31,7 +31,11 @@ impl Ipv4Table for RangeTable {
         Ok(())
     }
 
-    fn reclaim(&mut self) {}
+    fn retired_blocks(&self) -> usize {
+        0
+    }
+
+    fn reclaim(&mut self, _: usize) {}
 
     fn free_blocks(&self) -> usize {
         1

@@ -172,6 +172,21 @@ fn a_retired_block_keeps_its_numbers_until_it_is_reclaimed() {
 }
 
 #[test]
+fn the_blocks_that_were_retired_first_can_be_used_before_the_others() {
+    let (table, mut writer) = table(2);
+    for slot in [0, 0x100] {
+        writer.set(&table, slot, slot, &[(slot, 3)]).unwrap();
+        writer.set(&table, slot, slot, &[(slot, 0)]).unwrap();
+    }
+    writer.reclaim_first(1);
+    assert_eq!((writer.free_blocks(), writer.retired_blocks()), (1, 1));
+    writer.set(&table, 0x205, 0x205, &[(0x205, 7)]).unwrap();
+    assert_eq!([0, 256].map(|at| table.tail().get(at + 5)), [7, 0], "the block of slot 0");
+    writer.reclaim_first(5);
+    assert_eq!((writer.free_blocks(), writer.retired_blocks()), (1, 0));
+}
+
+#[test]
 fn a_change_that_needs_more_blocks_than_are_free_changes_nothing() {
     let (table, mut writer) = table(2);
     writer.set(&table, 0x180, 0x1ff, &[(0x180, 1)]).unwrap();

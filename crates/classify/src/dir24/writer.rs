@@ -79,6 +79,13 @@ impl Dir24Writer {
         self.free.append(&mut self.retired);
     }
 
+    /// Frees the `count` blocks that were retired first, or all if fewer are retired. The caller
+    /// must know that every lookup that had begun when these were retired has ended.
+    pub fn reclaim_first(&mut self, count: usize) {
+        let count = count.min(self.retired.len());
+        self.free.extend(self.retired.drain(..count));
+    }
+
     /// The number of blocks that changes can use.
     #[must_use]
     pub const fn free_blocks(&self) -> usize {

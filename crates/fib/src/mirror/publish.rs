@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 
-use super::Mirror;
+use super::{Mirror, VrfState};
 use crate::resync::DumpKind;
 use crate::tables::{FibPort, ForwardingTables, VrfTables};
 
@@ -10,19 +10,24 @@ impl Mirror {
     /// Updates the tables after a batch of messages. Returns the new snapshot, or `None` if nothing
     /// has changed, or some table of the kernel was never dumped.
     ///
-    /// IPv4 tables change in place, so a reader of an older snapshot sees part of the change.
+    /// IPv4 tables change in place, by [`Self::write_ipv4`], which the caller must call when the
+    /// readers have the snapshot. Until then, they find the previous routes of IPv4 destinations in
+    /// it.
     pub fn publish(&mut self) -> Option<Arc<ForwardingTables>> {
         if !self.resync.is_complete() {
             return None;
         }
         self.settle();
         self.update_targets();
-        let has_written = self.write_tables();
+        let has_written = self.write_tables() | self.may_gain_space();
         let (new_ports, ports) = self.links.publish();
         let (new_targets, targets) = self.targets.publish();
         let (new_adjacencies, adjacencies) = self.adjacencies.publish();
         let (new_buckets, buckets) = self.buckets.publish();
         if !(has_written || new_ports || new_targets || new_adjacencies || new_buckets) {
+            if self.deferred.ranges.is_empty() {
+                self.free_released();
+            }
             return None;
         }
         let vrfs =
@@ -32,9 +37,17 @@ impl Mirror {
         let tables =
             Arc::new(ForwardingTables { generation, ports, vrfs, targets, adjacencies, buckets });
         self.generation += 1;
+        self.vrfs.iter_mut().for_each(|vrf| vrf.v4_retired = vrf.v4.retired_blocks());
         self.snapshots.add(&tables);
         self.published = Some(tables.clone());
         Some(tables)
+    }
+
+    /// Whether a new snapshot would let the readers leave indices or blocks for which routes wait.
+    fn may_gain_space(&self) -> bool {
+        let has_retired =
+            |vrf: &VrfState| !vrf.starved.is_empty() && vrf.v4.retired_blocks() > vrf.v4_retired;
+        self.is_starved && self.targets.has_freed() || self.vrfs.iter().any(has_retired)
     }
 
     /// Returns the router's interfaces as soon as the kernel has listed all interfaces, which is
@@ -51,10 +64,11 @@ impl Mirror {
         self.targets.settle(oldest);
         self.adjacencies.settle(oldest);
         self.buckets.settle(oldest);
-        // Blocks are retired while tables are written, that is before the newest snapshot exists.
-        // So they are free only when all readers use the newest one.
+        // Readers of the newest snapshot may still use blocks that were retired after it was made.
         if oldest == newest {
-            self.vrfs.iter_mut().for_each(|vrf| vrf.v4.reclaim());
+            for vrf in &mut self.vrfs {
+                vrf.v4.reclaim(core::mem::take(&mut vrf.v4_retired));
+            }
         }
     }
 }

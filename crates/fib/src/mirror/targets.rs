@@ -8,6 +8,7 @@ use slipring_wire::mac::MacAddr;
 
 use super::Mirror;
 use crate::adjacencies::AdjacencyKey;
+use crate::deferred::ReleasedItem;
 use crate::next_hops::ObjectHops;
 use crate::specs::{RouteSpec, SpecHop, SpecHops, SpecId, SpecState};
 use crate::tables::{AdjacencyIndex, BUCKETS, NextHopAddress, Target, TargetAction, TargetIndex};
@@ -56,13 +57,13 @@ impl Mirror {
 
     fn drop_spec(&mut self, state: SpecState) {
         for (key, _) in state.adjacencies {
-            self.adjacencies.release(key, self.generation);
+            self.release(ReleasedItem::Adjacency(key));
         }
         if let Some(index) = state.buckets {
-            self.buckets.give_back(index, self.generation);
+            self.release(ReleasedItem::Buckets(index));
         }
         if state.target != TargetIndex::KERNEL {
-            self.targets.give_back(state.target, self.generation);
+            self.release(ReleasedItem::Target(state.target));
         }
     }
 
@@ -79,10 +80,10 @@ impl Mirror {
         let Some(target) = self.target_index(id, old_target) else { return };
         let (action, adjacencies, buckets) = self.act(resolved, old_buckets);
         for (key, _) in &old_adjacencies {
-            self.adjacencies.release(*key, self.generation);
+            self.release(ReleasedItem::Adjacency(*key));
         }
         if let Some(index) = old_buckets.filter(|_| buckets.is_none()) {
-            self.buckets.give_back(index, self.generation);
+            self.release(ReleasedItem::Buckets(index));
         }
         let link = self.link_of(action);
         let old_link = self.targets.link(target);
@@ -145,7 +146,7 @@ impl Mirror {
             return (TargetAction::Balance(index), keys, buckets);
         }
         for (key, _) in &keys[..hops.len()] {
-            self.adjacencies.release(*key, self.generation);
+            self.release(ReleasedItem::Adjacency(*key));
         }
         self.note_exhausted();
         (TargetAction::Kernel, Vec::new(), None)

@@ -10,6 +10,7 @@ use slipring_rtnetlink::RouteFamily;
 use super::Mirror;
 use crate::adjacencies::AdjacencyKey;
 use crate::crowding::CrowdedPrefixes;
+use crate::deferred::ReleasedItem;
 use crate::lookups::Ipv6Tree;
 use crate::prefix::{AddressBits, RoutePrefix};
 use crate::ranges::{AddressRanges, overlay, set_ones, table_ranges};
@@ -69,7 +70,8 @@ pub(super) fn route_ranges<A: AddressBits>(
 }
 
 impl Mirror {
-    /// Writes all changed prefixes. Returns whether there were any.
+    /// Writes all changed prefixes, those of IPv4 into the deferred changes. Returns whether there
+    /// were any.
     pub(super) fn write_tables(&mut self) -> bool {
         let hosts = core::mem::take(&mut self.dirty_hosts);
         let mut has_changed = false;
@@ -122,9 +124,14 @@ impl Mirror {
         let chain = &self.vrfs[vrf].config.v4;
         let ranges = route_ranges(RouteFamily::V4, &self.v4, chain, &self.specs, prefix);
         let ranges = self.with_hosts(vrf, prefix, ranges);
-        let numbers: Vec<(u32, u16)> = ranges.iter().map(|range| (range.0, range.1.0)).collect();
-        if self.vrfs[vrf].v4.set(prefix.start, prefix.last(), &numbers).is_err() {
-            self.write_by_slot(vrf, prefix, &numbers);
+        let numbers = ranges.iter().map(|range| (range.0, range.1.0)).collect();
+        self.change_v4(vrf, prefix, numbers);
+    }
+
+    /// Writes the ranges of a prefix to an IPv4 table.
+    pub(super) fn set_v4(&mut self, vrf: usize, prefix: RoutePrefix<u32>, numbers: &[(u32, u16)]) {
+        if self.vrfs[vrf].v4.set(prefix.start, prefix.last(), numbers).is_err() {
+            self.write_by_slot(vrf, prefix, numbers);
         }
     }
 
@@ -249,7 +256,7 @@ impl Mirror {
         };
         let target = self.targets.add_host(key, adjacency);
         if target.is_none() {
-            self.adjacencies.release(key.1, self.generation);
+            self.release(ReleasedItem::Adjacency(key.1));
             self.note_exhausted();
         }
         target
@@ -268,8 +275,9 @@ impl Mirror {
             known.extract_if(first..=last, |_, _| true).map(|(_, key)| key).collect();
         known.extend(hosts);
         for key in old {
-            if self.targets.release_host(key, self.generation) {
-                self.adjacencies.release(key.1, self.generation);
+            if let Some(index) = self.targets.release_host(key) {
+                self.release(ReleasedItem::Target(index));
+                self.release(ReleasedItem::Adjacency(key.1));
             }
         }
     }

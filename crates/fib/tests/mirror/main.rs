@@ -107,7 +107,9 @@ pub(crate) fn gateway(tables: &ForwardingTables, destination: &str) -> String {
 
 /// Publishes the changes, of which there must be some.
 pub(crate) fn publish(mirror: &mut Mirror) -> Arc<ForwardingTables> {
-    mirror.publish().expect("something has changed")
+    let tables = mirror.publish().expect("something has changed");
+    mirror.write_ipv4();
+    tables
 }
 
 #[test]

@@ -238,6 +238,7 @@ impl World {
     fn check(&mut self, last: &mut Option<std::sync::Arc<ForwardingTables>>, is_exact: bool) {
         if let Some(tables) = self.mirror.publish() {
             *last = Some(tables);
+            self.mirror.write_ipv4();
         }
         let tables = last.as_ref().unwrap();
         for destination in DESTINATIONS {
