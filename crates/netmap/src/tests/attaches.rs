@@ -1,5 +1,5 @@
-//! Tests of interfaces in switches. A "NIC" here is two pipes: frames that the NIC sends arrive at
-//! `wire`; its host stack is `stack`.
+//! Tests of interfaces in switches. A "NIC" here is two or more pipes: frames that the NIC sends
+//! arrive at `wire`, those of its second ring at `wire1`; its host stack is `stack`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,6 +14,8 @@ use slipring_ring::RingView;
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     pipes: Mutex<Vec<Arc<Pipe>>>,
+    /// The NIC's rings after the first one.
+    more_rings: usize,
     nic_is_gone: Arc<AtomicBool>,
     pub(super) notified: Mutex<Vec<AdapterEvent>>,
 }
@@ -23,8 +25,8 @@ impl Provider for Arc<Machine> {
         let mut pipes = lock(&self.pipes);
         if pipes.is_empty() {
             let register = all();
-            let memory = wanted.domain.private_memory(MemoryNeeds::rings(8, 1024, true))?;
-            for i in 0..2 {
+            let memory = wanted.domain.private_memory(MemoryNeeds::rings(12, 1024, true))?;
+            for i in 0..2 + self.more_rings {
                 let ends = [format!("near{i}"), format!("far{i}")];
                 let shape = AdapterShape { rings: [1; 2], host_rings: [0; 2], slots: [1024; 2] };
                 let parent = crate::port::detached::DetachedAdapter::new(
@@ -36,14 +38,15 @@ impl Provider for Arc<Machine> {
                 pipes.push(Pipe::new(ends, plan, wanted.domain.ledger.words_region(), parent)?);
             }
         }
-        let [wire, stack] = [0, 1].map(|i| pipes[i].end(PipeRole::Slave));
+        let far = |i: usize| pipes[i].end(PipeRole::Slave);
         Ok(match wanted.name {
             "nic0" => {
-                let ends = [0, 1].map(|i| pipes[i].end(PipeRole::Master));
+                let ends = pipes.iter().map(|pipe| pipe.end(PipeRole::Master)).collect();
                 Arc::new(Nic::new(ends, self.nic_is_gone.clone()))
             }
-            "wire" => wire,
-            "stack" => stack,
+            "wire" => far(0),
+            "wire1" if self.more_rings > 0 => far(1),
+            "stack" => far(pipes.len() - 1),
             _ => return Err(Errno::NXIO),
         })
     }
@@ -53,19 +56,24 @@ impl Provider for Arc<Machine> {
     }
 }
 
-/// The simulated interface: ring 0 is the NIC's, ring 1 is the host's.
+/// The simulated interface: the last ring is the host's, all others are the NIC's.
 #[derive(Debug)]
 struct Nic {
-    ends: [Arc<dyn Adapter>; 2],
+    ends: Vec<Arc<dyn Adapter>>,
     base: AdapterBase,
     gone: Arc<AtomicBool>,
 }
 
 impl Nic {
-    fn new(ends: [Arc<dyn Adapter>; 2], gone: Arc<AtomicBool>) -> Self {
-        let shape = AdapterShape { rings: [1; 2], host_rings: [1; 2], slots: [1024; 2] };
+    fn new(ends: Vec<Arc<dyn Adapter>>, gone: Arc<AtomicBool>) -> Self {
+        let shape = Self::shape_of(&ends);
         let base = AdapterBase::new("nic0".to_owned(), &shape, ends[0].memory().clone());
         Self { ends, base, gone }
+    }
+
+    fn shape_of(ends: &[Arc<dyn Adapter>]) -> AdapterShape {
+        let rings = ends.len() as u16 - 1;
+        AdapterShape { rings: [rings; 2], host_rings: [1; 2], slots: [1024; 2] }
     }
 }
 
@@ -75,7 +83,7 @@ impl Adapter for Nic {
     }
 
     fn shape(&self) -> AdapterShape {
-        AdapterShape { rings: [1; 2], host_rings: [1; 2], slots: [1024; 2] }
+        Self::shape_of(&self.ends)
     }
 
     fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView> {
@@ -97,6 +105,11 @@ impl Adapter for Nic {
 
 pub(super) fn machine() -> World {
     with(&Arc::default())
+}
+
+/// A machine whose NIC has two rings in each direction.
+pub(super) fn machine_with_two_rings() -> World {
+    with(&Arc::new(Machine { more_rings: 1, ..Machine::default() }))
 }
 
 fn with(machine: &Arc<Machine>) -> World {

@@ -1,6 +1,6 @@
 //! Tests of `NS_FORWARD`: frames that a program forwards between an interface and its host.
 
-use super::attaches::machine;
+use super::attaches::{machine, machine_with_two_rings};
 use super::*;
 
 /// A program that has bound `nic0`, with the offsets of the rings tx, host tx, rx and host rx. The
@@ -240,4 +240,27 @@ fn a_frame_in_parts_is_dropped_whole_if_the_program_sends_a_frame_meanwhile() {
     nic.client.queue(host_tx, 0, 70, 0);
     nic.release(rx, &[0, NS_FORWARD]);
     assert_eq!(stack.slots(), [(70, false), (62, false)]);
+}
+
+#[test]
+fn a_frame_in_parts_is_not_torn_by_one_of_another_rx_ring() {
+    let world = machine_with_two_rings();
+    let mut client = world.open();
+    let wish = NmreqRegister { nr_mode: NR_REG_NIC_SW, ..NmreqRegister::default() };
+    let got = client.register("nic0", &wish).unwrap();
+    let [host_tx, first, second] = [2, 3, 4].map(|i| client.ring_at(&got, i));
+    let mut nic = Bound { client, rings: [0, host_tx, first, second] };
+    let [mut wire, mut wire1, mut stack] =
+        ["wire", "wire1", "stack"].map(|name| OtherEnd::new(&world, name));
+    nic.allow(first);
+    nic.allow(second);
+    wire.send(&[60, 61]);
+    wire1.send(&[70, 71, 72]);
+    let begun = NS_MOREFRAG | NS_FORWARD;
+    nic.release(first, &[begun]);
+    // The only ring to the host has a part of a frame, so this frame is dropped.
+    nic.release(second, &[begun]);
+    nic.release(first, &[0]);
+    nic.release(second, &[0, NS_FORWARD]);
+    assert_eq!(stack.slots(), [(60, true), (61, false), (72, false)]);
 }
