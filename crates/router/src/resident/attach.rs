@@ -17,7 +17,7 @@ use slipring_route_bpf::{
 };
 use slipring_wire::mac::MacAddr;
 
-use super::refusal::{errno_of, refused};
+use super::refusal::{errno_of, refuse_joined, refused};
 use crate::io_choice::IoChoice;
 
 /// Drivers whose frames may come from senders on this machine, with incomplete checksums.
@@ -150,6 +150,7 @@ pub(super) fn attach_all(
     (choice, has_rules): (IoChoice, bool),
 ) -> Result<Attachments, Failure> {
     if choice == IoChoice::Packet {
+        refuse_any_joined(ifaces)?;
         return intercept_all(router, ifaces, None);
     }
     // If one interface fails, the programs of the earlier interfaces are detached before packet
@@ -159,10 +160,17 @@ pub(super) fn attach_all(
     match attached.collect() {
         Ok(interfaces) => Ok(Attachments { interfaces, fallback: None }),
         Err(NotAttached { failure, no_mode: Some(why) }) if choice == IoChoice::Auto => {
+            refuse_any_joined(ifaces)?;
             intercept_all(router, ifaces, Some(why)).map_err(|_| failure)
         }
         Err(NotAttached { failure, .. }) => Err(failure),
     }
+}
+
+/// Refuses packet sockets on interfaces whose device joins received packets. A device with XDP does
+/// not, nor does any while the kernel forwards, which switches this off.
+fn refuse_any_joined(ifaces: &[Iface]) -> Result<(), Diagnostic> {
+    ifaces.iter().try_for_each(|iface| refuse_joined(&iface.name, iface.feature(Feature::Lro)))
 }
 
 fn intercept_all(

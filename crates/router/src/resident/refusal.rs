@@ -1,5 +1,7 @@
 //! Errors of loading and attaching the router's BPF programs.
 
+use std::io;
+
 use rustix::io::Errno;
 use slipring_bpf::BpfError;
 use slipring_cli::Diagnostic;
@@ -30,6 +32,21 @@ pub(super) fn refused(error: &ResidentError, interface: Option<&str>) -> Diagnos
     }
 }
 
+/// Refuses an interface whose device joins received packets of a flow (LRO). Nothing in such a
+/// packet tells where it must be cut again, so it would be forwarded as one packet.
+pub(super) fn refuse_joined(name: &str, joins: io::Result<bool>) -> Result<(), Diagnostic> {
+    match joins {
+        Ok(true) => {
+            Err(Diagnostic::new(SR0108, format!("packets from {name} cannot be forwarded"))
+                .with_cause("its device joins received packets (LRO), and does not say how")
+                .with_help(format!("switch that off: ethtool -K {name} lro off"))
+                .with_note("the kernel does so itself where it forwards, without --no-fallback"))
+        }
+        // A device that does not answer has no such setting.
+        Ok(false) | Err(_) => Ok(()),
+    }
+}
+
 /// The error if the kernel refuses an operation that needs a capability.
 pub(crate) fn no_privilege(what: &'static str, errno: Errno) -> OpenCause {
     OpenCause::Privilege {
@@ -46,4 +63,19 @@ pub(super) fn errno_of(error: &ResidentError) -> Option<Errno> {
         _ => return None,
     };
     Errno::from_io_error(source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_joins_packets_is_refused_with_the_command_that_stops_it() {
+        let refused = refuse_joined("eth0", Ok(true)).unwrap_err().to_text(false);
+        for part in ["packets from eth0 cannot", "(LRO)", "ethtool -K eth0 lro off"] {
+            assert!(refused.contains(part), "no `{part}` in {refused}");
+        }
+        assert!(refuse_joined("eth0", Ok(false)).is_ok());
+        assert!(refuse_joined("eth0", Err(io::ErrorKind::Unsupported.into())).is_ok());
+    }
 }
