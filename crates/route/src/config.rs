@@ -55,8 +55,6 @@ pub struct PortPolicy {
     /// [`FibPort::reverse_path_v6`](slipring_fib::FibPort::reverse_path_v6)) applies instead if it
     /// is stricter.
     pub reverse_path: ReversePathMode,
-    /// The rate at which packets from the port are accepted.
-    pub policer: Option<PolicerSpec>,
     /// The priority code points of tagged frames that leave by the port, indexed by the upper three
     /// bits of the DSCP (the class selector, RFC 2474).
     pub priorities: [u8; 8],

@@ -11,18 +11,19 @@ use slipring_wire::MacAddr;
 use crate::answer::{self, AnswerOutcome, AnswerParts};
 use crate::batch::{Rejection, RouteBatch, RouteFrame};
 use crate::cause::RouteDropCause;
-use crate::config::{PolicerSpec, PortPolicy, RouteConfig};
+use crate::config::{PortPolicy, RouteConfig};
 use crate::counters::RouteCounters;
 use crate::egress;
 use crate::hash::NextHopHash;
 use crate::output::{OutputQueue, RouteOutput};
-use crate::police::Policers;
+use crate::police::{Policers, PortPolicer};
 use crate::punt::{PuntClass, PuntReason};
 use crate::verdict::{ForwardedFrame, HeldPacket, RouteVerdict};
 use crate::view::RouteView;
 use crate::{check_sources, look_up, parse, rewrite};
 
-/// Makes a router's decisions. Each worker has its own engine. Engines share only the tables.
+/// Makes a router's decisions. Each worker has its own engine. Engines share only the tables and the
+/// policers.
 ///
 /// All times are in ns and must never decrease.
 #[derive(Clone, Debug)]
@@ -30,7 +31,7 @@ pub struct RouteEngine {
     config: RouteConfig,
     policies: Vec<PortPolicy>,
     pub(crate) view: RouteView,
-    policers: Policers,
+    pub(crate) policers: Policers,
     limiter: IcmpLimiter,
     pub(crate) output: OutputQueue,
     pub(crate) counters: RouteCounters,
@@ -62,21 +63,14 @@ impl RouteEngine {
 
     /// Sets the policies of all ports, by port index. Ports without a policy get the default
     /// policy.
-    pub fn set_policies(&mut self, policies: Vec<PortPolicy>, now_ns: u64) {
-        self.policers = Policers::new(&policies, &self.policers, now_ns);
+    pub fn set_policies(&mut self, policies: Vec<PortPolicy>) {
         self.policies = policies;
         self.set_tables(Arc::clone(&self.view.tables));
     }
 
-    /// Sets the policers of all ports, by port index; ports beyond the end of the list have none. A
-    /// port whose policer stays the same keeps its tokens.
-    pub fn set_policers(&mut self, policers: Vec<Option<PolicerSpec>>, now_ns: u64) {
-        self.policies.resize(self.policies.len().max(policers.len()), PortPolicy::default());
-        let policers = policers.into_iter().chain(core::iter::repeat(None));
-        for (policy, policer) in self.policies.iter_mut().zip(policers) {
-            policy.policer = policer;
-        }
-        self.policers = Policers::new(&self.policies, &self.policers, now_ns);
+    /// Sets the policers of all ports, by port index; ports beyond the end of the list have none.
+    pub fn set_policers(&mut self, policers: Vec<Option<Arc<PortPolicer>>>) {
+        self.policers = Policers::new(policers);
     }
 
     /// Sets the limits on ICMP errors.

@@ -120,6 +120,7 @@ impl RouteEngine {
         now_ns: u64,
     ) -> Vec<RouteStep> {
         let mut engine = self.clone();
+        engine.policers = self.policers.detached();
         while engine.pop().is_some() {}
         let mut bytes = frame.bytes.to_vec();
         let mut frames = [RouteFrame { bytes: &mut bytes, ..*frame }];

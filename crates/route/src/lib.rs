@@ -39,5 +39,6 @@ pub use counters::{RouteCounters, RoutePortCounters};
 pub use engine::RouteEngine;
 pub use explain::{ExplainedStages, RouteStep};
 pub use output::RouteOutput;
+pub use police::PortPolicer;
 pub use punt::{PuntClass, PuntReason};
 pub use verdict::{ForwardedFrame, HeldPacket, RouteVerdict};

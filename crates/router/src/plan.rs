@@ -35,6 +35,9 @@ pub(crate) struct RoutePlan {
     /// The file of settings.
     pub(crate) config: Option<PathBuf>,
     pub(crate) interfaces: Vec<String>,
+    /// The engine that was asked for.
+    asked_io: IoChoice,
+    /// The engine, which rules and policers may have chosen.
     pub(crate) io: IoChoice,
     /// Maximum number of workers of the engine in user space.
     pub(crate) threads: Option<usize>,
@@ -89,11 +92,11 @@ impl RoutePlan {
         // if `--period` was typed.
         let reports = compat.is_none() || is_typed(matches, "period");
         let io = typed::<String>(matches, "io").map(|name| IoChoice::of(&name)).or(file.io);
-        let io = io.unwrap_or(IoChoice::Auto);
+        let asked_io = io.unwrap_or(IoChoice::Auto);
         let threads = typed::<u16>(matches, "threads").map(usize::from).or(file.workers);
         let rules: Option<PathBuf> = typed(matches, "rules").or(file.rules);
-        let io = if rules.is_some() { for_rules(io)? } else { io };
-        let (io, threads) = for_policers(&file.policers, &interfaces, (io, threads))?;
+        let io = if rules.is_some() { for_rules(asked_io)? } else { asked_io };
+        let io = for_policers(&file.policers, &interfaces, io)?;
         let max_routes = typed(matches, "max-routes").or(file.max_routes);
         let name: Option<String> = typed(matches, "name").or(file.name);
         if let Some(name) = &name {
@@ -106,6 +109,7 @@ impl RoutePlan {
         let takes_over = takes_over(matches, compat.is_some(), user.is_some())?;
         Ok(Self {
             interfaces,
+            asked_io,
             io,
             threads,
             rules,
@@ -141,20 +145,16 @@ impl RoutePlan {
     }
 
     /// Returns the names of settings that differ in `new` and cannot change during a run.
-    pub(crate) fn fixed_changes(&self, new: &Self) -> Vec<&'static str> {
+    /// `has_threads` says whether threads of the router forward.
+    pub(crate) fn fixed_changes(&self, new: &Self, has_threads: bool) -> Vec<&'static str> {
         let had_rules = self.rules.is_some() == new.rules.is_some();
-        let had_policers = self.policers.is_empty() == new.policers.is_empty();
-        // If rules or policers were added or removed, the engine and the number of threads may
-        // differ as a consequence, although the user has not changed them.
-        let (is_other_io, are_others) = (self.io != new.io, self.threads != new.threads);
-        let engines = match (had_rules, had_policers) {
-            (true, true) => [("io", is_other_io), ("threads.workers", are_others)],
-            (true, false) => [("policer", is_other_io || are_others), ("policer", false)],
-            (false, _) => [("threads.workers", are_others), ("io", false)],
-        };
         let others = [
             ("interfaces", self.interfaces != new.interfaces),
+            ("io", self.asked_io != new.asked_io),
+            ("threads.workers", self.threads != new.threads),
             ("rules", !had_rules),
+            // In XDP there are no policers. Threads can have them, and need not.
+            ("policer (it forwards in XDP)", !new.policers.is_empty() && !has_threads),
             ("fallback", self.no_fallback != new.no_fallback),
             ("bypass_netfilter", self.bypass != new.bypass),
             ("threads.busy_poll", self.engine.wait != new.engine.wait),
@@ -169,7 +169,7 @@ impl RoutePlan {
             ("sandbox.user", self.user != new.user),
             ("the settings of netmap-fwd", self.compat != new.compat),
         ];
-        let changed = engines.into_iter().chain(others).filter(|(_, is_changed)| *is_changed);
+        let changed = others.into_iter().filter(|(_, is_changed)| *is_changed);
         changed.map(|(name, _)| name).collect()
     }
 }

@@ -1,7 +1,5 @@
 //! The sections `[[policer]]` of a file: the rate at which packets from an interface are accepted.
-//!
-//! A policer is a token bucket that only one thread can use. So a router with policers has only one
-//! forwarding thread.
+//! The threads that forward share one token bucket for each interface.
 
 use slipring_cli::codes::SR0003;
 use slipring_cli::sections::SettingsSection;
@@ -83,17 +81,16 @@ fn burst(text: &str) -> Result<u64, String> {
     bytes.filter(|bytes| *bytes >= 2000).ok_or_else(|| allowed.to_owned())
 }
 
-/// Checks the policers of a router with these interfaces. Returns the engine and the number of
-/// threads with which the router can run them.
+/// Checks the policers of a router with these interfaces, and chooses the engine for them.
 ///
 /// # Errors
-/// If an interface is not the router's or has two policers, if the engine does not support
-/// policers, or if several threads were requested.
+/// If an interface is not the router's or has two policers, or if the engine does not support
+/// policers.
 pub(crate) fn for_policers(
     policers: &[InterfacePolicer],
     interfaces: &[String],
-    (io, threads): (IoChoice, Option<usize>),
-) -> Result<(IoChoice, Option<usize>), Failure> {
+    io: IoChoice,
+) -> Result<IoChoice, Failure> {
     for (at, InterfacePolicer { interface, .. }) in policers.iter().enumerate() {
         if !interfaces.contains(interface) {
             return Err(refused(&format!("there is a policer for {interface}"))
@@ -108,20 +105,16 @@ pub(crate) fn for_policers(
                 .into());
         }
     }
-    match (io, threads) {
-        _ if policers.is_empty() => Ok((io, threads)),
-        (IoChoice::Xdp | IoChoice::XdpGeneric, _) => {
+    match io {
+        _ if policers.is_empty() => Ok(io),
+        IoChoice::Xdp | IoChoice::XdpGeneric => {
             Err(refused(&format!("policers do not go together with io {}", io.name()))
                 .with_cause("this engine forwards in XDP, which has none")
                 .with_help("leave out io, or choose threads: io = \"xsk\", io = \"packet\"")
                 .into())
         }
-        (_, Some(2..)) => Err(refused("policers do not go together with several threads")
-            .with_cause("each would let the whole rate pass")
-            .with_help("leave out workers and --threads")
-            .into()),
-        (IoChoice::Auto, _) => Ok((IoChoice::Xsk, Some(1))),
-        (io, _) => Ok((io, Some(1))),
+        IoChoice::Auto => Ok(IoChoice::Xsk),
+        io => Ok(io),
     }
 }
 
@@ -180,18 +173,18 @@ mod tests {
     fn an_engine_without_policers_is_refused_by_name() {
         let policers = read("[[policer]]\ninterface = 'e0'\nrate = '1Mbit'").unwrap();
         let names = ["e0".to_owned(), "e1".to_owned()];
-        let chosen = |io, threads| for_policers(&policers, &names, (io, threads));
-        let error = |io, threads| match chosen(io, threads) {
-            Err(Failure::Error(error)) => error.to_text(false),
+        let chosen = |io| for_policers(&policers, &names, io);
+        match chosen(IoChoice::Xdp) {
+            Err(Failure::Error(error)) => {
+                assert!(error.to_text(false).contains("do not go together with io xdp\n"));
+            }
             other => panic!("{other:?}"),
-        };
-        assert!(error(IoChoice::Xdp, None).contains("do not go together with io xdp\n"));
-        assert!(error(IoChoice::Xsk, Some(2)).contains("several threads"));
-        assert_eq!(chosen(IoChoice::Auto, None).unwrap(), (IoChoice::Xsk, Some(1)));
-        assert_eq!(chosen(IoChoice::Packet, None).unwrap(), (IoChoice::Packet, Some(1)));
-        let other = for_policers(&policers, &names[1..], (IoChoice::Auto, None));
+        }
+        assert_eq!(chosen(IoChoice::Auto).unwrap(), IoChoice::Xsk);
+        assert_eq!(chosen(IoChoice::Packet).unwrap(), IoChoice::Packet);
+        let other = for_policers(&policers, &names[1..], IoChoice::Auto);
         assert!(matches!(other, Err(Failure::Error(_))));
         let twice = [policers.clone(), policers.clone()].concat();
-        assert!(for_policers(&twice, &names, (IoChoice::Auto, None)).is_err());
+        assert!(for_policers(&twice, &names, IoChoice::Auto).is_err());
     }
 }

@@ -56,9 +56,13 @@ impl RouterReload {
             return Err(nothing_to_read().into());
         }
         plan.check_readable()?;
-        let new = plan.read_again()?;
+        // The engine stays. If the file leaves the choice to the router, policers may have come or
+        // gone for which a start would choose another one.
+        let mut new = plan.read_again()?;
+        new.io = plan.io;
         new.check_readable()?;
-        let fixed = plan.fixed_changes(&new);
+        let has_threads = self.routing.ask(|routing| !routing.workers.is_empty());
+        let fixed = plan.fixed_changes(&new, has_threads.unwrap_or_default());
         if !fixed.is_empty() {
             return Err(needs_restart(&new, &fixed).into());
         }

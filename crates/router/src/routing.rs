@@ -19,6 +19,7 @@
 
 mod beat;
 mod by_rules;
+mod distribution;
 mod host_addresses;
 mod hosts;
 mod port_settings;
@@ -35,7 +36,7 @@ use slipring_datapath::control_queue::ControlQueue;
 use slipring_fib::{FibPortIndex, ForwardingTables, GatewayRequest, Mirror, VrfIndex};
 use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
-use slipring_route::PuntClass;
+use slipring_route::{PortPolicer, PuntClass};
 use slipring_route_bpf::ResidentHeartbeat;
 
 use crate::backoff::ProbeBackoff;
@@ -89,6 +90,8 @@ pub(crate) struct Routing {
     pub(crate) vrf_of: Vec<Option<VrfIndex>>,
     /// By port, the VRF that the kernel's rules must choose; `None` or no element: any VRF.
     pub(crate) named_vrfs: Vec<Option<InterfaceVrf>>,
+    /// By port, the rate at which packets are accepted. All workers share it.
+    policers: Vec<Option<Arc<PortPolicer>>>,
     /// When the changes that have been read will be written; `None` if there are no changes.
     publish_at: Option<Nanos>,
     /// The newest snapshot; `None` before the first one.
@@ -223,6 +226,7 @@ impl Routing {
             waits: none,
             vrf_of: vec![Some(VrfIndex(0)); ports],
             named_vrfs: Vec::new(),
+            policers: Vec::new(),
             unprobed: Vec::new(),
             backoff: ProbeBackoff::default(),
             refused: Vec::new(),
@@ -388,6 +392,7 @@ impl Routing {
         // to the kernel, which may have an even newer route. If the kernel has refused the snapshot,
         // that is right until the snapshot is applied again.
         self.mirror.write_ipv4();
+        self.announce_addresses(tables);
         if self.is_applied {
             self.counters.published += 1;
         } else {
@@ -431,21 +436,6 @@ impl Routing {
     /// Returns the addresses of this machine. Packets from these addresses are not forwarded.
     pub(crate) fn own_addresses(&self) -> Vec<IpAddr> {
         host_addresses(&self.mirror.local_addresses())
-    }
-
-    /// Gives a snapshot and this machine's addresses to the threads that forward in user space.
-    fn distribute(&self, tables: &Arc<ForwardingTables>, local: &[(IpAddr, u8)]) {
-        let own = host_addresses(local);
-        for worker in &self.workers {
-            let (tables, own) = (Arc::clone(tables), own.clone());
-            worker.tell(move |worker| {
-                worker.engine.set_own_addresses(own);
-                worker.set_tables(tables, now());
-            });
-        }
-        if let Some(subinterfaces) = &self.subinterfaces {
-            subinterfaces.set_tables(tables, own, self.settings.icmp_limits);
-        }
     }
 
     /// Asks the kernel to resolve neighbours for which workers hold packets.

@@ -40,7 +40,7 @@ use slipring_datapath::workers::{WorkerTask, Workers};
 use slipring_fib::{FibPortIndex, ForwardingTables, PortConfig, VlanTags, VrfIndex};
 use slipring_neighbour::icmp::IcmpLimits;
 use slipring_port::iface::Iface;
-use slipring_port::{Nanos, RunError, now};
+use slipring_port::{Nanos, RunError};
 use slipring_ring::Doorbell;
 
 pub(crate) use figures::{SubinterfaceCounters, SubinterfaceFigures};
@@ -129,10 +129,16 @@ impl SubinterfaceHandle {
     ) {
         let tables = Arc::clone(tables);
         self.tell(move |processor| {
-            processor.set_tables(&tables, own, now());
+            processor.set_tables(&tables, own);
             // The engine exists only after the first snapshot.
             processor.engine.iter_mut().for_each(|engine| engine.set_icmp_limits(limits));
         });
+    }
+
+    /// Makes the links answer for the addresses in a snapshot, if a thread serves them.
+    pub(crate) fn set_addresses(&self, tables: &Arc<ForwardingTables>) {
+        let tables = Arc::clone(tables);
+        self.tell(move |processor| processor.set_addresses(&tables));
     }
 
     fn tell(&self, task: impl FnOnce(&mut SubinterfaceProcessor) + Send + 'static) {

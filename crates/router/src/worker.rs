@@ -267,10 +267,14 @@ impl RouteWorker {
         self.interface_of = tables.ports.iter().map(|port| index(port.ifindex)).collect();
         self.totals.resize(tables.ports.len());
         self.held.resolve(&tables, now_ns);
-        self.subinterfaces.iter().for_each(|of| of.set_tables(&tables));
         let generation = tables.generation;
         self.engine.set_tables(tables);
         self.shared.set_generation(generation);
+    }
+
+    /// Makes the links of subinterfaces answer for the addresses in a snapshot.
+    pub(crate) fn set_link_addresses(&self, tables: &ForwardingTables) {
+        self.subinterfaces.iter().for_each(|of| of.set_addresses(tables));
     }
 
     /// Applies settings.

@@ -1,41 +1,66 @@
 //! The policers of the ports.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::iter::repeat;
 
-use slipring_model::bucket::TokenBucket;
-
+use super::bucket::SharedBucket;
 use crate::batch::{Bits, RouteBatch, RouteFrame};
 use crate::cause::RouteDropCause;
-use crate::config::{ExceedAction, PolicerSpec, PortPolicy};
+use crate::config::{ExceedAction, PolicerSpec};
 use crate::counters::RouteCounters;
 use crate::packet::PacketTraits;
 use crate::verdict::RouteVerdict;
 
+/// The policer of a port: a token bucket, and what happens to packets. The engines of several
+/// threads may share it; together they admit its rate.
 #[derive(Clone, Debug)]
-struct PortPolicer {
+pub struct PortPolicer {
     spec: PolicerSpec,
-    bucket: TokenBucket,
+    bucket: SharedBucket,
 }
 
-/// The policers, by port.
+impl PortPolicer {
+    /// Makes a policer whose bucket is full.
+    #[must_use]
+    pub fn new(spec: PolicerSpec) -> Self {
+        Self { spec, bucket: SharedBucket::new(spec.bps, spec.burst_bytes) }
+    }
+
+    /// The policers of ports with these properties, by port. A port whose policer in `old` has the
+    /// same properties keeps it, with its tokens.
+    #[must_use]
+    pub fn renewed(
+        old: &[Option<Arc<Self>>],
+        specs: &[Option<PolicerSpec>],
+    ) -> Vec<Option<Arc<Self>>> {
+        let old = old.iter().map(Option::as_ref).chain(repeat(None));
+        let renewed = |(old, spec): (Option<&Arc<Self>>, &Option<PolicerSpec>)| {
+            let spec = (*spec)?;
+            let kept = old.filter(|old| old.spec == spec).cloned();
+            Some(kept.unwrap_or_else(|| Arc::new(Self::new(spec))))
+        };
+        old.zip(specs).map(renewed).collect()
+    }
+}
+
+/// The policers, by port; empty if no port has one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Policers(Box<[Option<PortPolicer>]>);
+pub(crate) struct Policers(Box<[Option<Arc<PortPolicer>>]>);
 
 impl Policers {
-    /// Creates the policers of the ports. A port whose policer does not change keeps its tokens.
-    pub(crate) fn new(policies: &[PortPolicy], old: &Self, now_ns: u64) -> Self {
-        if policies.iter().all(|policy| policy.policer.is_none()) {
-            return Self::default();
+    pub(crate) fn new(policers: Vec<Option<Arc<PortPolicer>>>) -> Self {
+        match policers.iter().all(Option::is_none) {
+            true => Self::default(),
+            false => Self(policers.into()),
         }
-        let policer = |(at, policy): (usize, &PortPolicy)| {
-            let spec = policy.policer?;
-            let old = old.0.get(at).and_then(Option::as_ref).filter(|old| old.spec == spec);
-            // The bucket does not accept a burst of 0. A burst of 1 byte also stops all packets.
-            let new = || TokenBucket::new(spec.bps, spec.burst_bytes.max(1), now_ns).ok();
-            let bucket = old.map(|old| old.bucket.clone()).or_else(new)?;
-            Some(PortPolicer { spec, bucket })
-        };
-        Self(policies.iter().enumerate().map(policer).collect())
+    }
+
+    /// Returns policers with as many tokens, which no other engine shares.
+    pub(crate) fn detached(&self) -> Self {
+        let detach = |policer: &Arc<PortPolicer>| Arc::new(PortPolicer::clone(policer));
+        Self(self.0.iter().map(|policer| policer.as_ref().map(detach)).collect())
     }
 
     /// Returns whether no port has a policer.
@@ -45,7 +70,7 @@ impl Policers {
 
     /// Polices all live packets.
     pub(crate) fn run(
-        &mut self,
+        &self,
         counters: &mut RouteCounters,
         batch: &mut RouteBatch,
         frames: &[RouteFrame<'_>],
@@ -53,7 +78,7 @@ impl Policers {
     ) {
         for at in Bits(batch.live()) {
             let packet = &mut batch.packets[at];
-            let Some(Some(policer)) = self.0.get_mut(usize::from(packet.port)) else { continue };
+            let Some(Some(policer)) = self.0.get(usize::from(packet.port)) else { continue };
             let conforms = policer.bucket.take(now_ns, frames[at].bytes.len() as u32);
             let dscp = match (conforms, policer.spec.exceed) {
                 (true, _) => policer.spec.conform_dscp,

@@ -4,7 +4,9 @@ use alloc::vec::Vec;
 
 use super::kit::*;
 use crate::RouteDropCause as Cause;
-use crate::{ExceedAction, PolicerSpec, PortPolicy, PuntClass, RouteEngine, RouteVerdict};
+use crate::{
+    ExceedAction, PolicerSpec, PortPolicer, PortPolicy, PuntClass, RouteEngine, RouteVerdict,
+};
 use slipring_fib::ReversePathMode;
 
 fn checked(mode: ReversePathMode) -> RouteEngine {
@@ -16,7 +18,7 @@ fn checked(mode: ReversePathMode) -> RouteEngine {
     builder.balance("10.40.0.0/16", &all);
     let mut engine = builder.engine();
     let policy = PortPolicy { reverse_path: mode, ..PortPolicy::default() };
-    engine.set_policies([policy].into(), 0);
+    engine.set_policies([policy].into());
     engine
 }
 
@@ -83,7 +85,7 @@ fn the_stricter_one_of_the_kernels_setting_and_the_policy_counts() {
     let mut engine = kernels(ReversePathMode::Loose);
     let mut refused = |mode| {
         let policy = PortPolicy { reverse_path: mode, ..PortPolicy::default() };
-        engine.set_policies([policy].into(), 0);
+        engine.set_policies([policy].into());
         ["10.3.0.9", "10.55.0.1"].map(|source| {
             let verdict = process(&mut engine, &mut udp(source, "10.3.0.2", 60));
             matches!(verdict, RouteVerdict::Drop(_))
@@ -129,8 +131,7 @@ fn policed(conform_dscp: Option<u8>, exceed: ExceedAction) -> RouteEngine {
     let mut engine = engine();
     // The policer passes two frames of 100 bytes immediately, and then one every 100 us.
     let spec = PolicerSpec { bps: 8_000_000, burst_bytes: 200, conform_dscp, exceed };
-    let policy = PortPolicy { policer: Some(spec), ..PortPolicy::default() };
-    engine.set_policies([policy].into(), 0);
+    engine.set_policers(PortPolicer::renewed(&[], &[Some(spec)]));
     engine
 }
 
@@ -174,44 +175,50 @@ fn a_policer_marks_packets_and_leaves_ecn_and_checksums_right() {
     }
 }
 
+fn small_burst(burst_bytes: u64) -> Option<PolicerSpec> {
+    Some(PolicerSpec { bps: 8, burst_bytes, conform_dscp: None, exceed: ExceedAction::Drop })
+}
+
+fn passes(engine: &mut RouteEngine) -> bool {
+    let mut frame = udp("10.1.0.2", "10.3.0.2", 100);
+    matches!(process(engine, &mut frame), RouteVerdict::Forward(_))
+}
+
 #[test]
-fn an_unchanged_policer_keeps_its_tokens_when_policies_are_set_again() {
-    let mut engine = policed(None, ExceedAction::Drop);
-    let frame = udp("10.1.0.2", "10.3.0.2", 100);
-    forward(&mut engine, &frame);
-    forward(&mut engine, &frame);
-    let spec = PolicerSpec {
-        bps: 8_000_000,
-        burst_bytes: 200,
-        conform_dscp: None,
-        exceed: ExceedAction::Drop,
-    };
-    let policy = PortPolicy { policer: Some(spec), ..PortPolicy::default() };
-    engine.set_policies([policy].into(), 0);
-    let verdict = process(&mut engine, &mut frame.clone());
-    assert_eq!(verdict, RouteVerdict::Drop(Cause::Policed));
+fn engines_with_a_common_policer_together_admit_its_rate() {
+    let (mut first, mut second) = (engine(), engine());
+    let policers = PortPolicer::renewed(&[], &[small_burst(300)]);
+    first.set_policers(policers.clone());
+    second.set_policers(policers);
+    let passed = [(); 4].map(|()| [passes(&mut first), passes(&mut second)]);
+    assert_eq!(passed, [[true, true], [true, false], [false, false], [false, false]]);
+}
+
+#[test]
+fn to_explain_a_packet_takes_no_tokens() {
+    let mut engine = engine();
+    engine.set_policers(PortPolicer::renewed(&[], &[small_burst(100)]));
+    let mut frame = udp("10.1.0.2", "10.3.0.2", 100);
+    let steps = [(); 2].map(|()| engine.explain(&crate::RouteFrame::new(&mut frame, LEFT), 0));
+    assert_eq!(steps[0], steps[1]);
+    assert!(passes(&mut engine) && !passes(&mut engine));
 }
 
 #[test]
 fn a_policer_that_is_replaced_or_removed_counts_at_once() {
     let mut engine = policed(None, ExceedAction::Drop);
-    let frame = udp("10.1.0.2", "10.3.0.2", 100);
-    let passes = |engine: &mut RouteEngine| {
-        matches!(process(engine, &mut frame.clone()), RouteVerdict::Forward(_))
+    let mut policers = Vec::new();
+    let mut set = |engine: &mut RouteEngine, burst| {
+        policers = PortPolicer::renewed(&policers, &[small_burst(burst)]);
+        engine.set_policers(policers.clone());
     };
-    let spec = |burst_bytes| PolicerSpec {
-        bps: 8,
-        burst_bytes,
-        conform_dscp: None,
-        exceed: ExceedAction::Drop,
-    };
-    engine.set_policers([Some(spec(100))].into(), 0);
+    set(&mut engine, 100);
     assert_eq!([(); 2].map(|()| passes(&mut engine)), [true, false]);
-    engine.set_policers([Some(spec(300))].into(), 0);
+    set(&mut engine, 300);
     assert_eq!([(); 4].map(|()| passes(&mut engine)), [true, true, true, false]);
-    engine.set_policers([Some(spec(300))].into(), 0);
+    set(&mut engine, 300);
     assert!(!passes(&mut engine), "the same one keeps its tokens");
-    engine.set_policers(Vec::new(), 0);
+    engine.set_policers(Vec::new());
     assert!(passes(&mut engine));
 }
 

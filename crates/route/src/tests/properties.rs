@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::kit::*;
 use crate::{
-    ExceedAction, PolicerSpec, PortPolicy, RouteBatch, RouteConfig, RouteEngine, RouteFrame,
-    RouteOutput, RouteVerdict,
+    ExceedAction, PolicerSpec, PortPolicer, PortPolicy, RouteBatch, RouteConfig, RouteEngine,
+    RouteFrame, RouteOutput, RouteVerdict,
 };
 use slipring_fib::{FibPortIndex, ReversePathMode};
 
@@ -85,13 +85,10 @@ fn busy_engine() -> RouteEngine {
     let mut engine = RouteEngine::new(config, builder.build());
     let exceed = ExceedAction::Remark(8);
     let policer = PolicerSpec { bps: 1000, burst_bytes: 3000, conform_dscp: None, exceed };
-    let policy = |reverse_path| PortPolicy {
-        reverse_path,
-        policer: Some(policer),
-        priorities: [7; 8],
-        ..PortPolicy::default()
-    };
-    engine.set_policies([policy(ReversePathMode::Off), policy(ReversePathMode::Loose)].into(), 0);
+    let policy =
+        |reverse_path| PortPolicy { reverse_path, priorities: [7; 8], ..PortPolicy::default() };
+    engine.set_policies([policy(ReversePathMode::Off), policy(ReversePathMode::Loose)].into());
+    engine.set_policers(PortPolicer::renewed(&[], &[Some(policer); 2]));
     engine
 }
 

@@ -93,7 +93,7 @@ fn the_priority_of_a_tag_follows_the_dscp_by_the_map_of_the_port() {
     let mut engine = engine();
     let mut policies = std::vec![PortPolicy::default(); 6];
     policies[usize::from(TAGGED.0)].priorities = [0, 1, 2, 3, 4, 5, 6, 7];
-    engine.set_policies(policies, 0);
+    engine.set_policies(policies);
     let mut frame = udp("10.1.0.2", "10.100.0.2", 80);
     // Expedited forwarding is DSCP 46. Its upper three bits are the tag's priority: 5.
     patch_v4(&mut frame, 1, &[46 << 2]);

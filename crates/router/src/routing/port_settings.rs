@@ -2,6 +2,7 @@
 
 use slipring_fib::FibPortIndex;
 use slipring_port::now;
+use slipring_route::PortPolicer;
 
 use super::Routing;
 use crate::port_settings::PortSettings;
@@ -17,9 +18,10 @@ impl Routing {
             let is_policed = policers.get(at).is_some_and(Option::is_some);
             self.engine.set_policed(FibPortIndex(at as u16), is_policed);
         }
+        self.policers = PortPolicer::renewed(&self.policers, &policers);
         for worker in &self.workers {
-            let policers = policers.clone();
-            worker.tell(move |worker| worker.engine.set_policers(policers, now()));
+            let policers = self.policers.clone();
+            worker.tell(move |worker| worker.engine.set_policers(policers));
         }
         if self.counters.published > 0 {
             self.publish(now());

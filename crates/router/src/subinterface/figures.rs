@@ -33,12 +33,12 @@ pub(crate) struct SubinterfaceCounters {
     /// such frames from other counters.
     pub(crate) left: u64,
     /// Frames that were dropped because a ring was full: that of the device or, with a thread of
-    /// subinterfaces, that of an egress interface. If the egress interface is no subinterface, the
-    /// first subinterface counts the frame. With workers, only answers to the kernel's address
-    /// resolution count here.
+    /// subinterfaces, that of an egress interface. The latter count at the first subinterface if
+    /// they did not arrive on one. With workers, only answers to the kernel's address resolution
+    /// count here.
     pub(crate) full: u64,
-    /// Frames of the kernel, and messages of address resolution, that were dropped because the
-    /// transmit ring of the parent interface was full; and frames of the kernel that a worker had
-    /// not taken when it ended.
+    /// Frames of the kernel, messages of address resolution and, with a thread of subinterfaces, the
+    /// router's own packets (answers and fragments), that were dropped because a transmit ring was
+    /// full; and frames of the kernel that a worker had not taken when it ended.
     pub(crate) unsent: u64,
 }

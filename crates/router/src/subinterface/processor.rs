@@ -114,28 +114,27 @@ impl SubinterfaceProcessor {
     }
 
     /// Applies a snapshot. `own` contains the addresses of the machine.
-    pub(super) fn set_tables(
-        &mut self,
-        tables: &Arc<ForwardingTables>,
-        own: Vec<IpAddr>,
-        now_ns: Nanos,
-    ) {
-        for it in &mut self.subinterfaces {
-            if let Some(port) = tables.ports.get(usize::from(it.port.0)) {
-                it.link.set_addresses(port.mac, &port.addresses);
-            }
-        }
+    pub(super) fn set_tables(&mut self, tables: &Arc<ForwardingTables>, own: Vec<IpAddr>) {
         let engine = self.engine.get_or_insert_with(|| {
             let config = RouteConfig { answers_in_first_vrf: true, ..RouteConfig::default() };
             let mut engine = RouteEngine::new(config, Arc::clone(tables));
             let policy = PortPolicy { priorities: self.priorities, ..PortPolicy::default() };
-            engine.set_policies(vec![policy; tables.ports.len()], now_ns);
+            engine.set_policies(vec![policy; tables.ports.len()]);
             engine
         });
         engine.set_own_addresses(own);
         engine.set_tables(Arc::clone(tables));
         // Release: all lookups in earlier tables were made before this store.
         self.shared.generation.store(tables.generation, Ordering::Release);
+    }
+
+    /// Makes the links answer for the addresses in a snapshot.
+    pub(super) fn set_addresses(&mut self, tables: &ForwardingTables) {
+        for it in &mut self.subinterfaces {
+            if let Some(port) = tables.ports.get(usize::from(it.port.0)) {
+                it.link.set_addresses(port.mac, &port.addresses);
+            }
+        }
     }
 
     /// Takes frames from the wire. Frames of subinterfaces go through the engine or, if the tables
@@ -218,7 +217,7 @@ impl SubinterfaceProcessor {
                 if self.send_scratch(queues, sent.port) {
                     self.count_forwarded(ingress, len);
                 } else {
-                    self.count_full(ingress);
+                    self.count_full(Some(ingress), sent.port);
                 }
             }
             Some(RouteVerdict::Fragmented) => {
@@ -241,13 +240,16 @@ impl SubinterfaceProcessor {
         }
     }
 
-    /// Counts a packet for which a ring had no space: at the subinterface of `port`, or at the
-    /// first one if another interface has that port.
-    fn count_full(&mut self, port: FibPortIndex) {
+    /// Counts a packet for which a ring had no space. If it was received, its ingress is given; if
+    /// not, it is an answer or a fragment of a packet that is counted already.
+    fn count_full(&mut self, ingress: Option<FibPortIndex>, egress: FibPortIndex) {
+        let port = ingress.unwrap_or(egress);
+        // The first one counts packets of the ports of other interfaces.
         let number = self.subinterfaces.iter().position(|it| it.port == port).unwrap_or(0);
-        if let Some(it) = self.subinterfaces.get_mut(number) {
-            it.counters.full += 1;
-        }
+        let Some(it) = self.subinterfaces.get_mut(number) else { return };
+        let counter =
+            if ingress.is_some() { &mut it.counters.full } else { &mut it.counters.unsent };
+        *counter += 1;
     }
 
     /// Keeps a packet until a neighbour of a subinterface is resolved.
@@ -271,7 +273,7 @@ impl SubinterfaceProcessor {
                     self.scratch.clear();
                     self.scratch.extend_from_slice(&frame);
                     if !self.send_scratch(queues, port) {
-                        self.count_full(port);
+                        self.count_full(None, port);
                     }
                     if let Some(engine) = &mut self.engine {
                         engine.recycle(frame);
@@ -388,7 +390,7 @@ impl SubinterfaceProcessor {
                     self.scratch.extend_from_slice(&frame[sent.range()]);
                     let (is_own, len) = (held.is_own(), self.scratch.len());
                     if !self.send_scratch(queues, sent.port) {
-                        self.count_full(if is_own { sent.port } else { held.ingress() });
+                        self.count_full((!is_own).then(|| held.ingress()), sent.port);
                     } else if !is_own {
                         self.count_forwarded(held.ingress(), len);
                     }
@@ -491,3 +493,6 @@ impl FrameProcessor for SubinterfaceProcessor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -322,7 +322,7 @@ fn engine(io: &UserSpaceIo, of_own: &[PortPolicy]) -> RouteEngine {
         buckets: [].into(),
     };
     let mut engine = RouteEngine::new(config, Arc::new(tables));
-    engine.set_policies([&io.policies[..], of_own].concat(), 0);
+    engine.set_policies([&io.policies[..], of_own].concat());
     engine
 }
 

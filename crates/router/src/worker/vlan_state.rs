@@ -87,7 +87,7 @@ impl WorkerSubinterfaces {
     }
 
     /// Applies a snapshot's addresses to the links of the subinterfaces.
-    pub(super) fn set_tables(&self, tables: &ForwardingTables) {
+    pub(super) fn set_addresses(&self, tables: &ForwardingTables) {
         self.shared.set_tables(tables);
     }
 

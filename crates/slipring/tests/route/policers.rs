@@ -8,6 +8,7 @@ crate::instances! {
     packets_beyond_the_rate_are_dropped_and_counted,
     packets_beyond_the_rate_are_marked_and_counted,
     a_reload_changes_a_policer,
+    a_first_policer_comes_by_a_reload_without_a_lost_packet,
     a_vlan_that_the_kernel_does_not_have_is_policed
 }
 
@@ -16,7 +17,13 @@ crate::instances! {
     packets_beyond_the_rate_are_dropped_and_counted,
     packets_beyond_the_rate_are_marked_and_counted,
     a_reload_changes_a_policer,
+    a_first_policer_comes_by_a_reload_without_a_lost_packet,
     a_vlan_that_the_kernel_does_not_have_is_policed
+}
+
+crate::instances! {
+    auto: crate::rig::Setup = crate::rig::Subject::Slipring("auto"),
+    a_first_policer_of_a_router_in_xdp_needs_a_restart
 }
 
 /// A router with a policer for packets from A that has these additional keys. The rate is so low
@@ -95,8 +102,36 @@ fn a_reload_changes_a_policer(setup: Setup) {
     assert_eq!(counted(rig)[0], before);
     started.reload(&policer("100kB"));
     exhaust();
-    let refused = started.refusal("");
-    assert!(refused.contains("started again for policer"), "{refused}");
+    // The last policer ends, and a first one comes.
+    started.reload("");
+    rig.observe([0; 3]);
+    let before = counted(rig)[0];
+    rig.forwards(&[(); 20].map(|()| long(v4())));
+    assert_eq!(counted(rig)[0], before);
+    started.reload(&policer("100kB"));
+    exhaust();
+}
+
+fn a_first_policer_comes_by_a_reload_without_a_lost_packet(setup: Setup) {
+    let started = crate::settings::start(setup, "");
+    let rig = &started.rig;
+    let policer = |rate| format!("[[policer]]\ninterface = 'e0'\nrate = '{rate}'\n");
+    for (number, text) in (0..20).zip([policer("100Gbit"), String::new()].into_iter().cycle()) {
+        let window: Vec<_> = (0..32).map(|at| Packet::udp(v4().a, v4().b, &[number, at])).collect();
+        window.iter().for_each(|packet| rig.a.send(packet));
+        started.reload(&text);
+        let seen = rig.observe([0, window.len(), 0]);
+        assert_eq!(seen.b.len(), window.len(), "reload {number}");
+    }
+    assert_eq!(counted(rig), [0, 0]);
+}
+
+/// There is no policer in XDP.
+fn a_first_policer_of_a_router_in_xdp_needs_a_restart(setup: Setup) {
+    let started = crate::settings::start(setup, "");
+    let refused = started.refusal("[[policer]]\ninterface = 'e0'\nrate = '1Mbit'\n");
+    assert!(refused.contains("started again for policer (it forwards in XDP)"), "{refused}");
+    started.reload("");
 }
 
 /// The rate of a VLAN does not apply to the interface that carries it, nor to other VLANs of that
