@@ -149,9 +149,10 @@ pub(super) const PROTOCOLS: &NameTable<u8> = &[
     ("udplite", 136),
     ("mpls-in-ip", 137),
     ("manet", 138),
-    ("shim6", 139),
-    ("wesp", 140),
-    ("rohc", 141),
+    ("hip", 139),
+    ("shim6", 140),
+    ("wesp", 141),
+    ("rohc", 142),
     ("pfsync", 240),
     // Aliases; listings show the first name.
     ("vrrp", 112),

@@ -7,6 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
+use slipring_test_support::skip;
 
 use super::*;
 use crate::rule::Rule;
@@ -513,7 +514,8 @@ fn protocols_have_freebsds_names_whatever_the_machine_knows() {
         ("pgm", 113),
         ("isis", 124),
         ("rsvp-e2e-ignore", 134),
-        ("rohc", 141),
+        ("hip", 139),
+        ("rohc", 142),
         ("pfsync", 240),
     ] {
         let by_name = rule(&format!("deny {name} from any to any"));
@@ -521,6 +523,26 @@ fn protocols_have_freebsds_names_whatever_the_machine_knows() {
         assert_eq!(by_name.to_string(), format!("deny {name} from any to any"));
         assert_eq!(by_name, rule(&format!("deny {} from any to any", name.to_uppercase())));
     }
+}
+
+#[test]
+fn protocols_have_the_numbers_of_the_machines_list() {
+    let list = match std::fs::read_to_string("/etc/protocols") {
+        Ok(list) => list,
+        Err(error) => return skip!("no /etc/protocols: {error}"),
+    };
+    let mut compared = 0;
+    for line in list.lines() {
+        let words: Vec<_> = line.split('#').next().unwrap().split_whitespace().collect();
+        let [name, number, aliases @ ..] = &words[..] else { continue };
+        for name in [name].into_iter().chain(aliases).map(|name| name.to_lowercase()) {
+            if let Some(known) = names::value(names::PROTOCOLS, &name) {
+                assert_eq!(Ok(known), number.parse(), "{name}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 20, "only {compared} names are in both lists");
 }
 
 #[test]

@@ -84,10 +84,30 @@ fn a_state_is_shown_by_its_rule_and_prob_by_its_draw() {
 
 #[test]
 fn a_packet_that_is_malformed_or_translated_too_often_meets_the_verdict_of_a_check() {
+    let checked = |fixture: &mut Fixture, mut frame: Vec<u8>| {
+        fixture.cross(&mut frame, &mut PacketMetadata::incoming(0).outgoing(1))
+    };
     let mut fixture = Fixture::new("add 100 allow ip from any to any");
-    let (outcomes, verdict) = explained(&mut fixture, udp()[..20].to_vec());
+    let malformed = udp()[..20].to_vec();
+    let (outcomes, verdict) = explained(&mut fixture, malformed.clone());
     assert!(outcomes.is_empty());
     assert!(matches!(verdict, RuleVerdict::Deny(DenyReason::Malformed(_))), "{verdict:?}");
+    assert_eq!(checked(&mut fixture, malformed), verdict);
+    // Each rule translates the source address once more.
+    for (count, expected) in
+        [(32, RuleVerdict::Accept), (33, RuleVerdict::Deny(DenyReason::CallLoop))]
+    {
+        let mut fixture = Fixture::new("disable one_pass\nadd 1000 allow ip from any to any");
+        for at in 1..=count {
+            fixture.run(&format!("nat {at} config ip 203.0.113.{at} same_ports"));
+            fixture.run(&format!("add {at} nat {at} ip from any to any"));
+        }
+        let (outcomes, verdict) = explained(&mut fixture, udp());
+        let is_translated = |outcome: &RuleOutcome| matches!(outcome, RuleOutcome::Translated(_));
+        let translated = outcomes.iter().filter(|(_, outcome)| is_translated(outcome)).count();
+        assert_eq!((translated, &verdict), (count, &expected));
+        assert_eq!(checked(&mut fixture, udp()), expected, "{count}");
+    }
 }
 
 #[test]
