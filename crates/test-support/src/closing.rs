@@ -5,7 +5,7 @@
 //! the child has executed the program.
 
 use std::io;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock};
 
 /// Locked for reading while [`spawn`] starts a program. Locked for writing by [`close`].
@@ -17,10 +17,35 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Drops an owner of descriptors while no [`Program`](crate::Program) and no program of a
-/// [`Namespace`](crate::Namespace) is being started, so that none of these children has a copy of
-/// them. When this returns, the kernel has freed the interface, the queue or the name.
+/// Runs a program to its end. [`close`] waits only until the child has executed it.
+pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
+    spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?.wait_with_output()
+}
+
+/// Drops an owner of descriptors while this crate is starting no program, neither for a test nor
+/// for itself, so that no such child has a copy of them. When this returns, the kernel has freed
+/// the interface, the queue or the name.
+///
+/// A program that a test starts by [`Command`] itself may still have a copy.
 pub fn close<T>(holder: T) {
     let _no_starts = STARTS.write().unwrap_or_else(PoisonError::into_inner);
     drop(holder);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tree::root;
+
+    #[test]
+    fn no_other_file_of_this_crate_starts_a_program_by_itself() {
+        for entry in std::fs::read_dir(root().join("crates/test-support/src")).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let product = text.split("#[cfg(test)]").next().unwrap();
+            let starts = [".spawn()", ".output()", ".status()", ".exec()"];
+            let found: Vec<_> = starts.iter().filter(|call| product.contains(*call)).collect();
+            let is_allowed = path.ends_with("closing.rs");
+            assert_eq!(found.is_empty(), !is_allowed, "{}: {found:?}", path.display());
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use crate::{closing, eventually, skip, sys};
+use crate::{TIMEOUT, closing, eventually, skip, sys};
 
 type NamespaceJob = Box<dyn FnOnce() + Send>;
 
@@ -124,6 +124,21 @@ impl Namespace {
         (done.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
 
+    /// Sends `count` echo requests to `to` at once. `words` are further arguments of `ping`,
+    /// separated by spaces.
+    ///
+    /// # Panics
+    /// If not all of the requests are answered in time.
+    pub fn ping_all(&self, count: u32, words: &str, to: &str) {
+        // After the last request, `ping` waits as long as `-W` says only if nothing has been
+        // answered yet. Otherwise it waits for the interval, or for twice the longest round trip
+        // if that is longer. With `-w`, it would send a further request for each late answer.
+        let limit = TIMEOUT.as_secs();
+        let all = format!("-n -c {count} -l {count} -i {limit} -W {limit} {words} {to}");
+        let report = self.command("ping", &all);
+        assert!(report.contains(&format!(" {count} received")), "{report}");
+    }
+
     /// Creates a veth pair. The end `here` is in this namespace, up and [silent](Self::silence).
     /// The end `there` is in `other` and down. `options` are words of `ip link` for both ends, such
     /// as `mtu 9000`.
@@ -190,7 +205,7 @@ fn open_tun() {
     let tun = std::fs::metadata("/dev/net/tun");
     let is_closed = tun.is_ok_and(|found| !open(found.permissions().mode()));
     if is_closed && rustix::process::geteuid().is_root() && sys::unshare_mounts().is_ok() {
-        let done = Command::new("sh").args(["-c", OWN]).output().unwrap();
+        let done = closing::output(Command::new("sh").args(["-c", OWN])).unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Namespace, TIMEOUT, closing, eventually, sys};
+use crate::{Namespace, TIMEOUT, closing, eventually, sys, tree};
 
 /// The variable that names the run directory.
 const RUN: &str = "SLIPRING_RUN";
@@ -62,7 +62,7 @@ pub fn output(command: &mut Command) -> std::process::Output {
 pub fn copy_into(dir: &Path, program: &Path) -> PathBuf {
     let copy = dir.join(program.file_name().unwrap());
     if !copy.exists() {
-        assert!(Command::new("cp").arg(program).arg(&copy).status().unwrap().success());
+        tree::stdout(closing::output(Command::new("cp").arg(program).arg(&copy)).unwrap());
     }
     copy
 }

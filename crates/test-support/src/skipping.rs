@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::closing;
 use crate::sandbox::NOBODY;
 
 /// Prints `skipped: ` and the reason, which is formatted as by `println!`. It does not return from
@@ -70,7 +71,7 @@ pub fn user_namespaces_allowed() -> bool {
 
 /// Returns why a command does not work; `None` if it works.
 fn refusal(command: &mut Command) -> Option<String> {
-    match command.output() {
+    match closing::output(command) {
         Ok(done) if done.status.success() => None,
         Ok(done) => Some(String::from_utf8_lossy(&done.stderr).trim_end().to_owned()),
         Err(error) => Some(error.to_string()),

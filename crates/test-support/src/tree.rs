@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::closing;
+
 /// Returns the root of the tree.
 #[must_use]
 pub fn root() -> &'static Path {
@@ -40,6 +42,6 @@ pub(crate) fn compile_static(source: &Path, program: &Path) {
     let new = program.with_extension(std::process::id().to_string());
     let mut cc = Command::new("cc");
     cc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o"]).arg(&new).arg(source);
-    stdout(cc.output().unwrap());
+    stdout(closing::output(&mut cc).unwrap());
     std::fs::rename(new, program).unwrap();
 }
