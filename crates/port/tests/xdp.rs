@@ -377,7 +377,7 @@ fn send_udp(netns: &Namespace, net: u8, len: usize) {
     });
 }
 
-/// Returns whether the transport checksum of an IPv4 frame is right.
+/// Returns whether the checksums of the IPv4 header and of the transport are right.
 fn checksums_hold(frame: &[u8]) -> bool {
     let headers = slipring_wire::Headers::parse(frame).unwrap();
     let ip = headers.ip.unwrap();
@@ -386,7 +386,7 @@ fn checksums_hold(frame: &[u8]) -> bool {
     covered.extend([0, ip.proto.0]);
     covered.extend((ip.l4_len() as u16).to_be_bytes());
     covered.extend(&frame[l4..ip.end as usize]);
-    slipring_wire::checksum::of(&covered) == 0
+    [&frame[l3..l4], &covered].iter().all(|bytes| slipring_wire::checksum::of(bytes) == 0)
 }
 
 /// Makes a stack tag all frames that it sends. As with VLAN devices, the tag is outside the frame's
