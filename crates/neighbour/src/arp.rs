@@ -97,7 +97,7 @@ impl ArpPacket {
         Self { operation, sender_mac, sender, target_mac: MacAddr::ZERO, target }
     }
 
-    /// Creates an announcement that `address` belongs to `mac` (RFC 5227, 3).
+    /// Creates an announcement that `address` belongs to `mac` (RFC 5227, 2.3).
     #[must_use]
     pub const fn announcement(mac: MacAddr, address: Ipv4Addr) -> Self {
         Self::request(mac, address, address)
