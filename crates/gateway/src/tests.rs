@@ -207,17 +207,17 @@ fn an_old_address_is_used_while_it_is_asked_for_again_and_then_given_up() {
 #[test]
 fn the_router_answers_for_its_address_and_learns_who_asked() {
     let (mut left, mut right) = gates(TtlPolicy::Preserve);
-    let asks = |target: &str| {
+    let asks = |sender: &str, target: &str| {
         ArpPacket {
             operation: ArpOperation::Request,
             sender_mac: HOST,
-            sender: v4("10.2.0.9"),
+            sender: v4(sender),
             target_mac: MacAddr::ZERO,
             target: v4(target),
         }
         .frame(MacAddr::BROADCAST)
     };
-    assert_eq!(right.receive(&asks("10.2.0.1"), 0), GatewayVerdict::Consumed);
+    assert_eq!(right.receive(&asks("10.2.0.9", "10.2.0.1"), 0), GatewayVerdict::Consumed);
     let answers = all(&mut right);
     let answer = arp(&answers[0]);
     assert_eq!((answer.operation, answer.sender_mac), (ArpOperation::Reply, RIGHT));
@@ -226,11 +226,15 @@ fn the_router_answers_for_its_address_and_learns_who_asked() {
     // The router has learned the host's MAC address from the host's own request, so it sends no
     // request for it.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 1), GatewayVerdict::Pass);
-    // The right port answers neither a request for another host nor one that arrives at the left
-    // port.
-    assert_eq!(right.receive(&asks("10.2.0.77"), 0), GatewayVerdict::Consumed);
-    assert_eq!(left.receive(&asks("10.1.0.1"), 0), GatewayVerdict::Consumed);
+    // The router does not answer a request for another host. It answers one for its address at the
+    // left port only there.
+    assert_eq!(right.receive(&asks("10.2.0.8", "10.2.0.77"), 0), GatewayVerdict::Consumed);
+    assert_eq!(left.receive(&asks("10.2.0.9", "10.1.0.1"), 0), GatewayVerdict::Consumed);
     assert!(all(&mut right).is_empty());
+    let answers = all(&mut left);
+    assert_eq!((answers.len(), arp(&answers[0]).sender_mac), (1, LEFT));
+    // The sender of a request that is not answered is not learned.
+    assert_eq!(right.send(&mut packet("10.2.0.8", 64), 1), GatewayVerdict::Consumed);
 }
 
 #[test]
@@ -522,7 +526,7 @@ proptest! {
         let (mut now, mut lost) = (0, 0);
         let mut sent: [VecDeque<u16>; 8] = Default::default();
         let mut count = 0u16;
-        let mut note = |frame: &[u8]| {
+        let note = |sent: &mut [VecDeque<u16>], frame: &[u8]| {
             if frame[12..14] == [8, 0] {
                 let number = u16::from_be_bytes([frame[58], frame[59]]);
                 sent[usize::from(frame[33])].push_back(number);
@@ -535,7 +539,7 @@ proptest! {
                     frame[58..60].copy_from_slice(&count.to_be_bytes());
                     count += 1;
                     if right.send(&mut frame, now) == GatewayVerdict::Pass {
-                        note(&frame);
+                        note(&mut sent, &frame);
                     }
                 }
                 Step::Answer(host) => {
@@ -547,12 +551,22 @@ proptest! {
                 }
             }
             while let Some(frame) = right.pop() {
-                note(&frame);
+                note(&mut sent, &frame);
             }
             lost += right.take_unresolved();
         }
         let passed: usize = sent.iter().map(VecDeque::len).sum();
         prop_assert_eq!(passed + right.waiting() + lost as usize, usize::from(count));
+        // When all hosts have answered, no packet waits any more.
+        for host in 2..8 {
+            right.receive(&reply(&std::format!("10.2.0.{host}"), RIGHT), now);
+        }
+        while let Some(frame) = right.pop() {
+            note(&mut sent, &frame);
+        }
+        lost += right.take_unresolved();
+        let passed: usize = sent.iter().map(VecDeque::len).sum();
+        prop_assert_eq!((passed + lost as usize, right.waiting()), (usize::from(count), 0));
         for numbers in &sent {
             prop_assert!(numbers.iter().zip(numbers.iter().skip(1)).all(|(a, b)| a < b));
         }
@@ -562,6 +576,12 @@ proptest! {
     fn no_frame_makes_it_panic(frame in prop::collection::vec(any::<u8>(), 0..120), kind in 0..4) {
         let (mut left, mut right) = gates(TtlPolicy::Decrement);
         let mut frame = frame;
+        let mut arrives = |frame: &mut [u8]| {
+            left.receive(frame, 0);
+            right.receive(frame, 0);
+            right.send(frame, 0);
+            right.tick(5 * SECOND);
+        };
         let start: &[u8] = match kind {
             0 => &[],
             1 => &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7, 8, 6, 0, 1, 8, 0, 6, 4, 0],
@@ -569,10 +589,34 @@ proptest! {
             _ => &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7, 8, 0, 0x45],
         };
         frame.splice(..0, start.iter().copied());
-        left.receive(&frame, 0);
-        right.receive(&frame, 0);
-        right.send(&mut frame, 0);
-        right.tick(5 * SECOND);
+        arrives(&mut frame.clone());
+        correct(&mut frame);
+        arrives(&mut frame);
+    }
+}
+
+/// Makes lengths and checksums of a frame correct, as far as the frame has them. So more of it is
+/// read.
+fn correct(frame: &mut [u8]) {
+    let len = frame.len();
+    match frame.get(12..15) {
+        Some([8, 0, 0x45]) if len >= 34 => {
+            frame[16..18].copy_from_slice(&(len as u16 - 14).to_be_bytes());
+            frame[24..26].fill(0);
+            let sum = checksum::of(&frame[14..34]);
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        }
+        Some([0x86, 0xdd, _]) if len >= 58 => {
+            let payload = len as u16 - 54;
+            frame[18..20].copy_from_slice(&payload.to_be_bytes());
+            let address =
+                |at: usize| Ipv6Addr::from(<[u8; 16]>::try_from(&frame[at..at + 16]).unwrap());
+            let pseudo = Sum::pseudo_v6(address(22), address(38), IpProto::ICMPV6, payload.into());
+            frame[56..58].fill(0);
+            let sum = pseudo.bytes(&frame[54..]).checksum();
+            frame[56..58].copy_from_slice(&sum.to_be_bytes());
+        }
+        _ => {}
     }
 }
 

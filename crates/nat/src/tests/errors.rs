@@ -146,9 +146,8 @@ fn redirects_and_other_messages_pass_as_they_are_and_are_denied_on_the_way_in() 
     for kind in [5, 9, 10] {
         for direction in [NatDirection::Out, NatDirection::In] {
             let mut fixture = Fixture::new(NatConfig::default());
-            fixture.outside((CLIENT, 1025), (SERVER, 53));
-            // The quoted packet belongs to an existing flow.
-            let mut message = error(ROUTER, OWN, &udp((OWN, 1025), (SERVER, 53)), 28);
+            let mut message = known_error(&mut fixture, direction);
+            assert_eq!(fixture.pass(&mut message.clone(), direction), NatOutcome::Translated);
             message[20] = kind;
             message[22..24].fill(0);
             let sum = checksum::of(&message[20..]).to_be_bytes();
@@ -165,7 +164,18 @@ fn redirects_and_other_messages_pass_as_they_are_and_are_denied_on_the_way_in() 
                 NatDirection::Out => NatOutcome::Untouched,
             };
             let mut fixture = Fixture::with(NatMode::DenyIn);
+            known_error(&mut fixture, direction);
             assert_eq!(fixture.pass(&mut message, direction), expected, "{kind} {direction:?}");
         }
+    }
+}
+
+/// Creates a flow. Returns an error that quotes a packet of this flow, and that arrives in this
+/// direction.
+fn known_error(fixture: &mut Fixture, direction: NatDirection) -> Vec<u8> {
+    let own = fixture.outside((CLIENT, 1025), (SERVER, 53));
+    match direction {
+        NatDirection::In => error(ROUTER, OWN, &udp(own, (SERVER, 53)), 28),
+        NatDirection::Out => error(CLIENT, SERVER, &udp((SERVER, 53), (CLIENT, 1025)), 28),
     }
 }
