@@ -1,6 +1,7 @@
 //! Tests that invalid and arbitrary messages of a client do not make the server panic or hang.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -23,16 +24,25 @@ fn hello() -> Vec<u8> {
     message(1, b"\0\0\x01\0{\"capabilities\":{}}\0")
 }
 
-/// Sends bytes and closes the socket for writing. Returns the server's result, and its replies.
+/// Sends bytes, and closes the socket for writing. Returns the server's result, and its replies,
+/// which are read meanwhile.
 fn talk(bytes: &[u8]) -> (Result<(), ServerError>, Vec<u8>) {
     let (mut client, server) = UnixStream::pair().unwrap();
-    client.write_all(bytes).unwrap();
-    client.shutdown(Shutdown::Write).unwrap();
+    let mut reader = client.try_clone().unwrap();
     let device = Device::new(Chip::Rtl8125b, [2, 0, 0, 0, 0, 1], Box::<Loop>::default());
-    let result = Server::new(server, Arc::new(Mutex::new(device))).run();
-    let mut replies = Vec::new();
-    client.read_to_end(&mut replies).unwrap();
-    (result, replies)
+    let server = Server::new(server, Arc::new(Mutex::new(device)));
+    std::thread::scope(|scope| {
+        let result = scope.spawn(|| server.run());
+        // If the server ends the connection early, the rest cannot be written.
+        scope.spawn(move || {
+            let _ = client.write_all(bytes);
+            let _ = client.shutdown(Shutdown::Write);
+        });
+        let mut replies = Vec::new();
+        // A server that leaves requests unread resets the connection after its last reply.
+        let _ = reader.read_to_end(&mut replies);
+        (result.join().unwrap(), replies)
+    })
 }
 
 /// The number in the error field of the last reply, which must have no body.
@@ -93,24 +103,70 @@ fn requests_that_make_no_sense_are_refused_and_the_connection_goes_on() {
     }
 }
 
+/// Makes arbitrary requests. Most of their words are small, so that many indices and counts exist.
+struct Requests(u64);
+
+impl Requests {
+    fn below(&mut self, end: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) as u32 % end
+    }
+
+    fn word(&mut self) -> u32 {
+        match self.below(10) {
+            0 => self.below(1 << 31) << 1,
+            1 => u32::MAX - self.below(9),
+            2 => 1 << self.below(21),
+            3 => self.below(4096),
+            _ => self.below(10),
+        }
+    }
+
+    /// A command with its body. The count of a write is mostly the number of bytes that follow.
+    fn request(&mut self) -> Vec<u8> {
+        let command = self.below(16) as u16;
+        let mut words: Vec<u32> = (0..self.below(10)).map(|_| self.word()).collect();
+        if words.len() >= 4 && self.below(4) > 0 {
+            match command {
+                // The bits for triggering, and for the kind of data, come in any combination.
+                8 => words[1] = 8 << self.below(3) | 1 << self.below(3),
+                9 => words[1] = self.below(2),
+                10 => (words[1], words[3]) = (self.below(2), words.len() as u32 * 4 - 16),
+                _ => {}
+            }
+        }
+        let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let is_cut = !body.is_empty() && self.below(20) == 0;
+        message(command, &body[..body.len() - usize::from(is_cut)])
+    }
+}
+
+/// Returns command and error of each reply.
+fn answers(mut replies: &[u8]) -> Vec<(u16, u32)> {
+    let mut answers = Vec::new();
+    while let [_, _, c0, c1, l0, l1, l2, l3, _, _, _, _, e0, e1, e2, e3, ..] = *replies {
+        answers.push((u16::from_le_bytes([c0, c1]), u32::from_le_bytes([e0, e1, e2, e3])));
+        replies = &replies[u32::from_le_bytes([l0, l1, l2, l3]) as usize..];
+    }
+    answers
+}
+
 #[test]
 fn arbitrary_requests_do_no_harm() {
-    let mut seed = 1u64;
-    let mut next = move || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 33) as u32
-    };
+    let (mut requests, mut seen) = (Requests(1), BTreeSet::new());
     for _ in 0..500 {
-        let mut bytes = hello();
-        for _ in 0..8 {
-            let len = next() as usize % 48;
-            let body: Vec<u8> = (0..len)
-                .map(|_| if next() % 3 == 0 { next() as u8 } else { next() as u8 % 12 })
-                .collect();
-            bytes.extend(message(next() as u16 % 16, &body));
-        }
-        // No case reads so much that the replies fill the socket, which is only read afterwards.
-        let (result, _) = talk(&bytes);
+        let sent: Vec<_> = (0..8).map(|_| requests.request()).collect();
+        let (result, replies) = talk(&[hello(), sent.concat()].concat());
         assert!(result.is_ok(), "{result:?}");
+        let answers = answers(&replies);
+        assert_eq!(answers.len(), 9, "each request is answered");
+        seen.extend(answers.into_iter().map(|(command, error)| (command, error == 0)));
+    }
+    // DMA_UNMAP, DEVICE_INFO, REGION_INFO, IRQ_INFO, SET_IRQS, REGION_READ, REGION_WRITE, RESET.
+    for command in [3, 4, 5, 7, 8, 9, 10, 13] {
+        assert!(seen.contains(&(command, true)), "no command {command} succeeded");
+    }
+    for command in [2, 3, 5, 7, 8, 9, 10] {
+        assert!(seen.contains(&(command, false)), "no command {command} was refused");
     }
 }
