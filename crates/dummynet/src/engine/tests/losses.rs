@@ -180,12 +180,27 @@ fn red_avg_pkt_size_says_how_fast_the_average_of_an_idle_queue_decays() {
 
 #[test]
 fn red_max_pkt_size_says_which_packets_of_a_queue_in_bytes_are_hit_in_full() {
-    // The probability is proportional to length / maximum length. So if the maximum is ten times as
-    // large, far fewer packets are dropped.
-    let queue = "queue 100KBytes red 0.5/1/100000/1";
-    let losses = |size: &str| -> u64 { red_losses(size, queue, 1500, 0) };
-    let (full, tenth) = (losses(""), losses("red_max_pkt_size=15000"));
-    assert!(full > 3 * tenth.max(1), "{full} against {tenth}");
+    // Each pipe gets three packets. The link sends the first, and the third finds the second in the
+    // queue. The length of the second is the average, for which the thresholds give a probability
+    // above 0.99. A packet of the maximum length is dropped with this probability, and others in
+    // proportion to their lengths.
+    let losses = |max_len: u32, len: u32| {
+        let mut bench = engine("");
+        bench.dummynet.sysctl("red_max_pkt_size", Some(max_len)).unwrap();
+        for pipe in 1..=1000 {
+            let max = len + 2;
+            bench
+                .command(0, &format!("pipe {pipe} config bw 1bit/s queue 9KBytes red 1/1/{max}/1"));
+            (0..3).for_each(|n| _ = bench.send(0, ShaperTarget::Pipe(pipe), n, len));
+        }
+        bench.drops(ShaperDropCause::Aqm)
+    };
+    let (full, half, tenth) = (losses(1500, 1500), losses(1500, 750), losses(15_000, 1500));
+    // For the second number, the standard deviation is 16, for the third 9.
+    assert!(
+        full > 990 && (440..560).contains(&half) && (65..135).contains(&tenth),
+        "{full} {half} {tenth}"
+    );
 }
 
 #[test]
