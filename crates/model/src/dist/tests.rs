@@ -359,8 +359,15 @@ fn draws_are_the_same_on_every_machine() {
 
 #[test]
 fn one_draw_takes_one_number_whatever_the_law() {
-    let dists = [Dist::constant(1), Dist::uniform(1, 2).unwrap(), Dist::normal(9.0, 1.0).unwrap()];
-    for dist in dists {
+    let points = [CdfPoint { ns: 1.0, p: 0.5 }, CdfPoint { ns: 9.0, p: 1.0 }];
+    let others = [
+        Dist::constant(1),
+        Dist::uniform(1, 2).unwrap(),
+        Dist::table(&[-1, 1], 1000.0, 8192.0).unwrap(),
+        Dist::samples(&[40, 10, 30]).unwrap(),
+        Dist::cdf(&points).unwrap(),
+    ];
+    for dist in continuous().into_iter().map(|(_, dist)| dist).chain(others) {
         let mut stream = Stream::new(1, "test/one");
         let mut plain = stream.clone();
         dist.sample_ns(&mut stream);
@@ -501,7 +508,7 @@ fn continuous_once() -> &'static [(&'static str, Dist)] {
 }
 
 #[test]
-fn quantiles_of_choices_lie_where_the_choices_lie() {
+fn quantiles_lie_where_the_values_lie() {
     let uniform = Dist::uniform(100, 300).unwrap();
     assert_eq!([0.0, 0.25, 1.0, 7.0].map(|p| uniform.quantile_ns(p)), [100.0, 150.0, 300.0, 300.0]);
     let samples = Dist::samples(&[40, 10, 30, 20]).unwrap();

@@ -169,7 +169,7 @@ fn after_a_long_gap_the_state_is_drawn_again() {
 }
 
 #[test]
-fn states_in_time_are_the_same_whoever_asks_for_them() {
+fn states_in_time_do_not_depend_on_how_often_they_are_asked_for() {
     let states = Draws::new(6, "test/timed");
     let chain = || TimedGilbertElliott::new(9e6, 1e6, Chance::ALWAYS, Chance::NEVER).unwrap();
     let (mut often, mut seldom) = (chain(), chain());
@@ -190,6 +190,10 @@ fn states_too_short_to_notice_do_not_stop_time() {
     for now_ns in (0..100_000_000_000u64).step_by(1_000_000_000) {
         assert!(chain.lost_at(now_ns, states, states.at(now_ns)));
     }
+}
+
+#[test]
+fn a_state_of_no_time_is_refused_by_name() {
     let error = TimedGilbertElliott::new(1e6, 0.0, p(1.0), p(0.0)).unwrap_err();
     assert_eq!(error.parameter, "mean bad time");
 }
