@@ -54,7 +54,7 @@ fn example() -> NetworkSpec {
 }
 
 #[test]
-fn the_example_of_the_documentation_means_what_it_says() {
+fn a_file_with_every_section_means_what_it_says() {
     let network = example();
     let up = &network.links[0];
     assert_eq!((up.from, up.to), (LinkSource::Entry(0), LinkTarget::Exit(1)));

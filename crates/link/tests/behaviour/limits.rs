@@ -269,10 +269,10 @@ fn changes_of_frames_have_bounds() {
     bounds("mangle.count", &[1, 65_535], &[0, 65_536], |count| {
         mangle(MangleEdit::Random(count as u32), 0)
     });
-    bounds("mangle.bytes", &[1], &[0, 65_536], |count| {
+    bounds("mangle.bytes", &[1, 65_535], &[0, 65_536], |count| {
         mangle(MangleEdit::Set(vec![0; count as usize]), 0)
     });
-    bounds("mangle.mask", &[1], &[0, 65_536], |count| {
+    bounds("mangle.mask", &[1, 65_535], &[0, 65_536], |count| {
         mangle(MangleEdit::Invert(vec![0; count as usize]), 0)
     });
     bounds("mangle.at", &[0, 65_525], &[65_526], |at| mangle(MangleEdit::Random(10), at as u32));

@@ -184,15 +184,23 @@ fn damage_breaks_checksums_unless_they_are_to_be_fixed() {
 fn fixed_checksums_cover_damaged_addresses_and_checksums() {
     let spec = CorruptSpec {
         errors: BitErrorSpec::Burst { chance: Chance::ALWAYS, bits: 3 },
-        // The range covers the checksum of the IPv4 header, both addresses, and both ports.
+        // The range covers the checksum of the IPv4 header, both addresses, and the UDP header with
+        // its checksum.
         from_byte: 24,
-        until_byte: Some(38),
+        until_byte: Some(42),
         fix_checksum: true,
     };
     let mut sim = Sim::link(LinkSpec { corrupt: Some(spec), ..LinkSpec::wire("up") });
     (0..500).for_each(|k| _ = sim.push_frame(k, &udp()));
     sim.finish();
     assert!(sim.memory.bytes.iter().all(|bytes| checks(bytes) == (true, true)));
+    // A checksum is different because it was fixed for the damage.
+    for sum in [24..26, 40..42] {
+        assert!(sim.memory.bytes.iter().any(|bytes| bytes[sum.clone()] != udp()[sum.clone()]));
+    }
+    // A burst in the UDP checksum alone has no effect.
+    let same = sim.memory.bytes.iter().filter(|bytes| **bytes == udp()).count();
+    assert!(same > 0);
 }
 
 #[test]

@@ -147,18 +147,27 @@ fn a_seed_repeats_a_run_to_the_byte_and_another_does_not() {
     assert!(first != run(8, "c.pcap"));
 }
 
-/// Hashes the output of a link that uses most stages. The hash must be the same on every machine.
+/// Hashes the outputs of two links that use all stages together. The hashes must be the same on
+/// every machine.
 #[test]
 fn all_stages_together_give_these_bytes_on_every_machine() {
     let lab = Lab::new();
     let input = (0..50_000u64).map(|i| (i * 20_000, 60 + (i * 37 % 1400) as u32));
     lab.write("in.pcap", &capture(input));
-    lab.emulate(
-        "-B ether,400m -Q codel,5ms,100ms -D normal,5ms,1.5ms --half-life 10ms -R 0.1%,2ms \
-         -L ge,.01,.25,1,0 --corrupt 1e-6 --duplicate 0.1% --police 500m,100k",
+    lab.write("wifi.profile", b"bw 400Mbit/s\nloss-level 0.9\nprob delay\n0 0.01\n1 0.5\n");
+    let first = "-B ether,400m -Q codel,5ms,100ms -D normal,5ms,1.5ms --half-life 10ms -R 0.1%,2ms \
+         -L ge,.01,.25,1,0 --corrupt 1e-6 --duplicate 0.1% --police 500m,100k";
+    let others = format!(
+        "--profile {} -D 5ms -O 100us --mangle random,14,8,10% --up output=1g",
+        lab.path("wifi.profile").display()
     );
-    let hash = fnv(&lab.bytes("out.pcap"));
-    assert_eq!(format!("{hash:016x}"), include_str!("golden/all_stages.fnv").trim());
+    for (args, hash) in [
+        (first, include_str!("golden/all_stages.fnv")),
+        (&others, include_str!("golden/other_stages.fnv")),
+    ] {
+        lab.emulate(args);
+        assert_eq!(format!("{:016x}", fnv(&lab.bytes("out.pcap"))), hash.trim(), "{args}");
+    }
 }
 
 /// Returns the 64-bit FNV-1a hash.
