@@ -255,20 +255,30 @@ fn a_hostile_extra_list_ends_somewhere_and_gives_back_each_buffer_once() {
     let world = World::new();
     let memory = world.domain.memory(1).unwrap();
     let free = memory.region().free_bufs();
+    let mut lost = 0;
     for head in [0, 1, 2, u32::MAX, 163_840] {
         let mut client = world.open();
         let got = client.register("x{1", &extra(4)).unwrap();
         let list = extra_list(&client, &got);
         let ring = client.ring_at(&got, 0);
         let bufs = (ring as i64 + client.ring(ring).buf_ofs) as u64;
-        // The last buffer links to the first. If `head` is not 0, it replaces the head of the list.
+        // The last buffer links to the first. If `head` is not 0, it replaces the head of the list,
+        // which then contains none of the four buffers.
         client.poke(bufs + u64::from(list[3]) * BUF, &list[0]);
         if head != 0 {
             client.poke(got.nr_offset + 32, &head);
+            lost += 4;
         }
         drop(client);
-        assert!(memory.region().free_bufs() <= free);
+        assert_eq!(memory.region().free_bufs(), free - lost, "{head}");
     }
+    // If a buffer was given back twice, a program would get it twice.
+    let mut client = world.open();
+    let got = client.register("x{1", &extra(u32::MAX)).unwrap();
+    let mut list = extra_list(&client, &got);
+    list.sort_unstable();
+    list.dedup();
+    assert_eq!(list.len() as u32, got.nr_extra_bufs);
 }
 
 #[test]
