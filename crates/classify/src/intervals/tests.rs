@@ -60,17 +60,24 @@ impl IntervalTree {
         self.replace(first, first.last_of(len), &model.starts(first, len));
     }
 
-    /// Counts the nodes from an entry downwards, and checks their keys and that no number is above
-    /// the leaves, which are `levels` below the entry.
+    /// Counts the nodes from an entry downwards, and checks their keys and that all leaves of a
+    /// tree are at the same level. The leaves of the upper halves are `levels` below the entry.
     fn counted(&self, entry: u32, levels: u32) -> usize {
         if entry & NODE_FLAG == 0 {
             assert_eq!(levels, 0, "a number above the leaves");
             return 0;
         }
+        // A node below the leaves is the root of a tree over lower halves.
+        let levels = if levels == 0 { self.height(entry) } else { levels };
         assert!(self.node(entry).keys().is_sorted());
         let below = self.node(entry).pairs();
         assert!(below.is_sorted_by(|a, b| a.0 < b.0), "a key twice");
-        1 + below.iter().map(|one| self.counted(one.1, levels.saturating_sub(1))).sum::<usize>()
+        1 + below.iter().map(|one| self.counted(one.1, levels - 1)).sum::<usize>()
+    }
+
+    /// Returns the levels of a tree over lower halves.
+    fn height(&self, entry: u32) -> u32 {
+        if entry & NODE_FLAG == 0 { 0 } else { 1 + self.height(self.node(entry).pairs()[0].1) }
     }
 }
 

@@ -24,6 +24,7 @@ fn a_route_beyond_the_limit_makes_its_covering_prefix_go_to_the_kernel() {
     assert_eq!(action(&tables, "21.1.1.1"), TargetAction::Kernel);
     assert_eq!(gateway(&tables, "20.1.1.1"), "10.1.0.2");
     assert_eq!(mirror.counters().refused_routes, 1);
+    assert!(mirror.needs_resync().is_empty());
     // When the covering default route is removed, packets for the refused route still go to the
     // kernel.
     tell(&mut mirror, &[default.deleted()]);
@@ -34,6 +35,9 @@ fn a_route_beyond_the_limit_makes_its_covering_prefix_go_to_the_kernel() {
     let routes = [connected_v4(), vec![inner]].concat();
     dump(&mut mirror, DumpKind::Ipv4Routes, &routes);
     assert_eq!(action(&publish(&mut mirror), "20.2.0.1"), TargetAction::NoRoute);
+    let refused = kernel::via("20.0.0.0/8", "10.2.0.2", 2);
+    dump(&mut mirror, DumpKind::Ipv4Routes, &[routes, vec![refused]].concat());
+    assert_eq!(gateway(&publish(&mut mirror), "20.2.0.1"), "10.2.0.2");
 }
 
 #[test]
