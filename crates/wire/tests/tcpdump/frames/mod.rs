@@ -12,11 +12,13 @@ use std::path::{Path, PathBuf};
 use built::{TestFrame, hex};
 
 /// Frames as hex, without destination and source MAC addresses.
-const FRAMES: [&str; 12] = [
+const FRAMES: [&str; 13] = [
     // An ARP request and its reply.
     "0806 0001080006040001 020000000001 0a000001 000000000000 0a000002",
     "0806 0001080006040002 020000000001 0a000001 020000000002 0a000002",
-    // UDP over IPv4: without a UDP checksum; with wrong checksums and DSCP EF; in a VLAN.
+    // UDP over IPv4: with right checksums; without a UDP checksum; with wrong checksums and DSCP
+    // EF; in a VLAN.
+    "0800 4500002400004000401126c7 0a000001 0a000002 04d2162e0010443b 2021222324252627",
     "0800 4500002400004000401126c7 0a000001 0a000002 04d2162e00100000 2021222324252627",
     "0800 45b8002400070000031126c7 0a000001 0a000002 04d2162e00101234 2021222324252627",
     "8100 6005 0800 4500002400004000401126c7 0a000001 0a000002 04d2162e00100000 2021222324252627",
