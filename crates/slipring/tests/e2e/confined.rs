@@ -1,13 +1,14 @@
 //! Tests the privileges of running programs, which docs/privileges.md lists, by the kernel's status
 //! of each thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
 use rustix::thread::CapabilitySet;
+use slipring_test_support::tree::root;
 use slipring_test_support::{Lab, LabPort, Namespace, Program, eventually, installed, skip};
 
 use crate::support::SLIPRING;
@@ -90,49 +91,103 @@ fn every_running_program_has_given_up_what_it_does_not_need() {
     fs::write(&rules, "add allow ip from any to any\n").unwrap();
     let capture = capture(dir.path());
     let (rules, at) = (rules.display(), dir.path().display());
-    for (words, kept) in [
-        ("bridge -i netmap:la -i netmap:ra".to_owned(), NOTHING),
-        ("bridge -i netmap:la".to_owned(), NOTHING),
-        ("bridge -i packet:la -i packet:ra".to_owned(), NOTHING),
-        ("bridge -i tap:ta -i null:".to_owned(), NOTHING),
-        (format!("bridge -i vhost:{at}/guest.sock -i null:"), FILES),
-        ("gen -i netmap:la -f tx -R 100".to_owned(), NOTHING),
-        ("gen -i null: -f tx -R 100 --spin".to_owned(), NOTHING),
-        ("emulate -i netmap:la -i netmap:ra -D 1ms".to_owned(), FILES | priorities()),
-        (
-            "emulate -i tap:ta -i tap:tb -D 1ms --metrics 127.0.0.1:80".to_owned(),
-            FILES | CapabilitySet::NET_BIND_SERVICE | priorities(),
-        ),
-        (format!("replay -f {capture} -i null: --loops 0 --loop-gap 1ms"), FILES),
-        (format!("firewall -i netmap:la -i netmap:ra --rules {rules}"), FILES),
-        ("lb -i netmap:la --outputs netmap:ra".to_owned(), NOTHING),
-        ("dedup -i netmap:la -i netmap:ra".to_owned(), NOTHING),
-        ("trace -i netmap:la".to_owned(), NOTHING),
-        ("trace -i packet:la --metrics 127.0.0.1:81".to_owned(), CapabilitySet::NET_BIND_SERVICE),
-        ("dump -i netmap:la".to_owned(), NOTHING),
-        ("dump -i packet:la".to_owned(), NOTHING),
-        (format!("dump -i packet:la -w {at}/out.pcap -G 1"), FILES),
-        ("serve --listen 127.0.0.1:0".to_owned(), FILES),
-    ] {
+    let commands = [
+        "bridge -i netmap:la -i netmap:ra".to_owned(),
+        "bridge -i netmap:la".to_owned(),
+        "bridge -i packet:la -i packet:ra".to_owned(),
+        "bridge -i tap:ta -i null:".to_owned(),
+        format!("bridge -i vhost:{at}/guest.sock -i null:"),
+        "gen -i netmap:la -f tx -R 100".to_owned(),
+        "gen -i null: -f tx -R 100 --spin".to_owned(),
+        "emulate -i netmap:la -i netmap:ra -D 1ms".to_owned(),
+        "emulate -i tap:ta -i tap:tb -D 1ms --metrics 127.0.0.1:80".to_owned(),
+        format!("replay -f {capture} -i null: --loops 0 --loop-gap 1ms"),
+        format!("firewall -i netmap:la -i netmap:ra --rules {rules}"),
+        "lb -i netmap:la --outputs netmap:ra".to_owned(),
+        "dedup -i netmap:la -i netmap:ra".to_owned(),
+        "trace -i netmap:la".to_owned(),
+        "trace -i packet:la --metrics 127.0.0.1:81".to_owned(),
+        "dump -i netmap:la".to_owned(),
+        "dump -i packet:la".to_owned(),
+        format!("dump -i packet:la -w {at}/out.pcap -G 1"),
+        "serve --listen 127.0.0.1:0".to_owned(),
+    ];
+    let table = DocumentedTable::read();
+    // `extcap` reads pipes of Wireshark, the others have tests of their own.
+    let tested = commands.iter().filter_map(|words| words.split(' ').next());
+    let others = table.programs_without(&tested.collect());
+    assert_eq!(others, ["bench", "daemon", "demo", "extcap", "route", "run", "top"]);
+    for words in commands {
+        let kept = table.kept_by(&words);
         let program = Program::start(&lab.mid, SLIPRING, &words);
         wait_until_confined(&words, &program, kept);
         program.stop(Signal::INT);
     }
 }
 
-/// Returns command lines of programs with host rings, and the capabilities that each program keeps.
-fn programs_with_host_rings() -> [(&'static str, CapabilitySet); 8] {
-    [
-        ("bridge -i netmap:la", NOTHING),
-        ("gen -i netmap:la^ -f rx", NOTHING),
-        ("lb -i netmap:la^ --outputs netmap:ra", NOTHING),
-        ("dedup -i netmap:la^ -i netmap:ra", NOTHING),
-        ("trace -i netmap:la^", NOTHING),
-        ("dump -i netmap:la^", NOTHING),
-        ("emulate -i netmap:la -i netmap:la^ -D 1ms", FILES | priorities()),
-        ("firewall -i netmap:la -i netmap:la^", FILES),
-    ]
+/// The table in docs/privileges.md: the commands of each row, and what they keep with ports of
+/// interfaces, and with others.
+struct DocumentedTable(Vec<(Vec<String>, [String; 2])>);
+
+impl DocumentedTable {
+    fn read() -> Self {
+        let text = fs::read_to_string(root().join("docs/privileges.md")).unwrap();
+        let table = text.lines().skip_while(|line| !line.starts_with("| program |"));
+        let rows = table.take_while(|line| line.starts_with("|")).skip(2);
+        let row = |line: &str| {
+            let cells: Vec<_> = line.split('|').map(|cell| cell.trim().to_owned()).collect();
+            let commands = cells[1].split('`').skip(1).step_by(2).map(str::to_owned).collect();
+            (commands, [cells[2].clone(), cells[3].clone()])
+        };
+        Self(rows.map(row).collect())
+    }
+
+    /// Returns the programs of the table that are not in `tested`, in alphabetical order.
+    fn programs_without(&self, tested: &BTreeSet<&str>) -> Vec<&str> {
+        let commands = self.0.iter().flat_map(|(commands, _)| commands);
+        let programs = commands.filter_map(|command| command.split(' ').next());
+        let others = programs.filter(|name| !name.starts_with('-') && !tested.contains(name));
+        others.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Returns what a command keeps by the row for its program, and by the reasons below the table.
+    fn kept_by(&self, words: &str) -> CapabilitySet {
+        let all: Vec<_> = words.split(' ').collect();
+        let fits = |command: &String| command.split(' ').all(|word| all.contains(&word));
+        // The row for `dump -w` precedes that for `dump`.
+        let longest = |commands: &[String]| {
+            commands.iter().filter(|command| fits(command)).map(|command| command.len()).max()
+        };
+        let rows = self.0.iter().filter_map(|(names, kept)| Some((longest(names)?, kept)));
+        let (_, kept) = rows.rev().max_by_key(|(len, _)| *len).expect(words);
+        let has_interface = ["netmap:", "packet:"].iter().any(|kind| words.contains(kind));
+        let text = &kept[usize::from(!has_interface)];
+        assert!(text.starts_with("nothing") || text.starts_with("CAP_DAC_OVERRIDE"), "{text}");
+        let mut kept = if text.starts_with("nothing") { NOTHING } else { FILES };
+        if words.contains("vhost:") {
+            kept |= FILES;
+        }
+        if words.contains("--metrics 127.0.0.1:8") {
+            kept |= CapabilitySet::NET_BIND_SERVICE;
+        }
+        if words.starts_with("emulate") {
+            kept |= priorities();
+        }
+        kept
+    }
 }
+
+/// Command lines of programs with host rings.
+const WITH_HOST_RINGS: [&str; 8] = [
+    "bridge -i netmap:la",
+    "gen -i netmap:la^ -f rx",
+    "lb -i netmap:la^ --outputs netmap:ra",
+    "dedup -i netmap:la^ -i netmap:ra",
+    "trace -i netmap:la^",
+    "dump -i netmap:la^",
+    "emulate -i netmap:la -i netmap:la^ -D 1ms",
+    "firewall -i netmap:la -i netmap:la^",
+];
 
 /// Returns a word that `ip link` shows only if a program has left something on the interfaces;
 /// `None` if there is none.
@@ -150,11 +205,11 @@ fn a_program_without_capabilities_restores_its_interfaces_when_it_ends() {
     if !installed("setpriv") {
         return;
     }
-    for (words, kept) in programs_with_host_rings() {
+    for words in WITH_HOST_RINGS {
         let mut command = Command::new("setpriv");
         command.args(["--bounding-set", "-sys_admin", SLIPRING]).args(words.split(' '));
         let program = Program::launch(&lab.mid, command);
-        wait_until_confined(words, &program, kept);
+        wait_until_confined(words, &program, DocumentedTable::read().kept_by(words));
         assert!(left_on(&lab).is_some(), "`{words}` takes an interface");
         program.stop(Signal::INT).well();
         assert_eq!(left_on(&lab), None, "`{words}` leaves it");
@@ -164,9 +219,9 @@ fn a_program_without_capabilities_restores_its_interfaces_when_it_ends() {
 #[test]
 fn a_killed_program_without_capabilities_leaves_its_interfaces_as_they_were() {
     let Some(lab) = Lab::quiet(LabPort::Best) else { return };
-    for (words, kept) in programs_with_host_rings() {
+    for words in WITH_HOST_RINGS {
         let program = Program::start(&lab.mid, SLIPRING, words);
-        wait_until_confined(words, &program, kept);
+        wait_until_confined(words, &program, DocumentedTable::read().kept_by(words));
         program.stop(Signal::KILL);
         // The kernel removes namespaces in the background.
         eventually(&format!("all of `{words}` to go"), || left_on(&lab).is_none().then_some(()));
@@ -186,7 +241,7 @@ fn top_has_given_up_what_it_does_not_need() {
     let watched = Program::launch(&namespace, slipring("gen -i null: -f tx -R 100 --json=lines"));
     watched.wait_for("start", |output| output.stdout.contains('\n').then_some(()));
     let top = Program::launch(&namespace, slipring("top --json=lines"));
-    wait_until_confined("top", &top, FILES);
+    wait_until_confined("top", &top, DocumentedTable::read().kept_by("top"));
     top.stop(Signal::INT).well();
 }
 

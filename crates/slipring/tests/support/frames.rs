@@ -47,7 +47,8 @@ impl Sender {
             };
             let region =
                 Region::create(Geometry { bufs: 4096, ..Geometry::default() }, HugePages::Never);
-            packet::open("packet:e0", ifname, None, &region.unwrap(), &options).unwrap()
+            packet::open(&format!("packet:{ifname}"), ifname, None, &region.unwrap(), &options)
+                .unwrap()
         });
         Self { port }
     }
