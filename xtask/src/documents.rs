@@ -1,5 +1,5 @@
 //! Checks that what documents refer to exists: source files (such as `ring/src/pipe.rs`, which is
-//! below `crates`), and the tests that SPECIFICATION.md names for each promise.
+//! below `crates`, or `xtask/src/main.rs`), and the tests that SPECIFICATION.md names for each promise.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
         let text = read_text(&path)?;
         let name = tree.relative(&path).display().to_string();
         let missing = code_spans(&text).filter(|span| is_missing(&tree.root, span));
-        complaints.extend(missing.map(|span| format!("{name}: there is no crates/{span}")));
+        complaints.extend(missing.map(|span| format!("{name}: there is no {span}")));
     }
     let promises = read_text(&tree.root.join("SPECIFICATION.md"))?;
     let tests = tests_of(tree)?;
@@ -30,14 +30,15 @@ fn code_spans(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns whether a span names a source file that does not exist in its crate. Spans with `{`,
-/// `*`, `…` or `<` are not checked, nor are those that begin with `/` or `xtask/`. Spans that begin
-/// with `crates/` are also not checked, because they name files that the reader is going to create,
-/// or files of another repository.
+/// `*`, `…` or `<` are not checked, nor are those that begin with `/`. Spans that begin with
+/// `crates/` are also not checked, because they name files that the reader is going to create, or
+/// files of another repository.
 fn is_missing(root: &Path, span: &str) -> bool {
     let file = span.split_whitespace().next().unwrap_or_default();
     let is_source = file.contains("/src/") && !file.contains(['{', '*', '…', '<']);
-    let is_below_crates = !["/", "xtask/", "crates/"].iter().any(|start| file.starts_with(start));
-    is_source && is_below_crates && !root.join("crates").join(file).exists()
+    let is_checked = !["/", "crates/"].iter().any(|start| file.starts_with(start));
+    let dir = if file.starts_with("xtask/") { root } else { &root.join("crates") };
+    is_source && is_checked && !dir.join(file).exists()
 }
 
 /// Returns the names of tests in the last columns of table rows: the code spans that look like
@@ -91,6 +92,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("crates/a/src")).unwrap();
         std::fs::write(dir.path().join("crates/a/src/b.rs"), "").unwrap();
+        std::fs::create_dir_all(dir.path().join("xtask/src")).unwrap();
+        std::fs::write(dir.path().join("xtask/src/main.rs"), "").unwrap();
         for (span, missing) in [
             ("a/src/b.rs", false),
             ("crates/a/src/new.rs", false),
@@ -98,6 +101,8 @@ mod tests {
             ("a/src/gone.rs", true),
             ("a/src/{b,c}.rs", false),
             ("a.rs", false),
+            ("xtask/src/gone.rs", true),
+            ("xtask/src/main.rs", false),
         ] {
             assert_eq!(is_missing(dir.path(), span), missing, "{span}");
         }

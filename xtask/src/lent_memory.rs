@@ -5,7 +5,7 @@
 //! that no other process maps the memory), or be listed in `.ci/lent-memory.toml` with a reason.
 
 use syn::visit::{self, Visit};
-use syn::{ExprPath, ImplItemFn, Item, ItemFn, PathSegment, Safety, Signature};
+use syn::{ExprPath, ImplItemFn, Item, ItemFn, PathSegment, Safety, Signature, TraitItemFn};
 
 use crate::source::{Source, attributes_of, is_test_only};
 use crate::tree::Tree;
@@ -95,6 +95,10 @@ impl<'ast> Visit<'ast> for SliceFinder {
         }
     }
 
+    fn visit_trait_item_fn(&mut self, item: &'ast TraitItemFn) {
+        self.within(&item.sig, |finder| visit::visit_trait_item_fn(finder, item));
+    }
+
     fn visit_expr_path(&mut self, path: &'ast ExprPath) {
         let last = path.path.segments.last().map(|segment| segment.ident.to_string());
         if last.is_some_and(|name| MAKERS.contains(&name.as_str())) {
@@ -127,6 +131,8 @@ mod tests {
             ("#[cfg(test)] fn a(p: *const u8) { from_raw_parts(p, 1); }", false),
             ("fn a() { fn b(p: *const u8) { from_raw_parts(p, 1); } }", true),
             ("fn a() { from_parts(); }", false),
+            ("trait A { fn a(&self) { from_raw_parts(p, 1); } }", true),
+            ("trait A { unsafe fn a(&self) { from_raw_parts(p, 1); } }", false),
         ] {
             assert_eq!(!unproven(&from_text(text)).is_empty(), complains, "{text}");
         }

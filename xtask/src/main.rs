@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod comments;
 mod cycles;
 mod dependencies;
 mod documents;

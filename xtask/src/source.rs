@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, File, Item};
+use syn::{Attribute, File, ImplItem, Item};
 
 /// A parsed source file.
 pub(crate) struct Source {
@@ -85,14 +86,28 @@ pub(crate) fn attributes_of(item: &Item) -> &[Attribute] {
         Item::Enum(item) => &item.attrs,
         Item::ExternCrate(item) => &item.attrs,
         Item::Fn(item) => &item.attrs,
+        Item::ForeignMod(item) => &item.attrs,
         Item::Impl(item) => &item.attrs,
         Item::Macro(item) => &item.attrs,
         Item::Mod(item) => &item.attrs,
         Item::Static(item) => &item.attrs,
         Item::Struct(item) => &item.attrs,
         Item::Trait(item) => &item.attrs,
+        Item::TraitAlias(item) => &item.attrs,
         Item::Type(item) => &item.attrs,
+        Item::Union(item) => &item.attrs,
         Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
+}
+
+/// Returns the attributes of an item in an `impl` block; none for kinds that are not listed here.
+pub(crate) fn attributes_of_impl_item(item: &ImplItem) -> &[Attribute] {
+    match item {
+        ImplItem::Const(item) => &item.attrs,
+        ImplItem::Fn(item) => &item.attrs,
+        ImplItem::Type(item) => &item.attrs,
+        ImplItem::Macro(item) => &item.attrs,
         _ => &[],
     }
 }
@@ -124,13 +139,26 @@ fn is_of_module(path: &Path, module: &Path) -> bool {
 /// Counts the lines of items that exist only in tests.
 struct TestLineCounter(usize);
 
+impl TestLineCounter {
+    fn count(&mut self, span: Span) {
+        self.0 += span.end().line - span.start().line + 1;
+    }
+}
+
 impl<'ast> Visit<'ast> for TestLineCounter {
     fn visit_item(&mut self, item: &'ast Item) {
         if is_test_only(attributes_of(item)) {
-            let span = item.span();
-            self.0 += span.end().line - span.start().line + 1;
+            self.count(item.span());
         } else {
             visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_impl_item(&mut self, item: &'ast ImplItem) {
+        if is_test_only(attributes_of_impl_item(item)) {
+            self.count(item.span());
+        } else {
+            visit::visit_impl_item(self, item);
         }
     }
 }
@@ -148,6 +176,8 @@ mod tests {
     fn lines_of_tests_do_not_count() {
         let source = from_text("fn a() {}\n\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n");
         assert_eq!(source.shipped_lines(), 2);
+        let source = from_text("impl A {\n    #[cfg(test)]\n    fn a() {}\n    fn b() {}\n}\n");
+        assert_eq!(source.shipped_lines(), 3);
     }
 
     #[test]
@@ -155,6 +185,9 @@ mod tests {
         for (text, test_only) in [
             ("#[cfg(test)] fn a() {}", true),
             ("#[test] fn a() {}", true),
+            ("#[cfg(test)] union A { a: u8 }", true),
+            ("#[cfg(test)] extern \"C\" { fn a(); }", true),
+            ("#[cfg(test)] trait A = Copy;", true),
             ("#[cfg(not(test))] fn a() {}", false),
             ("#[cfg(any(test, loom))] fn a() {}", false),
             ("fn a() {}", false),

@@ -49,12 +49,12 @@ impl Tree {
         path.strip_prefix(&self.root).unwrap_or(path)
     }
 
-    /// Returns the Markdown files in the root directory, in `docs`, in `docs/design` and in each
-    /// directory in `crates`. The changelog is omitted, because it describes the past.
+    /// Returns the Markdown files in the root directory, in `docs`, in `docs/design`, in `xtask` and in
+    /// each directory in `crates`. The changelog is omitted, because it describes the past.
     pub(crate) fn documents(&self) -> Result<Vec<PathBuf>, String> {
         let mut found = Vec::new();
         let crates = list(&self.root.join("crates"))?;
-        let own = ["", "docs", "docs/design"].map(|dir| self.root.join(dir));
+        let own = ["", "docs", "docs/design", "xtask"].map(|dir| self.root.join(dir));
         for dir in own.iter().chain(&crates).filter(|dir| dir.is_dir()) {
             let is_document = |path: &PathBuf| {
                 path.extension().is_some_and(|end| end == "md") && !path.ends_with("CHANGELOG.md")

@@ -7,9 +7,9 @@
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{ExprUnsafe, Item, ItemImpl, Macro, Stmt};
+use syn::{ExprUnsafe, ImplItem, Item, ItemImpl, Macro, Stmt};
 
-use crate::source::{Source, attributes_of, is_test_only};
+use crate::source::{Source, attributes_of, attributes_of_impl_item, is_test_only};
 use crate::tree::{Crate, Tree};
 
 pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
@@ -116,6 +116,12 @@ impl<'ast> Visit<'ast> for Finder {
         self.statement = outer;
     }
 
+    fn visit_impl_item(&mut self, item: &'ast ImplItem) {
+        if !is_test_only(attributes_of_impl_item(item)) {
+            visit::visit_impl_item(self, item);
+        }
+    }
+
     fn visit_stmt(&mut self, statement: &'ast Stmt) {
         let outer = std::mem::replace(&mut self.statement, statement.span().start().line);
         visit::visit_stmt(self, statement);
@@ -179,5 +185,9 @@ mod tests {
     #[test]
     fn tests_are_not_in_the_budget() {
         assert_eq!(counts("#[cfg(test)]\nmod tests {\n    fn a() { unsafe { b() } }\n}\n"), (0, 0));
+        assert_eq!(
+            counts("impl A {\n    #[cfg(test)]\n    fn a() { unsafe { b() } }\n}\n"),
+            (0, 0)
+        );
     }
 }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 use syn::{ImplItem, Item, TraitItem};
 
+use crate::comments;
 use crate::source::{Source, attributes_of, is_test_only};
 use crate::tree::{Tree, read_text};
 
@@ -28,12 +29,11 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
                 names.collect(&krate.name, &source);
             }
             complaints.extend(one_word_docs(&source.text, &file));
-            let comments = source.text.lines().filter_map(comment);
-            words.count(comments, &mut uses);
+            words.count(&comments::paragraphs(&source.text), &mut uses);
         }
     }
     for path in tree.documents()? {
-        words.count(read_text(&path)?.lines(), &mut uses);
+        words.count(&comments::paragraphs_of_document(&read_text(&path)?), &mut uses);
     }
     complaints.extend(names.complaints(&words));
     complaints.extend(words.excesses(&uses));
@@ -72,11 +72,11 @@ impl Words {
         })
     }
 
-    fn count<'t>(&self, lines: impl Iterator<Item = &'t str>, uses: &mut [usize]) {
-        for line in lines {
-            let line = line.to_lowercase();
+    fn count(&self, paragraphs: &[String], uses: &mut [usize]) {
+        for paragraph in paragraphs {
+            let paragraph = paragraph.to_lowercase();
             for (phrase, uses) in self.phrases.iter().zip(uses.iter_mut()) {
-                *uses += occurrences(&line, &phrase.text);
+                *uses += occurrences(&paragraph, &phrase.text);
             }
         }
     }
@@ -110,19 +110,14 @@ fn phrase((text, value): (&String, &toml::Value)) -> Result<Phrase, String> {
     Ok(Phrase { text: text.clone(), instead: string(instead, text)?, left })
 }
 
-/// Returns how often `phrase` occurs in `line` as whole words. Both must be in lower case.
-fn occurrences(line: &str, phrase: &str) -> usize {
+/// Returns how often `phrase` occurs in a paragraph as whole words. Both must be in lower case.
+fn occurrences(paragraph: &str, phrase: &str) -> usize {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let is_bounded = |(at, found): &(usize, &str)| {
-        !is_word(line[..*at].chars().next_back())
-            && !is_word(line[at + found.len()..].chars().next())
+        !is_word(paragraph[..*at].chars().next_back())
+            && !is_word(paragraph[at + found.len()..].chars().next())
     };
-    line.match_indices(phrase).filter(is_bounded).count()
-}
-
-/// Returns the text of a line that is only a comment; `None` for other lines.
-fn comment(line: &str) -> Option<&str> {
-    line.trim_start().strip_prefix("//").map(|text| text.trim_start_matches(['/', '!']))
+    paragraph.match_indices(phrase).filter(is_bounded).count()
 }
 
 /// Returns complaints about `///` comments that consist of one word, except a link or code.
@@ -246,7 +241,8 @@ mod tests {
     fn phrases_are_counted_as_whole_words_and_only_lowered() {
         let words = Words::parse(FILE).unwrap();
         let mut uses = [0];
-        words.count(["Anew, and anew.", "manew anewer"].into_iter(), &mut uses);
+        let paragraphs = ["Anew, and anew.", "manew anewer"].map(str::to_owned);
+        words.count(&paragraphs, &mut uses);
         assert_eq!(uses, [2]);
         assert_eq!(words.excesses(&[2]).len(), 1);
         assert!(words.excesses(&[1]).is_empty());
