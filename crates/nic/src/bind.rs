@@ -5,21 +5,24 @@
 //!   4 driver_override     5 unbind               6 drivers_probe, and see that VFIO has it
 //!   7 give the group to the user
 //!   8 create a TAP device with name, MAC address, MTU, addresses, routes
+//!   9 note in the state that the card is taken
 //! ```
 //!
-//! All checks come before step 1. If a step fails, [`restore::put_back`] undoes the others.
+//! All checks come before step 1. If a step fails, [`restore::put_back`] undoes the others. A state
+//! without the note of step 9 is that of a bind that was killed: the next one first gives the card
+//! back, and never saves a state over it.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use slipring_port::netlink::NetlinkLink;
-use slipring_port::taken;
 
 use crate::checks::{self, CardCheck, REACHED_BY, Verdict};
 use crate::host::{LinkChange, NicHost};
 use crate::request::BindRequest;
 use crate::restore;
+use crate::stand_in;
 use crate::state::{SavedInterface, SavedNic, StateDir, boot_id};
 use crate::sysfs::{self, PciNic, VFIO_DRIVER, device_dir};
 
@@ -33,11 +36,16 @@ pub(crate) struct BindPlan {
     saved: SavedNic,
     /// The index of the card's interface; `None` if it has none.
     index: Option<u32>,
+    /// The state of a card that is taken already, which counts again if a step fails; `None` if the
+    /// card is to be taken.
+    former: Option<SavedNic>,
 }
 
 /// A step of binding a card to vfio-pci.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BindStep {
+    /// Gives the card back first, because an earlier bind of it did not end.
+    PutBack,
     /// Saves the state of the card.
     Save,
     /// Starts the timer that gives the card back after this time.
@@ -54,6 +62,8 @@ pub(crate) enum BindStep {
     Chown(u32),
     /// Creates a TAP device with the interface's name, addresses and routes.
     CreateTap,
+    /// Notes in the state that the card is taken.
+    Complete,
 }
 
 impl BindPlan {
@@ -76,12 +86,43 @@ impl BindPlan {
             index = Some(link.index);
         }
         let steps = steps(&nic, &saved, request);
-        Ok(Self { nic, checks, steps, saved, index })
+        Ok(Self { nic, checks, steps, saved, index, former: None })
     }
 
-    /// Returns whether VFIO already has the card.
-    pub(crate) fn is_bound(&self) -> bool {
-        self.nic.driver.as_deref() == Some(VFIO_DRIVER)
+    /// Plans what a card that is taken already lacks of the request: another time limit, another
+    /// user, a TAP device that is gone.
+    ///
+    /// # Errors
+    /// If the links of the machine cannot be listed.
+    pub(crate) fn of_taken(
+        host: &dyn NicHost,
+        nic: PciNic,
+        saved: SavedNic,
+        request: &BindRequest,
+    ) -> io::Result<Self> {
+        let mut steps = Vec::new();
+        if let Some(time) = request.confirm_within {
+            steps.extend([BindStep::Save, BindStep::StartTimer(time)]);
+        }
+        steps.extend(request.uid.map(BindStep::Chown));
+        if saved.tap && request.tap && stand_in::find(&host.links()?, &saved).is_none() {
+            steps.push(BindStep::CreateTap);
+        }
+        let former = Some(saved.clone());
+        Ok(Self { nic, checks: Vec::new(), steps, saved, index: None, former })
+    }
+
+    /// Plans a dry run for a card whose earlier bind did not end: it is given back, and taken anew.
+    pub(crate) fn of_unfinished(nic: PciNic, saved: SavedNic, request: &BindRequest) -> Self {
+        let nic = PciNic { driver: saved.driver.clone(), ..nic };
+        let mut steps = steps(&nic, &saved, request);
+        steps.insert(0, BindStep::PutBack);
+        Self { nic, checks: Vec::new(), steps, saved, index: None, former: None }
+    }
+
+    /// Returns whether the card is taken already.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.former.is_some()
     }
 
     /// Returns the checks that prevent taking the card.
@@ -94,6 +135,9 @@ impl BindPlan {
         let bdf = &self.nic.bdf;
         let name = self.saved.display_name();
         match step {
+            BindStep::PutBack => {
+                format!("slipring nic restore {bdf}, because an earlier bind of it did not end")
+            }
             BindStep::Save => format!("save the card's state to {}", state.path(bdf).display()),
             BindStep::StartTimer(time) => format!(
                 "start a process that gives the card back after {} s, unless: slipring nic confirm {name}",
@@ -111,6 +155,9 @@ impl BindPlan {
                     "create the TAP device {name} with the card's MAC address, MTU, addresses and routes"
                 )
             }
+            BindStep::Complete => {
+                format!("note in {} that the card is taken", state.path(bdf).display())
+            }
         }
     }
 
@@ -121,11 +168,21 @@ impl BindPlan {
     pub(crate) fn execute(&self, host: &dyn NicHost, state: &StateDir) -> Result<(), BindError> {
         for step in &self.steps {
             let Err(source) = self.perform(step, host, state) else { continue };
-            let undone = restore::put_back(host, state, &self.saved);
+            let undone = self.undo(host, state);
             let step = self.describe(step, state);
             return Err(BindError { step, source, not_undone: undone.err() });
         }
         Ok(())
+    }
+
+    /// Does only the first `count` steps, as a process that is killed then. Returns whether there
+    /// are more.
+    #[cfg(test)]
+    pub(crate) fn killed_after(&self, count: usize, host: &dyn NicHost, state: &StateDir) -> bool {
+        for step in self.steps.iter().take(count) {
+            self.perform(step, host, state).unwrap();
+        }
+        count < self.steps.len()
     }
 
     fn perform(&self, step: &BindStep, host: &dyn NicHost, state: &StateDir) -> io::Result<()> {
@@ -133,6 +190,8 @@ impl BindPlan {
         let bdf = &self.nic.bdf;
         let dir = device_dir(root, bdf);
         match step {
+            // Only a dry run has this step.
+            BindStep::PutBack => Ok(()),
             BindStep::Save => {
                 let confirm_by = self.steps.iter().find_map(|step| match step {
                     BindStep::StartTimer(time) => Some(host.uptime() + *time),
@@ -158,13 +217,21 @@ impl BindPlan {
                 }
             }
             BindStep::Chown(uid) => host.chown(&group_node(host, self.saved.group), *uid),
-            BindStep::CreateTap => create_tap(host, &self.saved),
+            BindStep::CreateTap => stand_in::create(host, &self.saved),
+            BindStep::Complete => match state.read(bdf)? {
+                Some(saved) => state.write(&saved.completed()),
+                None => Err(io::Error::other("the saved state is gone")),
+            },
         }
     }
 
-    /// Gives this card back to its kernel driver, because another card could not be bound.
+    /// Gives this card back to its kernel driver, because it or another card could not be bound. A
+    /// card that was taken already stays so, with the state that it had.
     pub(crate) fn undo(&self, host: &dyn NicHost, state: &StateDir) -> io::Result<()> {
-        restore::put_back(host, state, &self.saved)
+        match &self.former {
+            Some(former) => state.write(former),
+            None => restore::put_back(host, state, &self.saved),
+        }
     }
 }
 
@@ -228,14 +295,6 @@ fn steps(nic: &PciNic, saved: &SavedNic, request: &BindRequest) -> Vec<BindStep>
     if saved.tap {
         steps.push(BindStep::CreateTap);
     }
+    steps.push(BindStep::Complete);
     steps
-}
-
-/// Creates the TAP device that replaces the interface.
-fn create_tap(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
-    let Some(interface) = &saved.interface else { return Ok(()) };
-    let index = host.create_tap(&interface.name)?;
-    // By this alias, `netmap:IF` finds the card, and `netmap:IF^` finds the TAP device.
-    host.change_link(index, &LinkChange::Alias(&taken::alias_of(&saved.bdf)))?;
-    restore::configure(host, index, interface)
 }

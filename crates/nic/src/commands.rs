@@ -1,5 +1,7 @@
 //! The commands of `slipring nic`, and their output.
 
+pub(crate) mod bind;
+
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -8,9 +10,8 @@ use serde_json::{Value, json};
 use slipring_cli::codes::{ErrorCode, SR0002, SR0304, SR0305, SR0306, SR0307};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
 
-use crate::bind::{BindError, BindPlan};
 use crate::checks::{self, CardCheck, Verdict};
-use crate::flags::{BindFlags, NicRequest};
+use crate::flags::NicRequest;
 use crate::holders::{GroupHolder, group_holders};
 use crate::host::NicHost;
 use crate::list;
@@ -31,7 +32,7 @@ pub(crate) fn run(
     match request {
         NicRequest::List => show_list(host, &state, session),
         NicRequest::Doctor { nic } => doctor(host, nic, session),
-        NicRequest::Bind(flags) => bind(host, &state, flags, session),
+        NicRequest::Bind(flags) => bind::bind(host, &state, flags, session),
         NicRequest::Confirm { nics } => confirm(host, &state, nics, session),
         NicRequest::Restore { nics, all, force } => {
             restore_cards(host, &state, (nics, *all), *force, session)
@@ -107,50 +108,6 @@ fn checks_text(nic: &PciNic, checks: &[CardCheck]) -> String {
     }
 }
 
-fn bind(
-    host: &dyn NicHost,
-    state: &StateDir,
-    flags: &BindFlags,
-    session: &mut Session<'_>,
-) -> Result<Exit, Failure> {
-    let nics = flags.nics.iter().map(|name| find_or_saved(host, state, name));
-    let nics: Vec<_> = nics.collect::<Result<_, _>>()?;
-    let request = BindRequest {
-        bdfs: nics.iter().map(|nic| nic.bdf.clone()).collect(),
-        uid: flags.user.as_deref().map(|user| user_id(host.root(), user)).transpose()?,
-        force: flags.force,
-        confirm_within: flags.confirm_within,
-        tap: flags.tap,
-    };
-    // A dry run writes nothing, not even a lock.
-    let _lock = match flags.dry_run {
-        true => None,
-        false => Some(state.lock(host).map_err(|error| failed("lock the cards", &error))?),
-    };
-    let plans = nics.into_iter().map(|nic| BindPlan::new(host, nic, &request));
-    let plans: Vec<_> =
-        plans.collect::<Result<_, _>>().map_err(|error| failed("examine the card", &error))?;
-    let (bound, plans): (Vec<_>, Vec<_>) = plans.into_iter().partition(BindPlan::is_bound);
-    for plan in &plans {
-        let refusals = plan.refusals(flags.force);
-        if !refusals.is_empty() {
-            return Err(refused(&plan.nic.bdf, &refusals).into());
-        }
-    }
-    if !flags.dry_run {
-        execute(host, state, &plans)?;
-    }
-    let all = bound.iter().map(|plan| bound_row(plan, state, &[]));
-    let all = all.chain(plans.iter().map(|plan| {
-        let steps: Vec<_> = plan.steps.iter().map(|step| plan.describe(step, state)).collect();
-        bound_row(plan, state, &steps)
-    }));
-    let rows: Vec<_> = all.collect();
-    let text = bind_text(&bound, &plans, state, flags);
-    session.reporter.document(&json!({ "dry_run": flags.dry_run, "cards": rows }), text)?;
-    Ok(Exit::Done)
-}
-
 /// Finds a card by its PCI address, by its interface, or by the name of the interface that it had
 /// before it was bound to vfio-pci.
 fn find_or_saved(host: &dyn NicHost, state: &StateDir, name: &str) -> Result<PciNic, Failure> {
@@ -159,58 +116,6 @@ fn find_or_saved(host: &dyn NicHost, state: &StateDir, name: &str) -> Result<Pci
         Some(saved) => find(host.root(), &saved.bdf),
         None => find(host.root(), name),
     }
-}
-
-/// Takes all cards, or none.
-fn execute(host: &dyn NicHost, state: &StateDir, plans: &[BindPlan]) -> Result<(), Failure> {
-    for (at, plan) in plans.iter().enumerate() {
-        let Err(mut error) = plan.execute(host, state) else { continue };
-        for earlier in plans[..at].iter().rev() {
-            if let Err(undone) = earlier.undo(host, state) {
-                error.not_undone = Some(undone);
-            }
-        }
-        return Err(bind_failure(plan, &error).into());
-    }
-    Ok(())
-}
-
-fn bound_row(plan: &BindPlan, state: &StateDir, steps: &[String]) -> Value {
-    json!({
-        "pci_address": plan.nic.bdf,
-        "port": format!("vfio:{}", plan.nic.bdf),
-        "already_bound": plan.is_bound(),
-        "state": state.path(&plan.nic.bdf),
-        "steps": steps,
-    })
-}
-
-fn bind_text(
-    bound: &[BindPlan],
-    plans: &[BindPlan],
-    state: &StateDir,
-    flags: &BindFlags,
-) -> String {
-    let mut lines: Vec<_> = bound
-        .iter()
-        .map(|plan| format!("{0} is bound already: open it as vfio:{0}", plan.nic.bdf))
-        .collect();
-    for plan in plans {
-        let bdf = &plan.nic.bdf;
-        if flags.dry_run {
-            lines.push(format!("{bdf}:"));
-            lines.extend(plan.steps.iter().map(|step| format!("  {}", plan.describe(step, state))));
-            continue;
-        }
-        lines.push(format!("{bdf} is taken: open it as vfio:{bdf}"));
-        if let Some(time) = flags.confirm_within {
-            lines.push(format!(
-                "It is given back after {} s, unless you run: slipring nic confirm {bdf}",
-                time.as_secs()
-            ));
-        }
-    }
-    lines.join("\n")
 }
 
 /// Returns the number of a user.
@@ -382,20 +287,6 @@ fn code_of(verdict: Verdict) -> ErrorCode {
         Verdict::Ok | Verdict::Warn | Verdict::NoCard => SR0306,
         Verdict::Machine => SR0304,
         Verdict::InUse => SR0305,
-    }
-}
-
-fn bind_failure(plan: &BindPlan, error: &BindError) -> Diagnostic {
-    let bdf = &plan.nic.bdf;
-    let cause = format!("{}: {}", error.step, error.source);
-    let diagnostic = Diagnostic::new(SR0307, format!("{bdf} could not be taken"));
-    match &error.not_undone {
-        None => diagnostic
-            .with_cause(format!("{cause}\nwhat was done before was undone"))
-            .with_help(format!("slipring nic doctor {bdf}")),
-        Some(undone) => diagnostic
-            .with_cause(format!("{cause}\nand it could not be put back: {undone}"))
-            .with_help(format!("slipring nic restore {bdf}")),
     }
 }
 

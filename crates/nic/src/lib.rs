@@ -29,6 +29,7 @@ mod report;
 mod request;
 mod restore;
 mod set;
+mod stand_in;
 mod state;
 mod sysfs;
 #[cfg(test)]

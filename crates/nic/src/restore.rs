@@ -10,6 +10,7 @@ use slipring_port::netlink::NetlinkLink;
 
 use crate::holders::{GroupHolder, group_holders};
 use crate::host::{LinkChange, NicHost};
+use crate::stand_in;
 use crate::state::{SavedInterface, SavedNic, StateDir};
 use crate::sysfs::{self, VFIO_DRIVER, device_dir};
 
@@ -27,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// # Errors
 /// The first error; the state stays, so that the command can be repeated.
 pub(crate) fn put_back(host: &dyn NicHost, state: &StateDir, saved: &SavedNic) -> io::Result<()> {
-    delete_tap(host, saved)?;
+    stand_in::delete(host, saved)?;
     give_to_driver(host, saved)?;
     if let Some(interface) = saved.interface.as_ref().filter(|_| saved.driver.is_some()) {
         let link = wait_for_interface(host, saved, interface)?;
@@ -35,16 +36,6 @@ pub(crate) fn put_back(host: &dyn NicHost, state: &StateDir, saved: &SavedNic) -
         configure(host, link.index, interface)?;
     }
     state.remove(&saved.bdf)
-}
-
-/// Deletes the TAP device that replaced the interface.
-fn delete_tap(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
-    let Some(interface) = saved.interface.as_ref().filter(|_| saved.tap) else { return Ok(()) };
-    let is_tap = |link: &&NetlinkLink| link.name == interface.name && link.kind == "tun";
-    match host.links()?.iter().find(is_tap) {
-        Some(tap) => host.change_link(tap.index, &LinkChange::Delete),
-        None => Ok(()),
-    }
 }
 
 fn give_to_driver(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {

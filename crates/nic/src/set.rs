@@ -20,8 +20,9 @@ use slipring_drivers::{
 
 use crate::holders::{GroupHolder, group_holders};
 use crate::host::{LinkChange, NicHost};
-use crate::state::{SavedNic, StateDir};
-use crate::sysfs::{PciNic, VFIO_DRIVER};
+use crate::stand_in;
+use crate::state::StateDir;
+use crate::sysfs::{self, PciNic, VFIO_DRIVER};
 
 /// Changes settings of a card, or shows them if nothing is to be changed.
 pub(crate) fn set(
@@ -95,6 +96,11 @@ pub(crate) fn apply(
         true => None,
         false => Some(state.lock(host).map_err(unkept)?),
     };
+    // Another command may have given the card back while this one waited for the lock.
+    if sysfs::driver_of(host.root(), &nic.bdf).as_deref() != Some(VFIO_DRIVER) {
+        let now = PciNic::read(host.root(), &nic.bdf);
+        return Err(not_taken(now.as_ref().unwrap_or(nic)).into());
+    }
     // A reset does not read the saved settings, so it also works if their file cannot be read.
     let kept = match request.reset {
         true => CardSettings::default(),
@@ -154,14 +160,10 @@ fn follow_mtu(
     request: &SettingsRequest,
 ) -> io::Result<()> {
     let saved = state.read(&nic.bdf)?.filter(|saved| saved.tap);
-    let Some(SavedNic { interface: Some(interface), .. }) = saved else { return Ok(()) };
-    let former = request.reset.then_some(interface.mtu);
+    let Some(saved) = saved else { return Ok(()) };
+    let former = saved.interface.as_ref().filter(|_| request.reset).map(|former| former.mtu);
     let Some(mtu) = request.change.mtu.or(former) else { return Ok(()) };
-    let links = host.links()?;
-    let is_tap = |link: &&slipring_port::netlink::NetlinkLink| {
-        link.name == interface.name && link.kind == "tun"
-    };
-    match links.iter().find(is_tap) {
+    match stand_in::find(&host.links()?, &saved) {
         Some(tap) => host.change_link(tap.index, &LinkChange::Mtu(mtu)),
         None => Ok(()),
     }

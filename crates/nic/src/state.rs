@@ -25,7 +25,7 @@ use crate::host::NicHost;
 use crate::sysfs;
 
 /// The version of the file format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The permission bits of all files except the lock.
 const FILE_MODE: u32 = 0o644;
 /// How long to wait for another running `slipring nic`.
@@ -57,6 +57,14 @@ pub(crate) struct SavedNic {
     /// When the kernel driver gets the card back unless the user confirms, in ms since the machine
     /// was started; `None` if nothing needs to be confirmed.
     pub(crate) confirm_by_ms: Option<u64>,
+    /// Whether all steps of the bind were done. States of version 1 do not say, and count as if
+    /// they were.
+    #[serde(default = "yes")]
+    pub(crate) complete: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// The settings of an interface before its card was bound to vfio-pci.
@@ -121,6 +129,7 @@ impl SavedNic {
             interface: None,
             tap: false,
             confirm_by_ms: None,
+            complete: false,
         }
     }
 
@@ -128,6 +137,11 @@ impl SavedNic {
     pub(crate) fn with_confirm_by(&self, confirm_by: Option<Duration>) -> Self {
         let confirm_by_ms = confirm_by.map(|time| time.as_millis() as u64);
         Self { confirm_by_ms, ..self.clone() }
+    }
+
+    /// Returns the state of a card for which all steps of the bind were done.
+    pub(crate) fn completed(&self) -> Self {
+        Self { complete: true, ..self.clone() }
     }
 
     /// Returns the name of the card for messages.
@@ -208,6 +222,15 @@ impl StateDir {
         let boot_id = boot_id(host.root());
         all.retain(|saved| saved.boot_id == boot_id);
         Ok(all)
+    }
+
+    /// Returns the valid state of a card; `None` if there is none.
+    ///
+    /// # Errors
+    /// The errors of [`Self::read`].
+    pub(crate) fn of(&self, host: &dyn NicHost, bdf: &str) -> io::Result<Option<SavedNic>> {
+        let boot_id = boot_id(host.root());
+        Ok(self.read(bdf)?.filter(|saved| saved.boot_id == boot_id))
     }
 
     /// Reads the state of a card; `None` if there is none.

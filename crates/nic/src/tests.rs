@@ -4,3 +4,4 @@ mod binding;
 mod machine;
 mod refusals;
 mod setting;
+mod taking;

@@ -11,7 +11,7 @@ use slipring_drivers::{CardStatus, LinkState, SettingRefusal, SettingsRequest};
 use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
 
 use crate::host::{LinkChange, NicHost};
-use crate::state::{SavedNic, StateDir};
+use crate::state::StateDir;
 use crate::sysfs::{self, VFIO_DRIVER, device_dir, driver_dir};
 
 pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -24,6 +24,9 @@ pub(crate) struct MadeUpLink {
     pub(crate) routes: Vec<String>,
 }
 
+/// What other processes do to a machine.
+pub(crate) type Meanwhile = Box<dyn FnOnce(&MadeUpHost)>;
+
 /// The simulated machine.
 pub(crate) struct MadeUpHost {
     dir: tempfile::TempDir,
@@ -35,6 +38,8 @@ pub(crate) struct MadeUpHost {
     /// Number of changes that still succeed before one fails; `None` if all succeed.
     pub(crate) changes_left: Cell<Option<usize>>,
     pub(crate) timers: RefCell<Vec<String>>,
+    /// The nodes that were given to users: name, user.
+    pub(crate) owners: RefCell<Vec<(String, u32)>>,
     pub(crate) ended: RefCell<Vec<u32>>,
     /// The next answer of the program that has a card open. With `None`, the program answers that
     /// it has changed the settings.
@@ -42,8 +47,8 @@ pub(crate) struct MadeUpHost {
     /// The requests to programs so far: process, card, text of the request.
     pub(crate) asked: RefCell<Vec<(u32, String, String)>>,
     clock: Cell<Duration>,
-    /// What another process writes to the directory of states during the next sleep.
-    pub(crate) written_meanwhile: RefCell<Option<SavedNic>>,
+    /// What other processes do during the next sleep.
+    pub(crate) meanwhile: RefCell<Option<Meanwhile>>,
     next_index: Cell<u32>,
     /// The name that the kernel gives to new interfaces.
     pub(crate) new_name: RefCell<String>,
@@ -61,11 +66,12 @@ impl MadeUpHost {
             links: RefCell::default(),
             changes_left: Cell::new(None),
             timers: RefCell::default(),
+            owners: RefCell::default(),
             ended: RefCell::default(),
             answer: RefCell::default(),
             asked: RefCell::default(),
             clock: Cell::new(Duration::from_secs(100)),
-            written_meanwhile: RefCell::default(),
+            meanwhile: RefCell::default(),
             next_index: Cell::new(2),
             new_name: RefCell::new("eth1".into()),
         };
@@ -172,6 +178,15 @@ impl MadeUpHost {
         Some(found)
     }
 
+    /// Renames the directory of an interface, and the link to it; only a card's has one.
+    fn rename_in_sysfs(&self, from: &str, to: &str) {
+        let [link, new] = [from, to].map(|name| self.path("sys/class/net").join(name));
+        let Ok(dir) = fs::read_link(&link) else { return };
+        fs::rename(&dir, dir.with_file_name(to)).unwrap();
+        fs::remove_file(link).unwrap();
+        symlink(dir.with_file_name(to), new).unwrap();
+    }
+
     fn count_change(&self) -> io::Result<()> {
         match self.changes_left.get() {
             Some(0) => {
@@ -242,9 +257,12 @@ impl NicHost for MadeUpHost {
         Ok(())
     }
 
-    fn chown(&self, path: &Path, _: u32) -> io::Result<()> {
+    fn chown(&self, path: &Path, uid: u32) -> io::Result<()> {
         self.count_change()?;
-        fs::metadata(path).map(drop)
+        fs::metadata(path)?;
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        self.owners.borrow_mut().push((name, uid));
+        Ok(())
     }
 
     fn links(&self) -> io::Result<Vec<NetlinkLink>> {
@@ -288,7 +306,10 @@ impl NicHost for MadeUpHost {
                 link.routes.clear();
             }
             LinkChange::Delete => unreachable!("handled above"),
-            LinkChange::Name(name) => link.link.name = name.into(),
+            LinkChange::Name(name) => {
+                self.rename_in_sysfs(&link.link.name, name);
+                link.link.name = name.into();
+            }
             LinkChange::Mac(mac) => link.link.mac = mac.to_vec(),
             LinkChange::Mtu(mtu) => link.link.mtu = mtu,
             LinkChange::Alias(alias) => link.link.alias = alias.into(),
@@ -354,8 +375,9 @@ impl NicHost for MadeUpHost {
 
     fn pause(&self, time: Duration) {
         self.clock.set(self.clock.get() + time);
-        if let Some(saved) = self.written_meanwhile.take() {
-            self.state().write(&saved).unwrap();
+        let meanwhile = self.meanwhile.take();
+        if let Some(act) = meanwhile {
+            act(self);
         }
     }
 }

@@ -1,0 +1,201 @@
+//! `slipring nic bind`.
+
+use serde_json::{Value, json};
+use slipring_cli::codes::{SR0306, SR0307};
+use slipring_cli::{Diagnostic, Exit, Failure, Session};
+
+use super::{failed, find, find_or_saved, refused, restore_one, user_id};
+use crate::bind::{BindError, BindPlan};
+use crate::flags::BindFlags;
+use crate::host::NicHost;
+use crate::request::BindRequest;
+use crate::state::StateDir;
+use crate::sysfs::{PciNic, VFIO_DRIVER};
+
+/// Takes cards, and reports what was done.
+pub(super) fn bind(
+    host: &dyn NicHost,
+    state: &StateDir,
+    flags: &BindFlags,
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
+    let taking = take(host, state, flags)?;
+    let fields = json!({ "dry_run": flags.dry_run, "cards": taking.rows(state) });
+    session.reporter.document(&fields, taking.text(state, flags))?;
+    Ok(Exit::Done)
+}
+
+/// The cards of a request, and what was done or would be done.
+#[derive(Debug)]
+pub(crate) struct Taking {
+    pub(crate) plans: Vec<BindPlan>,
+    /// The PCI addresses of cards that something else has bound to vfio-pci.
+    foreign: Vec<String>,
+}
+
+/// Takes all cards of a request, or none.
+///
+/// # Errors
+/// A refusal, or the step that failed.
+pub(crate) fn take(
+    host: &dyn NicHost,
+    state: &StateDir,
+    flags: &BindFlags,
+) -> Result<Taking, Failure> {
+    // Locked before the cards are looked at, because another command may be changing them. A dry
+    // run writes nothing, not even a lock.
+    let _lock = match flags.dry_run {
+        true => None,
+        false => Some(state.lock(host).map_err(|error| failed("lock the cards", &error))?),
+    };
+    let mut nics = Vec::<PciNic>::new();
+    for name in &flags.nics {
+        let nic = find_or_saved(host, state, name)?;
+        if nics.iter().all(|other| other.bdf != nic.bdf) {
+            nics.push(nic);
+        }
+    }
+    let request = BindRequest {
+        bdfs: nics.iter().map(|nic| nic.bdf.clone()).collect(),
+        uid: flags.user.as_deref().map(|user| user_id(host.root(), user)).transpose()?,
+        force: flags.force,
+        confirm_within: flags.confirm_within,
+        tap: flags.tap,
+    };
+    let mut taking = Taking { plans: Vec::new(), foreign: Vec::new() };
+    for nic in nics {
+        match plan(host, state, nic, &request, flags.dry_run)? {
+            Planned::Plan(plan) => taking.plans.push(*plan),
+            Planned::Foreign(bdf) => taking.foreign.push(bdf),
+        }
+    }
+    for plan in &taking.plans {
+        let refusals = plan.refusals(flags.force);
+        if !refusals.is_empty() {
+            return Err(refused(&plan.nic.bdf, &refusals).into());
+        }
+    }
+    if !flags.dry_run {
+        execute(host, state, &taking.plans)?;
+    }
+    Ok(taking)
+}
+
+/// What a request means for a card.
+enum Planned {
+    Plan(Box<BindPlan>),
+    /// Something else has bound the card to vfio-pci.
+    Foreign(String),
+}
+
+/// Plans what a card needs. A card whose earlier bind, or whose restore, did not end is given back
+/// first, so that what was saved of it is not lost.
+fn plan(
+    host: &dyn NicHost,
+    state: &StateDir,
+    nic: PciNic,
+    request: &BindRequest,
+    dry_run: bool,
+) -> Result<Planned, Failure> {
+    let saved = state.of(host, &nic.bdf);
+    let saved = saved.map_err(|error| failed("read the saved state", &error))?;
+    let is_bound = nic.driver.as_deref() == Some(VFIO_DRIVER);
+    let plan = match saved {
+        None if is_bound => return foreign(&nic, request),
+        None => BindPlan::new(host, nic, request),
+        Some(saved) if is_bound && saved.complete => BindPlan::of_taken(host, nic, saved, request),
+        Some(saved) if dry_run => Ok(BindPlan::of_unfinished(nic, saved, request)),
+        Some(saved) => {
+            restore_one(host, state, &saved, false)?;
+            BindPlan::new(host, find(host.root(), &nic.bdf)?, request)
+        }
+    };
+    let plan = plan.map_err(|error| failed("examine the card", &error))?;
+    Ok(Planned::Plan(Box::new(plan)))
+}
+
+/// A card that was not taken by slipring can be opened, but there is nothing to give it back to.
+fn foreign(nic: &PciNic, request: &BindRequest) -> Result<Planned, Failure> {
+    if request.confirm_within.is_none() && request.uid.is_none() {
+        return Ok(Planned::Foreign(nic.bdf.clone()));
+    }
+    let bdf = &nic.bdf;
+    Err(Diagnostic::new(SR0306, format!("{bdf} was not taken by slipring; nothing was changed"))
+        .with_cause(format!(
+            "another program has bound it to {VFIO_DRIVER}, so --confirm-within and --user do not apply"
+        ))
+        .with_help(format!("open it as vfio:{bdf}, or give it back as it was taken"))
+        .into())
+}
+
+/// Takes all cards, or none.
+fn execute(host: &dyn NicHost, state: &StateDir, plans: &[BindPlan]) -> Result<(), Failure> {
+    for (at, plan) in plans.iter().enumerate() {
+        let Err(mut error) = plan.execute(host, state) else { continue };
+        for earlier in plans[..at].iter().rev() {
+            if let Err(undone) = earlier.undo(host, state) {
+                error.not_undone = Some(undone);
+            }
+        }
+        return Err(failure(plan, &error).into());
+    }
+    Ok(())
+}
+
+fn failure(plan: &BindPlan, error: &BindError) -> Diagnostic {
+    let bdf = &plan.nic.bdf;
+    let cause = format!("{}: {}", error.step, error.source);
+    let diagnostic = Diagnostic::new(SR0307, format!("{bdf} could not be taken"));
+    match &error.not_undone {
+        None => diagnostic
+            .with_cause(format!("{cause}\nwhat was done before was undone"))
+            .with_help(format!("slipring nic doctor {bdf}")),
+        Some(undone) => diagnostic
+            .with_cause(format!("{cause}\nand it could not be put back: {undone}"))
+            .with_help(format!("slipring nic restore {bdf}")),
+    }
+}
+
+impl Taking {
+    fn rows(&self, state: &StateDir) -> Vec<Value> {
+        let row = |bdf: &str, already_bound: bool, steps: Vec<String>| {
+            json!({
+                "pci_address": bdf,
+                "port": format!("vfio:{bdf}"),
+                "already_bound": already_bound,
+                "state": state.path(bdf),
+                "steps": steps,
+            })
+        };
+        let foreign = self.foreign.iter().map(|bdf| row(bdf, true, Vec::new()));
+        let planned = self.plans.iter().map(|plan| {
+            let steps = plan.steps.iter().map(|step| plan.describe(step, state)).collect();
+            row(&plan.nic.bdf, plan.is_taken(), steps)
+        });
+        foreign.chain(planned).collect()
+    }
+
+    fn text(&self, state: &StateDir, flags: &BindFlags) -> String {
+        let already = |bdf: &str| format!("{bdf} is bound already: open it as vfio:{bdf}");
+        let mut lines: Vec<_> = self.foreign.iter().map(|bdf| already(bdf)).collect();
+        for plan in &self.plans {
+            let bdf = &plan.nic.bdf;
+            let steps = plan.steps.iter().map(|step| format!("  {}", plan.describe(step, state)));
+            match (plan.is_taken(), flags.dry_run) {
+                (true, _) => lines.push(already(bdf)),
+                (false, true) => lines.push(format!("{bdf}:")),
+                (false, false) => lines.push(format!("{bdf} is taken: open it as vfio:{bdf}")),
+            }
+            if plan.is_taken() || flags.dry_run {
+                lines.extend(steps);
+            }
+            if let Some(time) = flags.confirm_within.filter(|_| !flags.dry_run) {
+                lines.push(format!(
+                    "It is given back after {} s, unless you run: slipring nic confirm {bdf}",
+                    time.as_secs()
+                ));
+            }
+        }
+        lines.join("\n")
+    }
+}

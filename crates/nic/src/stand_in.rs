@@ -1,0 +1,43 @@
+//! The TAP device that has the name, addresses and routes of a card's interface while the card is
+//! bound to vfio-pci.
+
+use std::io;
+
+use slipring_port::netlink::NetlinkLink;
+use slipring_port::taken;
+
+use crate::host::{LinkChange, NicHost};
+use crate::restore;
+use crate::state::SavedNic;
+
+/// Finds the TAP device of a card.
+pub(crate) fn find<'a>(links: &'a [NetlinkLink], saved: &SavedNic) -> Option<&'a NetlinkLink> {
+    let interface = saved.interface.as_ref()?;
+    links.iter().find(|link| link.name == interface.name && link.kind == "tun")
+}
+
+/// Creates the TAP device of a card.
+///
+/// # Errors
+/// The kernel's error.
+pub(crate) fn create(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
+    let Some(interface) = &saved.interface else { return Ok(()) };
+    let index = host.create_tap(&interface.name)?;
+    // By this alias, `netmap:IF` finds the card, and `netmap:IF^` finds the TAP device.
+    host.change_link(index, &LinkChange::Alias(&taken::alias_of(&saved.bdf)))?;
+    restore::configure(host, index, interface)
+}
+
+/// Deletes the TAP device of a card, if there is one.
+///
+/// # Errors
+/// The kernel's error.
+pub(crate) fn delete(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
+    if !saved.tap {
+        return Ok(());
+    }
+    match find(&host.links()?, saved) {
+        Some(tap) => host.change_link(tap.index, &LinkChange::Delete),
+        None => Ok(()),
+    }
+}
