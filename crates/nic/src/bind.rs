@@ -22,6 +22,7 @@ use crate::checks::{self, CardCheck, REACHED_BY, Verdict};
 use crate::host::{LinkChange, NicHost};
 use crate::request::BindRequest;
 use crate::restore;
+use crate::routes::{self, Unrestored};
 use crate::stand_in;
 use crate::state::{SavedInterface, SavedNic, StateDir, boot_id};
 use crate::sysfs::{self, PciNic, VFIO_DRIVER, device_dir};
@@ -80,6 +81,7 @@ impl BindPlan {
         if let Some(link) = interface_link(host, &nic)? {
             let mac = <[u8; 6]>::try_from(&link.mac[..]).unwrap_or_default();
             let snapshot = host.snapshot(link.index)?;
+            checks.extend(routes::check(host, &link, &snapshot.routes));
             saved.interface =
                 Some(SavedInterface::new(&link.name, mac, link.mtu, link.up, &snapshot));
             saved.tap = request.tap;
@@ -170,7 +172,12 @@ impl BindPlan {
             let Err(source) = self.perform(step, host, state) else { continue };
             let undone = self.undo(host, state);
             let step = self.describe(step, state);
-            return Err(BindError { step, source, not_undone: undone.err() });
+            return Err(match undone {
+                Ok(unrestored) => BindError { step, source, not_undone: None, unrestored },
+                Err(error) => {
+                    BindError { step, source, not_undone: Some(error), unrestored: Vec::new() }
+                }
+            });
         }
         Ok(())
     }
@@ -227,9 +234,9 @@ impl BindPlan {
 
     /// Gives this card back to its kernel driver, because it or another card could not be bound. A
     /// card that was taken already stays so, with the state that it had.
-    pub(crate) fn undo(&self, host: &dyn NicHost, state: &StateDir) -> io::Result<()> {
+    pub(crate) fn undo(&self, host: &dyn NicHost, state: &StateDir) -> io::Result<Vec<Unrestored>> {
         match &self.former {
-            Some(former) => state.write(former),
+            Some(former) => state.write(former).map(|()| Vec::new()),
             None => restore::put_back(host, state, &self.saved),
         }
     }
@@ -249,6 +256,8 @@ pub(crate) struct BindError {
     pub(crate) source: io::Error,
     /// Why the earlier steps could not be undone; `None` if they were undone.
     pub(crate) not_undone: Option<io::Error>,
+    /// What could not be restored, if the other steps were undone.
+    pub(crate) unrestored: Vec<Unrestored>,
 }
 
 /// Returns a refusal if a card that may carry the user's session would be bound with `--force`, but

@@ -18,6 +18,7 @@ use crate::list;
 use crate::report;
 use crate::request::BindRequest;
 use crate::restore;
+use crate::routes::Unrestored;
 use crate::set;
 use crate::state::{SavedNic, StateDir};
 use crate::sysfs::{self, NamedDevice, PciNic};
@@ -48,9 +49,8 @@ pub(crate) fn run(
         }
         NicRequest::Expire { bdf } => {
             timer::detach()?;
-            let result = timer::expire(host, &state, bdf);
-            timer::log(&session.run_dir, bdf, &result);
-            Ok(if result.is_ok() { Exit::Done } else { Exit::Machine })
+            timer::expire(host, &state, bdf);
+            Ok(Exit::Done)
         }
     }
 }
@@ -150,16 +150,14 @@ fn confirm(
             .map_err(|error| failed("save the state", &error))?;
     }
     let lines: Vec<_> = saved.iter().map(|saved| format!("{} stays taken", saved.bdf)).collect();
-    session.reporter.document(&rows_of(&saved), lines.join("\n"))?;
+    let rows: Vec<_> = saved.iter().map(row_of).collect();
+    session.reporter.document(&json!({ "cards": rows }), lines.join("\n"))?;
     Ok(Exit::Done)
 }
 
-fn rows_of(saved: &[SavedNic]) -> Value {
-    let row = |saved: &SavedNic| {
-        let interface = saved.interface.as_ref().map(|interface| &interface.name);
-        json!({ "pci_address": saved.bdf, "interface": interface, "driver": saved.driver })
-    };
-    json!({ "cards": saved.iter().map(row).collect::<Vec<_>>() })
+fn row_of(saved: &SavedNic) -> Value {
+    let interface = saved.interface.as_ref().map(|interface| &interface.name);
+    json!({ "pci_address": saved.bdf, "interface": interface, "driver": saved.driver })
 }
 
 /// Returns the saved states of the named cards; each must have one.
@@ -207,22 +205,46 @@ fn restore_cards(
         false => restorable(host, state, names)?,
     };
     // If one card fails, the others are still restored.
-    let results: Vec<_> =
-        saved.iter().map(|saved| restore_one(host, state, saved, force)).collect();
-    let restored = saved.iter().zip(&results).filter(|(_, result)| result.is_ok());
-    let restored: Vec<_> = restored.map(|(saved, _)| saved.clone()).collect();
-    let lines: Vec<_> = restored
-        .iter()
-        .map(|saved| format!("{} ({}) is the kernel's again", saved.display_name(), saved.bdf))
-        .collect();
-    let text = if lines.is_empty() { "Nothing is taken.".to_owned() } else { lines.join("\n") };
-    match results.into_iter().find_map(Result::err) {
-        Some(error) => Err(error),
-        None => {
-            session.reporter.document(&rows_of(&restored), text)?;
-            Ok(Exit::Done)
+    let mut restored = Vec::new();
+    let mut failures = Vec::new();
+    for saved in saved {
+        match restore_one(host, state, &saved, force) {
+            Ok(unrestored) => restored.push((saved, unrestored)),
+            Err(failure) => failures.push(failure),
         }
     }
+    if !restored.is_empty() || failures.is_empty() {
+        let rows: Vec<_> = restored.iter().map(restored_row).collect();
+        session.reporter.document(&json!({ "cards": rows }), restored_text(&restored))?;
+    }
+    let last = failures.pop();
+    for failure in failures {
+        if let Failure::Error(error) = failure {
+            session.reporter.report_error(&error);
+        }
+    }
+    last.map_or(Ok(Exit::Done), Err)
+}
+
+/// A card that was given back, and what could not be restored.
+type RestoredNic = (SavedNic, Vec<Unrestored>);
+
+fn restored_row((saved, unrestored): &RestoredNic) -> Value {
+    let mut row = row_of(saved);
+    row["not_restored"] = unrestored.iter().map(|lost| json!(lost.to_string())).collect();
+    row
+}
+
+fn restored_text(restored: &[RestoredNic]) -> String {
+    if restored.is_empty() {
+        return "Nothing is taken.".to_owned();
+    }
+    let mut lines = Vec::new();
+    for (saved, unrestored) in restored {
+        lines.push(format!("{} ({}) is the kernel's again", saved.display_name(), saved.bdf));
+        lines.extend(unrestored.iter().map(|lost| format!("  not restored: {lost}")));
+    }
+    lines.join("\n")
 }
 
 /// Returns the saved states of the named cards, without cards that already have their kernel
@@ -249,7 +271,7 @@ fn restore_one(
     state: &StateDir,
     saved: &SavedNic,
     force: bool,
-) -> Result<(), Failure> {
+) -> Result<Vec<Unrestored>, Failure> {
     if force {
         restore::end_holders(host, saved.group).map_err(|error| not_restored(saved, &error))?;
     }

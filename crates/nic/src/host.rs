@@ -38,6 +38,9 @@ pub(crate) trait NicHost {
     /// Changes a link.
     fn change_link(&self, index: u32, change: &LinkChange<'_>) -> io::Result<()>;
 
+    /// Checks whether the kernel would accept a route that a link has. Nothing is changed.
+    fn check_route(&self, index: u32, route: &SavedSetting) -> io::Result<()>;
+
     /// Creates a persistent TAP device; returns its index.
     fn create_tap(&self, name: &str) -> io::Result<u32>;
 

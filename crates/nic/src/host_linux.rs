@@ -14,7 +14,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use rustix::time::{ClockId, clock_gettime};
 use slipring_drivers::{CardStatus, SettingRefusal, SettingsRequest};
 use slipring_port::iface::Iface;
-use slipring_port::netlink::{LinkSnapshot, Netlink, NetlinkLink, xdp_features};
+use slipring_port::netlink::{LinkSnapshot, Netlink, NetlinkLink, SavedSetting, xdp_features};
 use slipring_port::tap;
 
 use crate::host::{LinkChange, NicHost};
@@ -86,6 +86,12 @@ impl NicHost for LinuxHost {
             LinkChange::Address(address) => netlink.restore_address(index, address),
             LinkChange::Route(route) => netlink.restore_route(index, route),
         }
+    }
+
+    fn check_route(&self, index: u32, route: &SavedSetting) -> io::Result<()> {
+        // The kernel examines the next hops before it finds that it has the route already, which
+        // is no error here.
+        Netlink::open()?.restore_route(index, route)
     }
 
     fn create_tap(&self, name: &str) -> io::Result<u32> {

@@ -28,6 +28,7 @@ mod list;
 mod report;
 mod request;
 mod restore;
+mod routes;
 mod set;
 mod stand_in;
 mod state;

@@ -1,7 +1,8 @@
 //! Gives cards back to their kernel drivers.
 //!
 //! A step that is no longer needed does nothing, so that a restore that was interrupted can be
-//! repeated, and a bind that failed anywhere can be undone.
+//! repeated, and a bind that failed anywhere can be undone. A route that the kernel refuses is
+//! named, and keeps nothing else from being restored: it would be refused each time.
 
 use std::io;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use slipring_port::netlink::NetlinkLink;
 
 use crate::holders::{GroupHolder, group_holders};
 use crate::host::{LinkChange, NicHost};
+use crate::routes::{self, Unrestored};
 use crate::stand_in;
 use crate::state::{SavedInterface, SavedNic, StateDir};
 use crate::sysfs::{self, VFIO_DRIVER, device_dir};
@@ -23,19 +25,26 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time between two checks whether the awaited event has happened.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Gives a card back, restores everything that was saved, and removes the state.
+/// Gives a card back, restores everything that was saved, and removes the state. Returns what the
+/// kernel does not accept any more.
 ///
 /// # Errors
 /// The first error; the state stays, so that the command can be repeated.
-pub(crate) fn put_back(host: &dyn NicHost, state: &StateDir, saved: &SavedNic) -> io::Result<()> {
+pub(crate) fn put_back(
+    host: &dyn NicHost,
+    state: &StateDir,
+    saved: &SavedNic,
+) -> io::Result<Vec<Unrestored>> {
+    let mut unrestored = Vec::new();
     stand_in::delete(host, saved)?;
     give_to_driver(host, saved)?;
     if let Some(interface) = saved.interface.as_ref().filter(|_| saved.driver.is_some()) {
         let link = wait_for_interface(host, saved, interface)?;
         rename(host, &link, interface)?;
-        configure(host, link.index, interface)?;
+        unrestored = configure(host, link.index, interface)?;
     }
-    state.remove(&saved.bdf)
+    state.remove(&saved.bdf)?;
+    Ok(unrestored)
 }
 
 fn give_to_driver(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
@@ -107,12 +116,12 @@ fn rename(host: &dyn NicHost, link: &NetlinkLink, interface: &SavedInterface) ->
     host.change_link(link.index, &LinkChange::Name(&interface.name))
 }
 
-/// Gives a link the settings of a saved interface.
+/// Gives a link the settings of a saved interface. Returns the routes that the kernel refuses.
 pub(crate) fn configure(
     host: &dyn NicHost,
     index: u32,
     interface: &SavedInterface,
-) -> io::Result<()> {
+) -> io::Result<Vec<Unrestored>> {
     let links = host.links()?;
     let link = links.iter().find(|link| link.index == index).ok_or(io::ErrorKind::NotFound)?;
     if link.mac != interface.mac {
@@ -122,16 +131,16 @@ pub(crate) fn configure(
         host.change_link(index, &LinkChange::Mtu(interface.mtu))?;
     }
     for address in &interface.addresses {
-        host.change_link(index, &LinkChange::Address(&address.setting()?))?;
+        host.change_link(index, &LinkChange::Address(&address.setting()?)).map_err(|error| {
+            io::Error::new(error.kind(), format!("the address {}: {error}", address.text))
+        })?;
     }
-    if interface.up {
-        host.change_link(index, &LinkChange::Up)?;
-        // The kernel has deleted the routes along with the interface.
-        for route in &interface.routes {
-            host.change_link(index, &LinkChange::Route(&route.setting()?))?;
-        }
+    if !interface.up {
+        return Ok(Vec::new());
     }
-    Ok(())
+    host.change_link(index, &LinkChange::Up)?;
+    // The kernel has deleted the routes along with the interface.
+    routes::restore(host, index, &interface.routes)
 }
 
 /// Ends the programs that have a card's group open, because the kernel cannot take the card from

@@ -19,13 +19,16 @@ pub(crate) fn find<'a>(links: &'a [NetlinkLink], saved: &SavedNic) -> Option<&'a
 /// Creates the TAP device of a card.
 ///
 /// # Errors
-/// The kernel's error.
+/// The kernel's error, also for a single route.
 pub(crate) fn create(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     let Some(interface) = &saved.interface else { return Ok(()) };
     let index = host.create_tap(&interface.name)?;
     // By this alias, `netmap:IF` finds the card, and `netmap:IF^` finds the TAP device.
     host.change_link(index, &LinkChange::Alias(&taken::alias_of(&saved.bdf)))?;
-    restore::configure(host, index, interface)
+    match restore::configure(host, index, interface)?.first() {
+        Some(unrestored) => Err(io::Error::other(unrestored.to_string())),
+        None => Ok(()),
+    }
 }
 
 /// Deletes the TAP device of a card, if there is one.

@@ -294,6 +294,16 @@ impl StateDir {
         remove(&self.settings_path(bdf))?;
         remove(&self.path(bdf))
     }
+
+    /// Adds a line to the log, for a process without a terminal.
+    pub(crate) fn log(&self, line: &str) {
+        // If the disk cannot be written, only the log entry is lost.
+        let _ = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.dir.join("log"))
+            .and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+    }
 }
 
 /// Replaces a file as a whole. `partial` is the extension of the file that is written first.

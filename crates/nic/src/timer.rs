@@ -5,7 +5,7 @@
 //!        '-- starts --> slipring nic expire BDF          own session, no terminal
 //!                            | sleeps until confirm_by, or until that is no longer set,
 //!                            | whether or not `bind` and its session still exist
-//!                            '-- is confirm_by still set? then restores
+//!                            '-- is confirm_by still set? then restores; after an error, again
 //!   slipring nic confirm                      state: confirm_by removed
 //! ```
 //!
@@ -13,18 +13,18 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use crate::host::NicHost;
 use crate::restore;
+use crate::routes::Unrestored;
 use crate::state::StateDir;
 
 /// The hidden command of the process.
 pub(crate) const COMMAND_NAME: &str = "expire";
 /// The line that the process writes once it no longer depends on the process that started it.
 pub(crate) const READY: &str = "ready";
-/// Longest single sleep. The sleep's clock does not advance while the machine is suspended, so
+/// Longest single sleep, and the time between two attempts after an error. The sleep's clock does not advance while the machine is suspended, so
 /// sleeps are short.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
@@ -50,47 +50,65 @@ pub(crate) fn detach() -> io::Result<()> {
 /// Waits until a card's time is over or the user has confirmed, and gives the card back unless the
 /// user has confirmed. Returns whether it was given back.
 ///
-/// # Errors
-/// If the state cannot be read or locked; the errors of [`restore::end_holders`] and
-/// [`restore::put_back`].
-pub(crate) fn expire(host: &dyn NicHost, state: &StateDir, bdf: &str) -> io::Result<bool> {
-    let pending = |host: &dyn NicHost| -> io::Result<Option<u64>> {
-        let all = state.all(host)?;
-        let saved = all.iter().find(|saved| saved.bdf == bdf);
-        Ok(saved.and_then(|saved| saved.confirm_by_ms))
+/// After an error, such as a state that cannot be read or another command that has the lock, it
+/// tries again until it succeeds or the user confirms: it may be the only way back. The log has
+/// each error once.
+pub(crate) fn expire(host: &dyn NicHost, state: &StateDir, bdf: &str) -> bool {
+    let mut watched = None;
+    let mut told = String::new();
+    loop {
+        let pause = match step(host, state, bdf, &mut watched) {
+            Ok(Next::Wait(time)) => time,
+            Ok(Next::End) => return false,
+            Ok(Next::GivenBack(unrestored)) => {
+                let lost = unrestored.iter().map(|lost| format!("; not restored: {lost}"));
+                let lost: String = lost.collect();
+                state.log(&format!("{bdf}: not confirmed in time, so it was given back{lost}"));
+                return true;
+            }
+            Err(error) => {
+                let text = format!("{bdf}: cannot be given back yet, will try again: {error}");
+                if text != told {
+                    state.log(&text);
+                    told = text;
+                }
+                MAX_PAUSE
+            }
+        };
+        host.pause(pause);
+    }
+}
+
+/// What the process does next.
+enum Next {
+    Wait(Duration),
+    End,
+    GivenBack(Vec<Unrestored>),
+}
+
+/// Examines a card, and gives it back if its time is over. `watched` is the time limit for which
+/// the process was started; it is found at the first look.
+fn step(
+    host: &dyn NicHost,
+    state: &StateDir,
+    bdf: &str,
+    watched: &mut Option<u64>,
+) -> io::Result<Next> {
+    let Some(limit) = state.of(host, bdf)?.and_then(|saved| saved.confirm_by_ms) else {
+        return Ok(Next::End);
     };
-    let Some(confirm_by_ms) = pending(host)? else { return Ok(false) };
-    let confirm_by = Duration::from_millis(confirm_by_ms);
-    while let Some(rest) = confirm_by.checked_sub(host.uptime()).filter(|rest| !rest.is_zero()) {
-        host.pause(rest.min(MAX_PAUSE));
-        // A state that cannot be read now is read again at the end.
-        if pending(host).is_ok_and(|pending| pending != Some(confirm_by_ms)) {
-            return Ok(false);
-        }
+    if limit != *watched.get_or_insert(limit) {
+        return Ok(Next::End);
+    }
+    let rest = Duration::from_millis(limit).saturating_sub(host.uptime());
+    if !rest.is_zero() {
+        return Ok(Next::Wait(rest.min(MAX_PAUSE)));
     }
     let _lock = state.lock(host)?;
     // The card may have been confirmed, or given back and bound again with another time limit. Then
     // it stays bound.
-    if pending(host)? != Some(confirm_by_ms) {
-        return Ok(false);
-    }
-    let Some(saved) = state.read(bdf)? else { return Ok(false) };
+    let saved = state.of(host, bdf)?.filter(|saved| saved.confirm_by_ms == Some(limit));
+    let Some(saved) = saved else { return Ok(Next::End) };
     restore::end_holders(host, saved.group)?;
-    restore::put_back(host, state, &saved)?;
-    Ok(true)
-}
-
-/// Logs the result for a card whose time was over, because there may be no terminal any more.
-pub(crate) fn log(run_dir: &Path, bdf: &str, result: &io::Result<bool>) {
-    let text = match result {
-        Ok(true) => format!("{bdf}: not confirmed in time, so it was given back\n"),
-        Ok(false) => return,
-        Err(error) => format!("{bdf}: not confirmed in time, and cannot be given back: {error}\n"),
-    };
-    // If the disk cannot be written, only the log entry is lost.
-    let _ = fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(run_dir.join("nic").join("log"))
-        .and_then(|mut file| file.write_all(text.as_bytes()));
+    restore::put_back(host, state, &saved).map(Next::GivenBack)
 }

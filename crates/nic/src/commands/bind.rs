@@ -133,8 +133,9 @@ fn execute(host: &dyn NicHost, state: &StateDir, plans: &[BindPlan]) -> Result<(
     for (at, plan) in plans.iter().enumerate() {
         let Err(mut error) = plan.execute(host, state) else { continue };
         for earlier in plans[..at].iter().rev() {
-            if let Err(undone) = earlier.undo(host, state) {
-                error.not_undone = Some(undone);
+            match earlier.undo(host, state) {
+                Ok(unrestored) => error.unrestored.extend(unrestored),
+                Err(undone) => error.not_undone = Some(undone),
             }
         }
         return Err(failure(plan, &error).into());
@@ -147,9 +148,13 @@ fn failure(plan: &BindPlan, error: &BindError) -> Diagnostic {
     let cause = format!("{}: {}", error.step, error.source);
     let diagnostic = Diagnostic::new(SR0307, format!("{bdf} could not be taken"));
     match &error.not_undone {
-        None => diagnostic
-            .with_cause(format!("{cause}\nwhat was done before was undone"))
-            .with_help(format!("slipring nic doctor {bdf}")),
+        None => {
+            let lost = error.unrestored.iter().map(|lost| format!("\nbut not restored: {lost}"));
+            let lost: String = lost.collect();
+            diagnostic
+                .with_cause(format!("{cause}\nwhat was done before was undone{lost}"))
+                .with_help(format!("slipring nic doctor {bdf}"))
+        }
         Some(undone) => diagnostic
             .with_cause(format!("{cause}\nand it could not be put back: {undone}"))
             .with_help(format!("slipring nic restore {bdf}")),

@@ -37,6 +37,10 @@ pub(crate) struct MadeUpHost {
     pub(crate) links: RefCell<Vec<MadeUpLink>>,
     /// Number of changes that still succeed before one fails; `None` if all succeed.
     pub(crate) changes_left: Cell<Option<usize>>,
+    /// The routes that the kernel refuses to add.
+    pub(crate) refused_routes: RefCell<Vec<String>>,
+    /// Whether the kernel accepts those once a link has a default route.
+    pub(crate) accepted_after_default: Cell<bool>,
     pub(crate) timers: RefCell<Vec<String>>,
     /// The nodes that were given to users: name, user.
     pub(crate) owners: RefCell<Vec<(String, u32)>>,
@@ -65,6 +69,8 @@ impl MadeUpHost {
             zero_copy: Some(false),
             links: RefCell::default(),
             changes_left: Cell::new(None),
+            refused_routes: RefCell::default(),
+            accepted_after_default: Cell::default(),
             timers: RefCell::default(),
             owners: RefCell::default(),
             ended: RefCell::default(),
@@ -321,6 +327,12 @@ impl NicHost for MadeUpHost {
             }
             LinkChange::Route(route) => {
                 assert!(link.link.up, "a route needs an interface that is up");
+                let is_default = |route: &String| route.starts_with("default");
+                let can_pass =
+                    self.accepted_after_default.get() && link.routes.iter().any(is_default);
+                if !can_pass {
+                    self.check_route(index, route)?;
+                }
                 let text = text(route);
                 if !link.routes.contains(&text) {
                     link.routes.push(text);
@@ -328,6 +340,13 @@ impl NicHost for MadeUpHost {
             }
         }
         Ok(())
+    }
+
+    fn check_route(&self, _: u32, route: &SavedSetting) -> io::Result<()> {
+        match self.refused_routes.borrow().contains(&route.text) {
+            true => Err(io::ErrorKind::NetworkUnreachable.into()),
+            false => Ok(()),
+        }
     }
 
     fn create_tap(&self, name: &str) -> io::Result<u32> {

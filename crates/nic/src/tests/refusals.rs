@@ -88,6 +88,19 @@ fn a_bridge_may_stay_in_the_group() {
 }
 
 #[test]
+fn a_route_that_the_kernel_would_not_accept_again_is_named_before_anything_is_changed() {
+    let host = MadeUpHost::new();
+    let stale = "10.40.0.0/16 via 10.7.0.9";
+    host.edit("eth1", |link| link.routes = vec!["10.7.0.0/24".into(), stale.into()]);
+    host.refused_routes.borrow_mut().push(stale.into());
+    machine_refuses(&host, stale, "ip route del 10.40.0.0/16 via 10.7.0.9 dev eth1");
+    let before = host.link("eth1");
+    host.refused_routes.borrow_mut().clear();
+    assert!(plan(&host, &BindRequest::default()).refusals(false).is_empty());
+    assert_eq!(host.link("eth1"), before);
+}
+
+#[test]
 fn virtual_functions_holders_and_missing_rights_are_named() {
     let host = MadeUpHost::new();
     host.put(&format!("sys/bus/pci/devices/{BDF}/sriov_numvfs"), "2\n");
