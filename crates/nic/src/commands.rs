@@ -1,6 +1,7 @@
 //! The commands of `slipring nic`, and their output.
 
 pub(crate) mod bind;
+pub(crate) mod restore;
 
 use std::fs;
 use std::io;
@@ -12,15 +13,13 @@ use slipring_cli::{Diagnostic, Exit, Failure, Session};
 
 use crate::checks::{self, CardCheck, Verdict};
 use crate::flags::NicRequest;
-use crate::holders::{GroupHolder, group_holders};
 use crate::host::NicHost;
 use crate::list;
+use crate::pci_address::PciAddress;
 use crate::report;
 use crate::request::BindRequest;
-use crate::restore;
-use crate::routes::Unrestored;
 use crate::set;
-use crate::state::{SavedNic, StateDir};
+use crate::state::{SavedNic, StateDir, UnreadableState};
 use crate::sysfs::{self, NamedDevice, PciNic};
 use crate::timer;
 
@@ -36,7 +35,7 @@ pub(crate) fn run(
         NicRequest::Bind(flags) => bind::bind(host, &state, flags, session),
         NicRequest::Confirm { nics } => confirm(host, &state, nics, session),
         NicRequest::Restore { nics, all, force } => {
-            restore_cards(host, &state, (nics, *all), *force, session)
+            restore::restore(host, &state, (nics, *all), *force, session)
         }
         NicRequest::Set { nic, request } => {
             let nic = find_or_saved(host, &state, nic)?;
@@ -169,17 +168,30 @@ fn chosen(
     let all = state.all(host).map_err(|error| failed("read the saved state", &error))?;
     let one = |name: &String| {
         let is_meant = |saved: &&SavedNic| {
+            let address = PciAddress::parse(name);
             saved.display_name() == name
-                || saved.bdf == *name
-                || saved.bdf == format!("0000:{name}")
+                || address.is_some_and(|address| address.to_string() == saved.bdf)
         };
-        all.iter().find(is_meant).cloned().ok_or_else(|| unsaved(host, name))
+        let found = all.iter().find(is_meant).cloned();
+        found.map_or_else(|| Err(unsaved(host, state, name)), Ok)
     };
     names.iter().map(one).collect()
 }
 
 /// Explains why there is no saved state of a card.
-fn unsaved(host: &dyn NicHost, name: &str) -> Failure {
+fn unsaved(host: &dyn NicHost, state: &StateDir, name: &str) -> Failure {
+    let address = match sysfs::find(host.root(), name) {
+        NamedDevice::Pci(nic) => Some(nic.bdf),
+        _ => None,
+    };
+    // The name of a card's interface stands in its state only.
+    let is_meant = |damaged: &UnreadableState| match &address {
+        Some(address) => damaged.bdf == *address,
+        None => true,
+    };
+    if let Some(damaged) = state.unreadable().into_iter().find(is_meant) {
+        return restore::unreadable(&damaged).into();
+    }
     let error = Diagnostic::new(SR0306, format!("`{name}` was not taken by slipring"));
     let driver = match sysfs::find(host.root(), name) {
         NamedDevice::Pci(nic) => nic.driver,
@@ -190,108 +202,6 @@ fn unsaved(host: &dyn NicHost, name: &str) -> Failure {
         None => ("there is no saved state of it".to_owned(), "slipring nic list"),
     };
     error.with_cause(cause).with_help(help).into()
-}
-
-fn restore_cards(
-    host: &dyn NicHost,
-    state: &StateDir,
-    (names, all): (&[String], bool),
-    force: bool,
-    session: &mut Session<'_>,
-) -> Result<Exit, Failure> {
-    let _lock = state.lock(host).map_err(|error| failed("lock the cards", &error))?;
-    let saved = match all {
-        true => state.all(host).map_err(|error| failed("read the saved state", &error))?,
-        false => restorable(host, state, names)?,
-    };
-    // If one card fails, the others are still restored.
-    let mut restored = Vec::new();
-    let mut failures = Vec::new();
-    for saved in saved {
-        match restore_one(host, state, &saved, force) {
-            Ok(unrestored) => restored.push((saved, unrestored)),
-            Err(failure) => failures.push(failure),
-        }
-    }
-    if !restored.is_empty() || failures.is_empty() {
-        let rows: Vec<_> = restored.iter().map(restored_row).collect();
-        session.reporter.document(&json!({ "cards": rows }), restored_text(&restored))?;
-    }
-    let last = failures.pop();
-    for failure in failures {
-        if let Failure::Error(error) = failure {
-            session.reporter.report_error(&error);
-        }
-    }
-    last.map_or(Ok(Exit::Done), Err)
-}
-
-/// A card that was given back, and what could not be restored.
-type RestoredNic = (SavedNic, Vec<Unrestored>);
-
-fn restored_row((saved, unrestored): &RestoredNic) -> Value {
-    let mut row = row_of(saved);
-    row["not_restored"] = unrestored.iter().map(|lost| json!(lost.to_string())).collect();
-    row
-}
-
-fn restored_text(restored: &[RestoredNic]) -> String {
-    if restored.is_empty() {
-        return "Nothing is taken.".to_owned();
-    }
-    let mut lines = Vec::new();
-    for (saved, unrestored) in restored {
-        lines.push(format!("{} ({}) is the kernel's again", saved.display_name(), saved.bdf));
-        lines.extend(unrestored.iter().map(|lost| format!("  not restored: {lost}")));
-    }
-    lines.join("\n")
-}
-
-/// Returns the saved states of the named cards, without cards that already have their kernel
-/// driver.
-fn restorable(
-    host: &dyn NicHost,
-    state: &StateDir,
-    names: &[String],
-) -> Result<Vec<SavedNic>, Failure> {
-    let saved = state.all(host).map_err(|error| failed("read the saved state", &error))?;
-    let is_kernels = |name: &&String| match sysfs::find(host.root(), name) {
-        NamedDevice::Pci(nic) => {
-            nic.driver.as_deref().is_some_and(|driver| driver != sysfs::VFIO_DRIVER)
-                && saved.iter().all(|saved| saved.bdf != nic.bdf)
-        }
-        _ => false,
-    };
-    let names: Vec<_> = names.iter().filter(|name| !is_kernels(name)).cloned().collect();
-    chosen(host, state, &names)
-}
-
-fn restore_one(
-    host: &dyn NicHost,
-    state: &StateDir,
-    saved: &SavedNic,
-    force: bool,
-) -> Result<Vec<Unrestored>, Failure> {
-    if force {
-        restore::end_holders(host, saved.group).map_err(|error| not_restored(saved, &error))?;
-    }
-    if let Some(GroupHolder { pid, process }) = group_holders(host.root(), saved.group).first() {
-        let summary = format!("{} cannot be given back now", saved.display_name());
-        return Err(Diagnostic::new(SR0305, summary)
-            .with_cause(format!("the program {process} (process {pid}) has it open"))
-            .with_help(format!("end it: kill {pid}; or add --force"))
-            .into());
-    }
-    restore::put_back(host, state, saved).map_err(|error| not_restored(saved, &error).into())
-}
-
-fn not_restored(saved: &SavedNic, error: &io::Error) -> Diagnostic {
-    Diagnostic::new(SR0307, format!("cannot give {} back", saved.display_name()))
-        .with_cause(error.to_string())
-        .with_help(format!(
-            "the saved state stays, so try again: slipring nic restore {}; a restart of the machine gives every card back",
-            saved.bdf
-        ))
 }
 
 /// Explains why a card is not bound to vfio-pci: one reason a line, with the command that helps.

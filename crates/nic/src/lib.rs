@@ -25,6 +25,7 @@ mod holders;
 mod host;
 mod host_linux;
 mod list;
+mod pci_address;
 mod report;
 mod request;
 mod restore;

@@ -47,6 +47,7 @@ pub(crate) struct CardRow {
 /// If the saved states cannot be read, or the links cannot be listed.
 pub(crate) fn rows(host: &dyn NicHost, state: &StateDir) -> io::Result<Vec<CardRow>> {
     let saved = state.all(host)?;
+    let damaged = state.unreadable();
     let links = host.links()?;
     let row = |nic: PciNic| {
         let saved = saved.iter().find(|saved| saved.bdf == nic.bdf);
@@ -70,7 +71,10 @@ pub(crate) fn rows(host: &dyn NicHost, state: &StateDir) -> io::Result<Vec<CardR
             confirm_within_s: saved.and_then(|saved| saved.confirm_by_ms).map(left),
             native,
             zero_copy,
-            note: note(host, &nic, bound, zero_copy),
+            note: match damaged.iter().find(|damaged| damaged.bdf == nic.bdf) {
+                Some(damaged) => format!("its saved state cannot be read: {}", damaged.error),
+                None => note(host, &nic, bound, zero_copy),
+            },
             pci_address: nic.bdf,
         }
     };

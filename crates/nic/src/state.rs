@@ -22,6 +22,7 @@ use slipring_native_proto::trust::{self, FileLock};
 use slipring_port::netlink::{LinkSnapshot, SavedSetting};
 
 use crate::host::NicHost;
+use crate::pci_address::PciAddress;
 use crate::sysfs;
 
 /// The version of the file format.
@@ -155,6 +156,14 @@ pub(crate) fn boot_id(root: &Path) -> String {
     sysfs::read(&root.join("proc/sys/kernel/random/boot_id")).unwrap_or_default()
 }
 
+/// A state that cannot be read.
+#[derive(Debug)]
+pub(crate) struct UnreadableState {
+    pub(crate) bdf: String,
+    pub(crate) path: PathBuf,
+    pub(crate) error: io::Error,
+}
+
 /// The directory of saved states.
 #[derive(Debug)]
 pub(crate) struct StateDir {
@@ -207,21 +216,35 @@ impl StateDir {
     /// Returns the valid states. States from before a restart of the machine are not valid.
     pub(crate) fn all(&self, host: &dyn NicHost) -> io::Result<Vec<SavedNic>> {
         let mut all = Vec::new();
-        for name in sysfs::names(&self.dir) {
-            if let Some(bdf) = name.strip_suffix(".json") {
-                match self.read(bdf) {
-                    Ok(saved) => all.extend(saved),
-                    // One broken file must not keep the other cards from being given back.
-                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                        eprintln!("slipring nic: cannot read what was saved of a card: {error}");
-                    }
-                    Err(error) => return Err(error),
-                }
+        for bdf in self.cards() {
+            match self.of(host, &bdf) {
+                Ok(saved) => all.extend(saved),
+                // One broken file must not keep the other cards from being given back.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+                Err(error) => return Err(error),
             }
         }
-        let boot_id = boot_id(host.root());
-        all.retain(|saved| saved.boot_id == boot_id);
         Ok(all)
+    }
+
+    /// Returns the states that [`Self::all`] leaves out, because they cannot be read.
+    pub(crate) fn unreadable(&self) -> Vec<UnreadableState> {
+        let damaged = |bdf: String| Some(self.damaged(&bdf, self.read(&bdf).err()?));
+        self.cards().into_iter().filter_map(damaged).collect()
+    }
+
+    /// Returns the description of a state that cannot be read.
+    pub(crate) fn damaged(&self, bdf: &str, error: io::Error) -> UnreadableState {
+        UnreadableState { bdf: bdf.to_owned(), path: self.path(bdf), error }
+    }
+
+    /// Returns the PCI addresses of all cards that have a state.
+    fn cards(&self) -> Vec<String> {
+        let names = sysfs::names(&self.dir).into_iter();
+        names
+            .filter_map(|name| Some(name.strip_suffix(".json")?.to_owned()))
+            .filter(|bdf| PciAddress::parse(bdf).is_some_and(|parsed| parsed.to_string() == *bdf))
+            .collect()
     }
 
     /// Returns the valid state of a card; `None` if there is none.
@@ -234,20 +257,29 @@ impl StateDir {
     }
 
     /// Reads the state of a card; `None` if there is none.
+    ///
+    /// # Errors
+    /// `InvalidData` if the file has no state of this card in a version that this program knows;
+    /// otherwise the kernel's error.
     pub(crate) fn read(&self, bdf: &str) -> io::Result<Option<SavedNic>> {
         let path = self.path(bdf);
-        match fs::read(&path) {
-            Ok(bytes) => {
-                let saved = serde_json::from_slice(&bytes).map_err(|error| {
-                    io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        format!("{}: {error}", path.display()),
-                    )
-                })?;
-                Ok(Some(saved))
+        let invalid = |why: String| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display()))
+        };
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                return Err(invalid("is a directory".to_owned()));
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => return Err(error),
+        };
+        let saved: SavedNic =
+            serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
+        match saved.version {
+            1..=VERSION if saved.bdf == bdf => Ok(Some(saved)),
+            1..=VERSION => Err(invalid(format!("is the state of {}", saved.bdf))),
+            version => Err(invalid(format!("has version {version}, not 1 to {VERSION}"))),
         }
     }
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::chips::{KnownChip, PciIdentity};
+use crate::pci_address::PciAddress;
 
 /// The class of Ethernet controllers: base class 02, subclass 00.
 const CLASS_ETHERNET: u32 = 0x0200;
@@ -174,8 +175,8 @@ pub(crate) enum NamedDevice {
 
 /// Finds a device by the name of its interface or by its PCI address, with or without a domain.
 pub(crate) fn find(root: &Path, name: &str) -> NamedDevice {
-    let full = if name.matches(':').count() == 1 { format!("0000:{name}") } else { name.into() };
-    if let Some(nic) = PciNic::read(root, &full.to_ascii_lowercase()) {
+    let address = PciAddress::parse(name);
+    if let Some(nic) = address.and_then(|address| PciNic::read(root, &address.to_string())) {
         return NamedDevice::Pci(nic);
     }
     let interface = root.join("sys/class/net").join(name);

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use slipring_cli::codes::{SR0306, SR0307};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
 
-use super::{failed, find, find_or_saved, refused, restore_one, user_id};
+use super::restore::{restore_one, unreadable};
+use super::{failed, find, find_or_saved, refused, user_id};
 use crate::bind::{BindError, BindPlan};
 use crate::flags::BindFlags;
 use crate::host::NicHost;
@@ -98,7 +99,7 @@ fn plan(
     dry_run: bool,
 ) -> Result<Planned, Failure> {
     let saved = state.of(host, &nic.bdf);
-    let saved = saved.map_err(|error| failed("read the saved state", &error))?;
+    let saved = saved.map_err(|error| unreadable(&state.damaged(&nic.bdf, error)))?;
     let is_bound = nic.driver.as_deref() == Some(VFIO_DRIVER);
     let plan = match saved {
         None if is_bound => return foreign(&nic, request),

@@ -8,6 +8,7 @@ use slipring_drivers::SettingsRequest;
 use super::binding::{busy_host, saved};
 use super::machine::{MadeUpHost, MadeUpLink};
 use crate::commands::bind::{Taking, take};
+use crate::commands::restore::give_back;
 use crate::flags::BindFlags;
 use crate::host::{LinkChange, NicHost};
 use crate::restore;
@@ -198,4 +199,56 @@ fn a_card_that_another_program_has_bound_to_vfio_gets_no_time_limit_in_silence()
     let told = format!("{:?}", take(&host, &host.state(), &flags).unwrap_err());
     assert!(told.contains("was not taken by slipring"), "{told}");
     take(&host, &host.state(), &BindFlags { confirm_within: None, ..flags }).unwrap();
+}
+
+#[test]
+fn an_address_in_capital_letters_is_given_back_as_it_was_taken() {
+    let host = MadeUpHost::new();
+    host.add_card("0000:0a:00.0", [0x8086, 0x10d3], "e1000e", 8);
+    host.make_interface("0000:0a:00.0", "eth2");
+    let nics = vec!["0A:00.0".to_owned()];
+    take(&host, &host.state(), &BindFlags { nics, force: false, ..flags() }).unwrap();
+    *host.new_name.borrow_mut() = "eth2".into();
+    let given = give_back(&host, &host.state(), (&["0000:0A:00.0".into()], false), false).unwrap();
+    assert_eq!(given.restored[0].0.bdf, "0000:0a:00.0");
+}
+
+#[test]
+fn states_that_cannot_be_read_are_named_and_all_others_given_back() {
+    let host = busy_host();
+    let before = host.link("eth1").unwrap();
+    bind(&host).unwrap();
+    let text = std::fs::read_to_string(host.state().path(BDF)).unwrap();
+    let newer = text.replace("\"version\": 2", "\"version\": 99");
+    let other = text.replace(BDF, "0000:07:00.0");
+    for (bdf, text) in [("0000:04:00.0", "{"), ("0000:05:00.0", &newer), ("0000:06:00.0", &other)] {
+        std::fs::write(host.state().path(bdf), text).unwrap();
+    }
+    std::fs::create_dir(host.state().path("0000:08:00.0")).unwrap();
+    let given = give_back(&host, &host.state(), (&[], true), false).unwrap();
+    assert_is_as(&host, &before);
+    let told: Vec<_> = given.failures.iter().map(|failure| format!("{failure:?}")).collect();
+    assert_eq!(told.len(), 4, "{told:#?}");
+    for (told, words) in told.iter().zip([
+        "0000:04:00.0.json: EOF",
+        "has version 99, not 1 to 2",
+        "is the state of 0000:07:00.0",
+        "is a directory",
+    ]) {
+        assert!(told.contains(words), "{words}: {told}");
+        assert!(told.contains("/sys/bus/pci/drivers_probe"), "{told}");
+    }
+}
+
+#[test]
+fn a_card_whose_state_cannot_be_read_is_not_taken_anew() {
+    let host = busy_host();
+    bind(&host).unwrap();
+    std::fs::write(host.state().path(BDF), "{").unwrap();
+    let nics = vec![BDF.to_owned()];
+    let told = format!("{:?}", take(&host, &host.state(), &BindFlags { nics, ..flags() }));
+    assert!(told.contains("cannot read what was saved of 0000:03:00.0"), "{told}");
+    let told = format!("{:?}", give_back(&host, &host.state(), (&[BDF.into()], false), false));
+    assert!(told.contains("cannot read what was saved of 0000:03:00.0"), "{told}");
+    assert_eq!(std::fs::read_to_string(host.state().path(BDF)).unwrap(), "{");
 }
