@@ -2,7 +2,8 @@
 //!
 //! A step that is no longer needed does nothing, so that a restore that was interrupted can be
 //! repeated, and a bind that failed anywhere can be undone. A route that the kernel refuses is
-//! named, and keeps nothing else from being restored: it would be refused each time.
+//! named, and keeps nothing else from being restored: it would be refused each time. So is a name
+//! that another interface has meanwhile.
 
 use std::io;
 use std::time::Duration;
@@ -36,12 +37,18 @@ pub(crate) fn put_back(
     saved: &SavedNic,
 ) -> io::Result<Vec<Unrestored>> {
     let mut unrestored = Vec::new();
+    if !device_dir(host.root(), &saved.bdf).exists() {
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "the card is no longer in the machine; to look for it: echo 1 > /sys/bus/pci/rescan",
+        ));
+    }
     stand_in::delete(host, saved)?;
     give_to_driver(host, saved)?;
     if let Some(interface) = saved.interface.as_ref().filter(|_| saved.driver.is_some()) {
         let link = wait_for_interface(host, saved, interface)?;
-        rename(host, &link, interface)?;
-        unrestored = configure(host, link.index, interface)?;
+        unrestored.extend(rename(host, &link, interface)?);
+        unrestored.extend(configure(host, link.index, interface)?);
     }
     state.remove(&saved.bdf)?;
     Ok(unrestored)
@@ -50,12 +57,6 @@ pub(crate) fn put_back(
 fn give_to_driver(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     let root = host.root();
     let dir = device_dir(root, &saved.bdf);
-    if !dir.exists() {
-        return Err(io::Error::new(
-            io::ErrorKind::NotFound,
-            "the card is no longer in the machine",
-        ));
-    }
     if sysfs::override_of(root, &saved.bdf) != saved.driver_override {
         // A newline alone removes the override.
         let text = saved.driver_override.as_deref().unwrap_or("\n");
@@ -106,14 +107,26 @@ fn wait_for_interface(
     }
 }
 
-fn rename(host: &dyn NicHost, link: &NetlinkLink, interface: &SavedInterface) -> io::Result<()> {
+/// Gives a link the name of a saved interface. Returns the name if another link has it.
+fn rename(
+    host: &dyn NicHost,
+    link: &NetlinkLink,
+    interface: &SavedInterface,
+) -> io::Result<Option<Unrestored>> {
     if link.name == interface.name {
-        return Ok(());
+        return Ok(None);
+    }
+    if let Some(other) = host.links()?.iter().find(|other| other.name == interface.name) {
+        let kind = if other.kind.is_empty() { "hardware" } else { &other.kind };
+        let what = format!("the name {}", interface.name);
+        let why = format!("another interface ({kind}) has it, so the card is {}", link.name);
+        return Ok(Some(Unrestored { what, why }));
     }
     if link.up {
         host.change_link(link.index, &LinkChange::Down)?;
     }
-    host.change_link(link.index, &LinkChange::Name(&interface.name))
+    host.change_link(link.index, &LinkChange::Name(&interface.name))?;
+    Ok(None)
 }
 
 /// Gives a link the settings of a saved interface. Returns the routes that the kernel refuses.

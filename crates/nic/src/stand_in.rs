@@ -10,10 +10,19 @@ use crate::host::{LinkChange, NicHost};
 use crate::restore;
 use crate::state::SavedNic;
 
-/// Finds the TAP device of a card.
+/// Finds the TAP device of a card by its alias, because it may have been renamed, and another may
+/// have its name.
 pub(crate) fn find<'a>(links: &'a [NetlinkLink], saved: &SavedNic) -> Option<&'a NetlinkLink> {
     let interface = saved.interface.as_ref()?;
-    links.iter().find(|link| link.name == interface.name && link.kind == "tun")
+    let alias = taken::alias_of(&saved.bdf);
+    let mut taps = links.iter().filter(|link| link.kind == "tun");
+    taps.clone().find(|tap| tap.alias == alias).or_else(|| {
+        // Somebody may have changed the alias, or `bind` was killed before it was set.
+        taps.find(|tap| {
+            let is_new = !saved.complete && tap.alias.is_empty();
+            tap.name == interface.name && (is_new || tap.mac == interface.mac)
+        })
+    })
 }
 
 /// Creates the TAP device of a card.

@@ -8,7 +8,7 @@ use crate::host::NicHost;
 use crate::request::BindRequest;
 use crate::restore;
 use crate::state::SavedNic;
-use crate::sysfs::{self, PciNic, VFIO_DRIVER, driver_of, override_of};
+use crate::sysfs::{self, PciNic, VFIO_DRIVER, device_dir, driver_of, override_of};
 use crate::timer;
 
 const BDF: &str = "0000:03:00.0";
@@ -143,6 +143,45 @@ fn a_route_that_the_kernel_refuses_on_the_tap_device_undoes_the_bind_and_is_name
     assert!(error.not_undone.is_none(), "{error:?}");
     assert_eq!(error.unrestored.len(), 1, "{error:?}");
     assert_eq!(host.link("eth1").unwrap().routes, before.routes[1..]);
+}
+
+#[test]
+fn a_renamed_tap_device_is_deleted() {
+    let host = busy_host();
+    let before = host.link("eth1").unwrap();
+    bind(&host).unwrap();
+    host.edit("eth1", |link| link.link.name = "foo".into());
+    restore::put_back(&host, &host.state(), &saved(&host).unwrap()).unwrap();
+    assert_eq!(host.link("eth1").unwrap(), before);
+    assert_eq!(host.links().unwrap().len(), 1);
+}
+
+#[test]
+fn a_tap_device_of_somebody_else_stays_and_the_card_comes_back_with_another_name() {
+    let host = busy_host();
+    let before = host.link("eth1").unwrap();
+    bind(&host).unwrap();
+    host.edit("eth1", |link| link.link.name = "foo".into());
+    host.add_link("eth1", "tun", [9; 6]);
+    *host.new_name.borrow_mut() = "eth7".into();
+    let unrestored = restore::put_back(&host, &host.state(), &saved(&host).unwrap()).unwrap();
+    assert_eq!(host.link("eth1").unwrap().link.mac, [9; 6]);
+    let card = host.link("eth7").unwrap();
+    assert_eq!((card.addresses, card.routes), (before.addresses, before.routes));
+    let told: Vec<_> = unrestored.iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["the name eth1: another interface (tun) has it, so the card is eth7"]);
+}
+
+#[test]
+fn the_tap_device_of_a_card_that_is_gone_keeps_the_addresses() {
+    let host = busy_host();
+    bind(&host).unwrap();
+    let tap = host.link("eth1");
+    std::fs::remove_dir_all(device_dir(host.root(), BDF)).unwrap();
+    let saved = saved(&host).unwrap();
+    let error = restore::put_back(&host, &host.state(), &saved).unwrap_err();
+    assert!(error.to_string().contains("echo 1 > /sys/bus/pci/rescan"), "{error}");
+    assert_eq!(host.link("eth1"), tap);
 }
 
 #[test]
