@@ -44,6 +44,7 @@ use clap::ArgMatches;
 use slipring_cli::{Failure, Job, Verb};
 
 use crate::host_linux::LinuxHost;
+pub use crate::report::measurements;
 
 /// The entry of `slipring nic` in the table of commands.
 pub const VERB: Verb = Verb {

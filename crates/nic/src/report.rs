@@ -87,17 +87,33 @@ impl CardReport {
         for CardCheck { check, finding, verdict, .. } in &self.checks {
             text += &format!("- {check} ({verdict:?}): {finding}\n");
         }
-        text += &format!(
-            "\nTo be measured, with a second machine at the other end of the cable:\n\n\
-             ```\n\
-             sudo slipring nic bind {0}\n\
-             sudo slipring gen -i vfio:{0} -f tx -t 10     # packets/s, and CPU by `top`:\n\
-             sudo slipring gen -i vfio:{0} -f rx -t 10     # packets/s, and CPU by `top`:\n\
-             grep vfio /proc/interrupts                    # before and after:\n\
-             sudo slipring nic restore {0}                 # does the network come back?\n\
-             ```",
-            self.pci_address
-        );
-        text
+        text += "\nTo be measured, with a second machine at the other end of the cable:\n\n```\n";
+        text += &measurements(&self.pci_address);
+        text + "```"
     }
+}
+
+/// Returns the commands of the measurements that a person makes for a report about the card at a PCI
+/// address: one a line, some with a remark.
+#[must_use]
+pub fn measurements(pci_address: &str) -> String {
+    let port = format!("vfio:{pci_address}");
+    let lines = [
+        (format!("sudo slipring nic bind {pci_address}"), ""),
+        (
+            format!("sudo slipring gen -i {port} -f tx --duration 10s"),
+            "packets/s, and CPU by `top`:",
+        ),
+        (
+            format!("sudo slipring gen -i {port} -f rx --duration 10s"),
+            "packets/s, and CPU by `top`:",
+        ),
+        ("grep vfio /proc/interrupts".to_owned(), "before and after:"),
+        (format!("sudo slipring nic restore {pci_address}"), "does the network come back?"),
+    ];
+    let line = |(command, remark): &(String, &str)| match remark.is_empty() {
+        true => format!("{command}\n"),
+        false => format!("{command:62}  # {remark}\n"),
+    };
+    lines.iter().map(line).collect()
 }

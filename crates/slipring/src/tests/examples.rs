@@ -1,4 +1,4 @@
-//! Tests of the examples in the help texts.
+//! Tests of the examples in the help texts, and of the commands that a report asks for.
 
 use clap::Command;
 
@@ -35,5 +35,16 @@ fn help_of_every_command_has_examples_and_they_are_command_lines() {
             let parsed = program.clone().try_get_matches_from(&example);
             assert!(parsed.is_ok(), "{example:?}: {}", parsed.unwrap_err());
         }
+    }
+}
+
+#[test]
+fn the_commands_of_a_card_report_are_command_lines() {
+    let lines = slipring_nic::measurements("0000:03:00.0");
+    let ours: Vec<_> = lines.lines().filter_map(|line| line.strip_prefix("sudo ")).collect();
+    assert_eq!(ours.len(), 4, "{lines}");
+    for line in ours {
+        let parsed = PROGRAM.command().try_get_matches_from(words(line));
+        assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
     }
 }
