@@ -195,7 +195,7 @@ fn a_request_wakes_a_program_that_sleeps() {
 fn a_port_that_no_client_syncs_is_set_by_the_thread_that_sleeps_for_the_clients() {
     let card = "0000:cc:00.0";
     let mut rig = SetRig::new(Chip::Rtl8168h, "");
-    slipring_drivers::listen(card, &rig.control).unwrap();
+    slipring_drivers::listen(card, &rig.control, None).unwrap();
     let event = rig.rig.queue().wait_fds().rx.unwrap().try_clone_to_owned().unwrap();
     let change = "speed=100 autoneg=off".parse().unwrap();
     let asked =
@@ -218,7 +218,7 @@ fn a_port_that_no_client_syncs_is_set_by_the_thread_that_sleeps_for_the_clients(
 fn another_process_sets_a_card_by_the_socket_of_the_program_that_has_it() {
     let mut rig = SetRig::new(Chip::Rtl8125b, "");
     let card = "0000:aa:00.0";
-    slipring_drivers::listen(card, &rig.control).unwrap();
+    slipring_drivers::listen(card, &rig.control, None).unwrap();
     let ask = |change: &'static str| {
         std::thread::spawn(move || {
             slipring_drivers::ask(std::process::id(), card, &change.parse().unwrap())
@@ -257,7 +257,7 @@ fn threads(name: &str) -> Vec<String> {
 fn the_thread_that_serves_requests_is_as_confined_as_the_thread_that_syncs() {
     let card = "0000:bb:00.0";
     let mut rig = SetRig::new(Chip::Rtl8168h, "");
-    slipring_drivers::listen(card, &rig.control).unwrap();
+    slipring_drivers::listen(card, &rig.control, None).unwrap();
     let ask = move || slipring_drivers::ask(std::process::id(), card, &Default::default());
     let asked = std::thread::spawn(ask);
     let syncs = std::thread::spawn(move || {
