@@ -392,7 +392,7 @@ impl Routing {
         // to the kernel, which may have an even newer route. If the kernel has refused the snapshot,
         // that is right until the snapshot is applied again.
         self.mirror.write_ipv4();
-        self.announce_addresses(tables);
+        self.tell_of_cells(tables);
         if self.is_applied {
             self.counters.published += 1;
         } else {

@@ -44,6 +44,8 @@ use slipring_port::{Nanos, RunError};
 use slipring_ring::Doorbell;
 
 pub(crate) use figures::{SubinterfaceCounters, SubinterfaceFigures};
+#[cfg(test)]
+pub(crate) use link::tests as link_tests;
 pub(crate) use link::{LinkVerdict, WaitingPacket};
 pub(crate) use name::SubinterfaceName;
 pub(crate) use opening::{OpenSubinterfaces, parents};

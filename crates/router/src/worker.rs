@@ -272,8 +272,11 @@ impl RouteWorker {
         self.shared.set_generation(generation);
     }
 
-    /// Makes the links of subinterfaces answer for the addresses in a snapshot.
-    pub(crate) fn set_link_addresses(&self, tables: &ForwardingTables) {
+    /// Does what must follow the IPv4 cells of a snapshot, which are written after
+    /// [`Self::set_tables`]. A packet for a new neighbour may have been held until then, since the
+    /// cells did not lead to the neighbour. Links of subinterfaces answer for the new addresses.
+    pub(crate) fn follow_cells(&mut self, tables: &ForwardingTables, now_ns: Nanos) {
+        self.held.resolve(tables, now_ns);
         self.subinterfaces.iter().for_each(|of| of.set_addresses(tables));
     }
 

@@ -25,14 +25,13 @@ impl Routing {
         }
     }
 
-    /// Makes subinterfaces answer for the addresses in a snapshot whose routes are all in use: a host
-    /// sends packets as soon as it has an answer.
-    pub(super) fn announce_addresses(&self, tables: &Arc<ForwardingTables>) {
-        let Some(own) = &self.subinterfaces else { return };
-        own.set_addresses(tables);
+    /// Tells these threads that the IPv4 cells of a snapshot are written. Subinterfaces answer for new
+    /// addresses only then: a host sends packets as soon as it has an answer.
+    pub(super) fn tell_of_cells(&self, tables: &Arc<ForwardingTables>) {
         for worker in &self.workers {
             let tables = Arc::clone(tables);
-            worker.tell(move |worker| worker.set_link_addresses(&tables));
+            worker.tell(move |worker| worker.follow_cells(&tables, now()));
         }
+        self.subinterfaces.iter().for_each(|own| own.set_addresses(tables));
     }
 }

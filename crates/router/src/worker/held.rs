@@ -147,3 +147,31 @@ impl HeldFrames {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use slipring_fib::Adjacency;
+
+    use super::*;
+    use crate::subinterface::link_tests::{engine, host, packet};
+
+    /// The cells that lead to a new neighbour are written after the worker has its tables.
+    #[test]
+    fn a_packet_that_is_held_for_a_neighbour_of_the_same_tables_is_released_with_their_cells() {
+        let mut engine = engine();
+        let next_hop = NextHopAddress::Via(host(0).into());
+        let mac = MacAddr([2, 0, 0, 0, 7, 7]);
+        let neighbour = Adjacency { port: FibPortIndex(1), next_hop, mac: Some(mac) };
+        let tables = ForwardingTables {
+            adjacencies: [neighbour].into(),
+            ..ForwardingTables::clone(engine.tables())
+        };
+        let mut waiting = HeldFrames::new(NeighbourLimits::default());
+        waiting.resolve(&tables, 0);
+        let waits = packet(&mut engine, host(0), 1);
+        assert!(waiting.hold(waits.held, waits.frame, 0).is_ok());
+        assert!(waiting.poll().is_none());
+        waiting.resolve(&tables, 0);
+        assert!(matches!(waiting.poll(), Some(HeldEvent::Released { mac: to, .. }) if to == mac));
+    }
+}
