@@ -16,8 +16,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use slipring_port::netlink::NetlinkLink;
-
 use crate::checks::{self, CardCheck, REACHED_BY, Verdict};
 use crate::host::{LinkChange, NicHost};
 use crate::request::BindRequest;
@@ -78,12 +76,11 @@ impl BindPlan {
         checks.extend(require_confirmation(&checks, &nic, request));
         let mut saved = SavedNic::new(&nic, nic.group.unwrap_or_default(), boot_id(host.root()));
         let mut index = None;
-        if let Some(link) = interface_link(host, &nic)? {
-            let mac = <[u8; 6]>::try_from(&link.mac[..]).unwrap_or_default();
+        let links = host.links()?;
+        if let Some(link) = links.iter().find(|link| nic.interfaces.contains(&link.name)) {
             let snapshot = host.snapshot(link.index)?;
-            checks.extend(routes::check(host, &link, &snapshot.routes));
-            saved.interface =
-                Some(SavedInterface::new(&link.name, mac, link.mtu, link.up, &snapshot));
+            checks.extend(routes::check(host, link, &snapshot.routes));
+            saved.interface = Some(SavedInterface::of(host, link, &links, &snapshot));
             saved.tap = request.tap;
             index = Some(link.index);
         }
@@ -279,14 +276,6 @@ fn require_confirmation(
             "slipring nic bind {name} --force --confirm-within 60, then: slipring nic confirm {name}"
         )),
     })
-}
-
-/// Returns the link of a card; `None` if it has no interface.
-fn interface_link(host: &dyn NicHost, nic: &PciNic) -> io::Result<Option<NetlinkLink>> {
-    if nic.interfaces.is_empty() {
-        return Ok(None);
-    }
-    Ok(host.links()?.into_iter().find(|link| nic.interfaces.contains(&link.name)))
 }
 
 fn steps(nic: &PciNic, saved: &SavedNic, request: &BindRequest) -> Vec<BindStep> {

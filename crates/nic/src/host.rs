@@ -79,6 +79,8 @@ pub(crate) enum LinkChange<'a> {
     Mac([u8; 6]),
     Mtu(u32),
     Alias(&'a str),
+    /// Makes it a member of the bridge or bond with this index.
+    Master(u32),
     Address(&'a SavedSetting),
     Route(&'a SavedSetting),
 }

@@ -83,6 +83,7 @@ impl NicHost for LinuxHost {
             LinkChange::Mac(mac) => netlink.set_mac(index, mac),
             LinkChange::Mtu(mtu) => netlink.set_mtu(index, mtu),
             LinkChange::Alias(alias) => netlink.set_alias(index, alias),
+            LinkChange::Master(master) => netlink.set_master(index, master),
             LinkChange::Address(address) => netlink.restore_address(index, address),
             LinkChange::Route(route) => netlink.restore_route(index, route),
         }

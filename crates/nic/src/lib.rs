@@ -33,6 +33,7 @@ mod routes;
 mod set;
 mod stand_in;
 mod state;
+mod sysctls;
 mod sysfs;
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,7 @@ use crate::host::{LinkChange, NicHost};
 use crate::routes::{self, Unrestored};
 use crate::stand_in;
 use crate::state::{SavedInterface, SavedNic, StateDir};
+use crate::sysctls;
 use crate::sysfs::{self, VFIO_DRIVER, device_dir};
 
 /// How long to wait for the interface after the driver was bound.
@@ -129,7 +130,7 @@ fn rename(
     Ok(None)
 }
 
-/// Gives a link the settings of a saved interface. Returns the routes that the kernel refuses.
+/// Gives a link the settings of a saved interface. Returns those that the kernel refuses.
 pub(crate) fn configure(
     host: &dyn NicHost,
     index: u32,
@@ -137,6 +138,10 @@ pub(crate) fn configure(
 ) -> io::Result<Vec<Unrestored>> {
     let links = host.links()?;
     let link = links.iter().find(|link| link.index == index).ok_or(io::ErrorKind::NotFound)?;
+    // Before the addresses, because IPv6 may be disabled, and while the link is down, because a
+    // bond takes no link that is up.
+    let mut unrestored = sysctls::restore(host, &link.name, &interface.sysctls);
+    unrestored.extend(join(host, link, &links, interface.master.as_deref()));
     if link.mac != interface.mac {
         host.change_link(index, &LinkChange::Mac(interface.mac))?;
     }
@@ -149,11 +154,33 @@ pub(crate) fn configure(
         })?;
     }
     if !interface.up {
-        return Ok(Vec::new());
+        return Ok(unrestored);
     }
     host.change_link(index, &LinkChange::Up)?;
     // The kernel has deleted the routes along with the interface.
-    routes::restore(host, index, &interface.routes)
+    unrestored.extend(routes::restore(host, index, &interface.routes)?);
+    Ok(unrestored)
+}
+
+/// Makes a link a member of its former bridge, bond or team. Returns that if it is gone, or does
+/// not accept the link.
+fn join(
+    host: &dyn NicHost,
+    link: &NetlinkLink,
+    links: &[NetlinkLink],
+    master: Option<&str>,
+) -> Option<Unrestored> {
+    let name = master?;
+    let unrestored =
+        |why: String| Some(Unrestored { what: format!("the membership in {name}"), why });
+    match links.iter().find(|other| other.name == name) {
+        Some(master) if link.master == Some(master.index) => None,
+        Some(master) => match host.change_link(link.index, &LinkChange::Master(master.index)) {
+            Ok(()) => None,
+            Err(error) => unrestored(error.to_string()),
+        },
+        None => unrestored("there is no such interface any more".to_owned()),
+    }
 }
 
 /// Ends the programs that have a card's group open, because the kernel cannot take the card from

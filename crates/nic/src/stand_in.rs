@@ -8,7 +8,7 @@ use slipring_port::taken;
 
 use crate::host::{LinkChange, NicHost};
 use crate::restore;
-use crate::state::SavedNic;
+use crate::state::{SavedInterface, SavedNic};
 
 /// Finds the TAP device of a card by its alias, because it may have been renamed, and another may
 /// have its name.
@@ -34,7 +34,12 @@ pub(crate) fn create(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     let index = host.create_tap(&interface.name)?;
     // By this alias, `netmap:IF` finds the card, and `netmap:IF^` finds the TAP device.
     host.change_link(index, &LinkChange::Alias(&taken::alias_of(&saved.bdf)))?;
-    match restore::configure(host, index, interface)?.first() {
+    // A bond or team would choose a card without a carrier, or take the TAP device's MAC address.
+    let links = host.links()?;
+    let bridge = links.iter().find(|link| Some(&link.name) == interface.master.as_ref());
+    let bridge = bridge.filter(|master| master.kind == "bridge").map(|bridge| bridge.name.clone());
+    let interface = SavedInterface { master: bridge, ..interface.clone() };
+    match restore::configure(host, index, &interface)?.first() {
         Some(unrestored) => Err(io::Error::other(unrestored.to_string())),
         None => Ok(()),
     }

@@ -19,10 +19,11 @@ use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use slipring_drivers::CardSettings;
 use slipring_native_proto::trust::{self, FileLock};
-use slipring_port::netlink::{LinkSnapshot, SavedSetting};
+use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
 
 use crate::host::NicHost;
 use crate::pci_address::PciAddress;
+use crate::sysctls::{self, SavedSysctl};
 use crate::sysfs;
 
 /// The version of the file format.
@@ -78,6 +79,12 @@ pub(crate) struct SavedInterface {
     pub(crate) up: bool,
     pub(crate) addresses: Vec<SavedMessage>,
     pub(crate) routes: Vec<SavedMessage>,
+    /// The bridge, bond or team that the interface is a member of.
+    #[serde(default)]
+    pub(crate) master: Option<String>,
+    /// The settings below `/proc/sys/net` that differ from those of new interfaces.
+    #[serde(default)]
+    pub(crate) sysctls: Vec<SavedSysctl>,
 }
 
 /// An address or a route: its text, and the kernel's message in hexadecimal.
@@ -106,12 +113,21 @@ impl SavedMessage {
 }
 
 impl SavedInterface {
-    pub(crate) fn new(name: &str, mac: [u8; 6], mtu: u32, up: bool, saved: &LinkSnapshot) -> Self {
+    /// Collects the settings of a link. `links` are all links of its machine.
+    pub(crate) fn of(
+        host: &dyn NicHost,
+        link: &NetlinkLink,
+        links: &[NetlinkLink],
+        saved: &LinkSnapshot,
+    ) -> Self {
+        let master = links.iter().find(|other| Some(other.index) == link.master);
         Self {
-            name: name.to_owned(),
-            mac,
-            mtu,
-            up,
+            name: link.name.clone(),
+            mac: <[u8; 6]>::try_from(&link.mac[..]).unwrap_or_default(),
+            mtu: link.mtu,
+            up: link.up,
+            master: master.map(|master| master.name.clone()),
+            sysctls: sysctls::of(host.root(), &link.name),
             addresses: saved.addresses.iter().map(SavedMessage::of).collect(),
             routes: saved.routes.iter().map(SavedMessage::of).collect(),
         }

@@ -103,3 +103,50 @@ fn what_is_no_message_is_not_sent() {
     });
     assert_eq!(refused, [std::io::ErrorKind::InvalidData; 2]);
 }
+
+#[test]
+fn adding_a_route_again_changes_nothing_and_tells_whether_the_kernel_would_accept_it() {
+    let Some(namespace) = Namespace::new() else { return };
+    for words in [
+        "link add e0 type veth peer name e1",
+        "link set e1 up",
+        "link set e0 up",
+        "addr add 10.0.0.1/24 dev e0",
+        "addr add fd00::1/64 dev e0 nodad",
+        "route add 10.9.0.0/16 via 10.0.0.254",
+        "-6 route add fd00:9::/64 via fd00::fe",
+        // The addresses by which these gateways are reached are removed.
+        "addr add 10.7.0.1/24 dev e0",
+        "addr add fd00:7::1/64 dev e0 nodad",
+        "route add 10.40.0.0/16 via 10.7.0.9",
+        "-6 route add fd00:40::/64 via fd00:7::9",
+        "addr del 10.7.0.1/24 dev e0",
+        "addr del fd00:7::1/64 dev e0",
+    ] {
+        namespace.ip(words);
+    }
+    let before = settings(&namespace, "e0");
+    let refused: Vec<_> = namespace.run(|| {
+        let netlink = Netlink::open().unwrap();
+        let index = index_of(&netlink, "e0");
+        let routes = netlink.snapshot(index).unwrap().routes.into_iter();
+        let refused = routes.filter(|route| netlink.restore_route(index, route).is_err());
+        refused.map(|route| route.text).collect()
+    });
+    assert_eq!(refused, ["10.40.0.0/16 via 10.7.0.9", "fd00:40::/64 via fd00:7::9"]);
+    assert_eq!(settings(&namespace, "e0"), before);
+}
+
+#[test]
+fn a_link_becomes_a_member_of_a_bridge() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.ip("link add e0 type veth peer name e1");
+    namespace.ip("link add br0 type bridge");
+    namespace.run(|| {
+        let netlink = Netlink::open().unwrap();
+        let [e0, br0] = ["e0", "br0"].map(|name| index_of(&netlink, name));
+        netlink.set_master(e0, br0).unwrap();
+        let links = netlink.links().unwrap();
+        assert_eq!(links.iter().find(|link| link.index == e0).unwrap().master, Some(br0));
+    });
+}

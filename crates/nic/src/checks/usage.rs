@@ -11,7 +11,7 @@ use crate::host::NicHost;
 use crate::sysfs::{self, PciNic};
 
 /// The checks that make `--force` require `--confirm-within`.
-pub(crate) const REACHED_BY: [&str; 4] = ["default route", "member", "upper", "connection"];
+pub(crate) const REACHED_BY: [&str; 3] = ["default route", "member", "connection"];
 
 pub(super) fn examine(host: &dyn NicHost, nic: &PciNic) -> Vec<CardCheck> {
     let links = match host.links() {
@@ -139,13 +139,24 @@ fn master(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CardCheck> {
     )
 }
 
+/// Returns a refusal if VLANs or the like lie on a link. They end with the card's interface, and
+/// are not made again, so `--force` does not take the card.
 fn uppers(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CardCheck> {
-    let upper = links.iter().find(|other| other.lower == Some(link.index))?;
-    in_use(
+    let uppers: Vec<_> = links.iter().filter(|other| other.lower == Some(link.index)).collect();
+    let first = uppers.first()?;
+    let names: Vec<_> = uppers.iter().map(|upper| upper.name.as_str()).collect();
+    let commands: Vec<_> = names.iter().map(|name| format!("ip link delete {name}")).collect();
+    Some(CardCheck::bad(
         "upper",
-        format!("{} ({}) lies on {}", upper.name, upper.kind, link.name),
-        format!("ip link delete {}", upper.name),
-    )
+        Verdict::Machine,
+        format!(
+            "{} ({}) lies on {}, and would be lost: nothing makes it again",
+            names.join(", "),
+            first.kind,
+            link.name
+        ),
+        commands.join("\n"),
+    ))
 }
 
 fn only_carrier(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CardCheck> {

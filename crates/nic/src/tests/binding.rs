@@ -146,6 +146,57 @@ fn a_route_that_the_kernel_refuses_on_the_tap_device_undoes_the_bind_and_is_name
 }
 
 #[test]
+fn a_member_of_a_bridge_is_one_again_and_the_tap_device_is_one_meanwhile() {
+    let host = busy_host();
+    let bridge = host.add_link("br0", "bridge", [4; 6]);
+    host.edit("eth1", |link| link.link.master = Some(bridge));
+    let before = host.link("eth1").unwrap();
+    bind(&host).unwrap();
+    assert_eq!(host.link("eth1").unwrap().link.master, Some(bridge));
+    assert_eq!(host.link("eth1").unwrap().link.kind, "tun");
+    assert!(timer::expire(&host, &host.state(), BDF));
+    assert_eq!(host.link("eth1").unwrap(), before);
+}
+
+#[test]
+fn a_bond_gets_its_card_back_but_not_the_tap_device() {
+    let host = busy_host();
+    let bond = host.add_link("bond0", "bond", [4; 6]);
+    host.edit("eth1", |link| link.link.master = Some(bond));
+    bind(&host).unwrap();
+    assert_eq!(host.link("eth1").unwrap().link.master, None);
+    let saved = saved(&host).unwrap();
+    assert_eq!(restore::put_back(&host, &host.state(), &saved).unwrap(), []);
+    assert_eq!(host.link("eth1").unwrap().link.master, Some(bond));
+}
+
+#[test]
+fn a_bridge_that_is_gone_is_named() {
+    let host = busy_host();
+    let bridge = host.add_link("br0", "bridge", [4; 6]);
+    host.edit("eth1", |link| link.link.master = Some(bridge));
+    bind(&host).unwrap();
+    host.change_link(bridge, &crate::host::LinkChange::Delete).unwrap();
+    let saved = saved(&host).unwrap();
+    let unrestored = restore::put_back(&host, &host.state(), &saved).unwrap();
+    assert_eq!(unrestored[0].what, "the membership in br0");
+}
+
+#[test]
+fn settings_below_proc_sys_net_go_to_the_tap_device_and_come_back() {
+    let host = busy_host();
+    host.put_sysctls("default", ["0", "1"]);
+    host.put_sysctls("eth1", ["2", "0"]);
+    bind(&host).unwrap();
+    assert_eq!(host.sysctls("eth1"), ["2", "0"], "the TAP device has them");
+    restore::put_back(&host, &host.state(), &saved(&host).unwrap()).unwrap();
+    assert_eq!(host.sysctls("eth1"), ["2", "0"]);
+    host.put_sysctls("eth1", ["0", "1"]);
+    bind(&host).unwrap();
+    assert_eq!(saved(&host).unwrap().interface.unwrap().sysctls, [], "all are the defaults");
+}
+
+#[test]
 fn a_renamed_tap_device_is_deleted() {
     let host = busy_host();
     let before = host.link("eth1").unwrap();

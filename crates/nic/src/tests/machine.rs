@@ -151,6 +151,10 @@ impl MadeUpHost {
 
     pub(crate) fn add_link(&self, name: &str, kind: &str, mac: [u8; 6]) -> u32 {
         let index = self.next_index.replace(self.next_index.get() + 1);
+        if self.path("proc/sys/net/ipv4/conf/default").exists() {
+            let [rp_filter, accept_ra] = self.sysctls("default");
+            self.put_sysctls(name, [&rp_filter, &accept_ra]);
+        }
         self.links.borrow_mut().push(MadeUpLink {
             link: NetlinkLink {
                 index,
@@ -168,6 +172,21 @@ impl MadeUpHost {
             routes: Vec::new(),
         });
         index
+    }
+
+    /// Sets `rp_filter` and `accept_ra` of an interface; `default` is for new interfaces.
+    pub(crate) fn put_sysctls(&self, interface: &str, [rp_filter, accept_ra]: [&str; 2]) {
+        self.put(&format!("proc/sys/net/ipv4/conf/{interface}/rp_filter"), rp_filter);
+        self.put(&format!("proc/sys/net/ipv6/conf/{interface}/accept_ra"), accept_ra);
+        self.put(&format!("proc/sys/net/ipv6/conf/{interface}/mtu"), interface);
+    }
+
+    /// Returns the settings of [`Self::put_sysctls`].
+    pub(crate) fn sysctls(&self, interface: &str) -> [String; 2] {
+        ["ipv4/conf/IF/rp_filter", "ipv6/conf/IF/accept_ra"].map(|path| {
+            let path = format!("proc/sys/net/{}", path.replace("IF", interface));
+            sysfs::read(&self.path(&path)).unwrap()
+        })
     }
 
     /// Changes the link of this name.
@@ -238,6 +257,7 @@ impl MadeUpHost {
             }
             "unbind" => self.unbind(text),
             "drivers_probe" => self.probe(text),
+            _ if path.starts_with(self.path("proc/sys/net")) => fs::write(path, text).unwrap(),
             other => panic!("no code writes to {other}"),
         }
     }
@@ -319,6 +339,7 @@ impl NicHost for MadeUpHost {
             LinkChange::Mac(mac) => link.link.mac = mac.to_vec(),
             LinkChange::Mtu(mtu) => link.link.mtu = mtu,
             LinkChange::Alias(alias) => link.link.alias = alias.into(),
+            LinkChange::Master(master) => link.link.master = Some(master),
             LinkChange::Address(address) => {
                 let text = text(address);
                 if !link.addresses.contains(&text) {

@@ -135,7 +135,7 @@ fn lockdown_is_told_and_no_obstacle() {
 #[test]
 fn what_the_machine_uses_is_refused_without_force() {
     type Use = (fn(&MadeUpHost), &'static str, &'static str);
-    let uses: [Use; 6] = [
+    let uses: [Use; 5] = [
         (
             |host| host.edit("eth1", |link| link.addresses = vec!["10.0.0.1/24".into()]),
             "eth1 has the address 10.0.0.1/24",
@@ -153,15 +153,6 @@ fn what_the_machine_uses_is_refused_without_force() {
             },
             "a member of br0 (bridge)",
             "ip link set eth1 nomaster",
-        ),
-        (
-            |host| {
-                host.add_link("eth1.5", "vlan", [4; 6]);
-                let index = host.links().unwrap()[0].index;
-                host.edit("eth1.5", |link| link.link.lower = Some(index));
-            },
-            "eth1.5 (vlan) lies on eth1",
-            "ip link delete eth1.5",
         ),
         (
             |host| {
@@ -207,16 +198,23 @@ fn force_alone_does_not_take_the_card_of_a_default_route() {
 }
 
 #[test]
-fn force_alone_does_not_take_a_card_below_a_bridge_or_a_vlan_or_one_with_a_connection() {
-    let uses: [fn(&MadeUpHost); 3] = [
+fn a_card_with_vlans_is_refused_even_with_force_because_they_would_be_lost() {
+    let host = MadeUpHost::new();
+    let index = host.links().unwrap()[0].index;
+    for name in ["eth1.5", "eth1.6"] {
+        host.add_link(name, "vlan", [4; 6]);
+        host.edit(name, |link| link.link.lower = Some(index));
+    }
+    let words = "eth1.5, eth1.6 (vlan) lies on eth1, and would be lost";
+    machine_refuses(&host, words, "ip link delete eth1.5\nip link delete eth1.6");
+}
+
+#[test]
+fn force_alone_does_not_take_a_card_below_a_bridge_or_one_with_a_connection() {
+    let uses: [fn(&MadeUpHost); 2] = [
         |host| {
             let bridge = host.add_link("br0", "bridge", [4; 6]);
             host.edit("eth1", |link| link.link.master = Some(bridge));
-        },
-        |host| {
-            host.add_link("eth1.5", "vlan", [4; 6]);
-            let index = host.links().unwrap()[0].index;
-            host.edit("eth1.5", |link| link.link.lower = Some(index));
         },
         |host| {
             host.put("proc/thread-self/net/tcp", "head\n 0: 0100000A:0016 0200000A:C350 01 0\n");

@@ -62,6 +62,16 @@ impl Netlink {
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
+    /// Makes a link a member of a bridge, bond or team (`ip link set master`).
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn set_master(&self, index: u32, master: u32) -> io::Result<()> {
+        let mut link = by_index(index);
+        link.attributes.push(LinkAttribute::Controller(master));
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
     /// Sets the alias of a link (`ip link set alias`).
     ///
     /// # Errors
