@@ -268,7 +268,7 @@ fn require_confirmation(
     let name = nic.interfaces.first().unwrap_or(&nic.bdf);
     (request.force && request.confirm_within.is_none()).then(|| CardCheck {
         check: "confirm",
-        verdict: Verdict::NoCard,
+        verdict: Verdict::NoWayBack,
         finding:
             "--force alone does not take a card by which this machine may be reached: it needs --confirm-within"
                 .into(),

@@ -27,6 +27,9 @@ pub(crate) enum Verdict {
     /// The machine uses the card or may use it, or a limit is too low. With `--force`, the card is
     /// bound to vfio-pci nevertheless.
     InUse,
+    /// `--force` alone does not take a card by which the machine may be reached. There must be a way
+    /// back.
+    NoWayBack,
 }
 
 impl Verdict {
@@ -34,7 +37,7 @@ impl Verdict {
     pub(crate) fn refuses(self, force: bool) -> bool {
         match self {
             Self::Ok | Self::Warn => false,
-            Self::NoCard | Self::Machine => true,
+            Self::NoCard | Self::Machine | Self::NoWayBack => true,
             Self::InUse => !force,
         }
     }

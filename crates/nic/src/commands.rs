@@ -8,19 +8,20 @@ use std::io;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use slipring_cli::codes::{ErrorCode, SR0002, SR0304, SR0305, SR0306, SR0307};
+use slipring_cli::codes::{ErrorCode, SR0002, SR0304, SR0305, SR0306, SR0307, SR0308};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
 
-use crate::checks::{self, CardCheck, Verdict};
+use crate::checks::{CardCheck, Verdict};
+use crate::doctor;
 use crate::flags::NicRequest;
 use crate::host::NicHost;
 use crate::list;
+use crate::lookup::TakenCards;
 use crate::pci_address::PciAddress;
 use crate::report;
-use crate::request::BindRequest;
 use crate::set;
 use crate::state::{SavedNic, StateDir, UnreadableState};
-use crate::sysfs::{self, NamedDevice, PciNic};
+use crate::sysfs::{self, NamedDevice};
 use crate::timer;
 
 pub(crate) fn run(
@@ -29,20 +30,25 @@ pub(crate) fn run(
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     let state = StateDir::below(&session.run_dir);
+    let cards = TakenCards::new(host, &state);
     match request {
-        NicRequest::List => show_list(host, &state, session),
-        NicRequest::Doctor { nic } => doctor(host, nic, session),
+        NicRequest::List => show_list(host, &cards, session),
+        NicRequest::Doctor { nic } => doctor::doctor(host, &cards.find(nic)?, session),
         NicRequest::Bind(flags) => bind::bind(host, &state, flags, session),
-        NicRequest::Confirm { nics } => confirm(host, &state, nics, session),
+        NicRequest::Confirm { nics } => {
+            cards.refuse_roots("confirm", Some(nics))?;
+            confirm(host, &state, nics, session)
+        }
         NicRequest::Restore { nics, all, force } => {
+            cards.refuse_roots("restore", (!all).then_some(nics))?;
             restore::restore(host, &state, (nics, *all), *force, session)
         }
         NicRequest::Set { nic, request } => {
-            let nic = find_or_saved(host, &state, nic)?;
+            let nic = cards.find(nic)?;
             set::set(host, &state, &nic, request, session)
         }
         NicRequest::Report { nic } => {
-            let report = report::of(host, &find(host.root(), nic)?);
+            let report = report::of(host, &cards.find(nic)?);
             session.reporter.document(&json!({ "report": report }), report.text())?;
             Ok(Exit::Done)
         }
@@ -56,65 +62,16 @@ pub(crate) fn run(
 
 fn show_list(
     host: &dyn NicHost,
-    state: &StateDir,
+    cards: &TakenCards<'_>,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    let rows = list::rows(host, state).map_err(|error| failed("list the cards", &error))?;
+    let rows = list::rows(host, cards).map_err(|error| failed("list the cards", &error))?;
     let text = match rows.is_empty() {
         true => "This machine has no network card on PCI.".to_owned(),
         false => list::table(&rows),
     };
     session.reporter.document(&json!({ "cards": rows }), text)?;
     Ok(Exit::Done)
-}
-
-/// Finds a card by interface or PCI address.
-fn find(root: &Path, name: &str) -> Result<PciNic, Failure> {
-    let device = sysfs::find(root, name);
-    match (checks::no_card(name, &device), device) {
-        (None, NamedDevice::Pci(nic)) => Ok(nic),
-        (refusal, _) => Err(refused(name, &refusal.iter().collect::<Vec<_>>()).into()),
-    }
-}
-
-fn doctor(host: &dyn NicHost, name: &str, session: &mut Session<'_>) -> Result<Exit, Failure> {
-    let nic = find(host.root(), name)?;
-    let checks = checks::examine(host, &nic, &BindRequest::default());
-    let refuses = checks.iter().any(|check| check.verdict.refuses(false));
-    let fields = json!({ "pci_address": nic.bdf, "can_bind": !refuses, "checks": checks });
-    session.reporter.document(&fields, checks_text(&nic, &checks))?;
-    Ok(if refuses { Exit::Machine } else { Exit::Done })
-}
-
-fn checks_text(nic: &PciNic, checks: &[CardCheck]) -> String {
-    let name = nic.interfaces.first().unwrap_or(&nic.bdf);
-    let width = checks.iter().map(|check| check.check.len()).max().unwrap_or(0);
-    let mut text = format!("{name}, {}\n\n", nic.bdf);
-    for CardCheck { check, verdict, finding, help } in checks {
-        let state = match verdict {
-            Verdict::Ok => "ok  ",
-            Verdict::Warn => "warn",
-            Verdict::NoCard | Verdict::Machine | Verdict::InUse => "FAIL",
-        };
-        text += &format!("{state}  {check:width$}  {finding}\n");
-        if let Some(help) = help {
-            text += &format!("      {:width$}  -> {help}\n", "");
-        }
-    }
-    text + &match checks.iter().filter(|check| check.verdict.refuses(false)).count() {
-        0 => format!("\nIt can be taken: sudo slipring nic bind {name}"),
-        count => format!("\n{count} thing(s) are in the way."),
-    }
-}
-
-/// Finds a card by its PCI address, by its interface, or by the name of the interface that it had
-/// before it was bound to vfio-pci.
-fn find_or_saved(host: &dyn NicHost, state: &StateDir, name: &str) -> Result<PciNic, Failure> {
-    let saved = state.all(host).map_err(|error| failed("read the saved state", &error))?;
-    match saved.iter().find(|saved| saved.display_name() == name) {
-        Some(saved) => find(host.root(), &saved.bdf),
-        None => find(host.root(), name),
-    }
 }
 
 /// Returns the number of a user.
@@ -205,7 +162,7 @@ fn unsaved(host: &dyn NicHost, state: &StateDir, name: &str) -> Failure {
 }
 
 /// Explains why a card is not bound to vfio-pci: one reason a line, with the command that helps.
-fn refused(name: &str, refusals: &[&CardCheck]) -> Diagnostic {
+pub(crate) fn refused(name: &str, refusals: &[&CardCheck]) -> Diagnostic {
     let code = refusals.first().map_or(SR0306, |refusal| code_of(refusal.verdict));
     let findings: Vec<_> = refusals.iter().map(|refusal| refusal.finding.as_str()).collect();
     let helps: Vec<_> = refusals.iter().filter_map(|refusal| refusal.help.as_deref()).collect();
@@ -219,6 +176,7 @@ fn code_of(verdict: Verdict) -> ErrorCode {
         Verdict::Ok | Verdict::Warn | Verdict::NoCard => SR0306,
         Verdict::Machine => SR0304,
         Verdict::InUse => SR0305,
+        Verdict::NoWayBack => SR0308,
     }
 }
 

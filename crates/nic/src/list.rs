@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::checks;
 use crate::chips::ChipSupport;
 use crate::host::NicHost;
-use crate::state::StateDir;
-use crate::sysfs::{PciNic, VFIO_DRIVER};
+use crate::lookup::TakenCards;
+use crate::sysfs::PciNic;
 
 /// A card, as the command lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -45,13 +45,13 @@ pub(crate) struct CardRow {
 ///
 /// # Errors
 /// If the saved states cannot be read, or the links cannot be listed.
-pub(crate) fn rows(host: &dyn NicHost, state: &StateDir) -> io::Result<Vec<CardRow>> {
-    let saved = state.all(host)?;
-    let damaged = state.unreadable();
+pub(crate) fn rows(host: &dyn NicHost, cards: &TakenCards<'_>) -> io::Result<Vec<CardRow>> {
+    let saved = cards.all()?;
+    let damaged = cards.own().unreadable();
     let links = host.links()?;
     let row = |nic: PciNic| {
         let saved = saved.iter().find(|saved| saved.bdf == nic.bdf);
-        let bound = nic.driver.as_deref() == Some(VFIO_DRIVER);
+        let bound = nic.is_bound();
         let of_saved = saved.and_then(|saved| Some(saved.interface.as_ref()?.name.clone()));
         let native = nic.known_chip().and_then(|chip| match chip.support {
             ChipSupport::Native(driver) | ChipSupport::ByXid(driver, _) => Some(driver),

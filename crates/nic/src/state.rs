@@ -192,6 +192,16 @@ impl StateDir {
         Self { dir: run_dir.join("nic") }
     }
 
+    /// Returns whether this is the same directory as another, by its path.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.dir == other.dir
+    }
+
+    /// Returns whether the directory exists, and only root and this user can change it.
+    pub(crate) fn is_trusted(&self) -> bool {
+        trust::check_dir(&self.dir).is_ok()
+    }
+
     /// Returns the file of a card.
     pub(crate) fn path(&self, bdf: &str) -> PathBuf {
         self.dir.join(format!("{bdf}.json"))

@@ -133,6 +133,11 @@ impl PciNic {
         cards.filter(Self::is_ethernet).collect()
     }
 
+    /// Returns whether vfio-pci has the card.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.driver.as_deref() == Some(VFIO_DRIVER)
+    }
+
     pub(crate) fn is_ethernet(&self) -> bool {
         self.chip.class >> 8 == CLASS_ETHERNET
     }

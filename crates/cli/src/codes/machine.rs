@@ -50,4 +50,18 @@ codes! {
                  card back to its kernel driver.",
         example: "dmesg | tail\nslipring nic restore --all",
     }
+    SR0308 Usage "no way back if this machine can no longer be reached" {
+        cause: "The card carries a default route or a connection, is a member of a bridge or a bond, or has\n\
+                VLANs. Taking it may cut the machine off, and --force alone leaves nobody to give it back.\n\
+                Nothing was changed.",
+        remedy: "Say after what time the card is given back, and confirm within that time if you can still\n\
+                 reach the machine.",
+        example: "slipring nic bind eth0 --force --confirm-within 60\nslipring nic confirm eth0",
+    }
+    SR0309 Usage "the card was taken by root" {
+        cause: "What is needed to give the card back is saved in the run directory of the command that took\n\
+                it. This command has another one: that of a user, or the one that --run-dir names.",
+        remedy: "Run the command as root, with the run directory of root.",
+        example: "slipring nic list\nsudo slipring nic restore --all --run-dir /run/slipring",
+    }
 }

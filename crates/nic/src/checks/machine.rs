@@ -14,17 +14,22 @@ const PORT_LOCKED_BYTES: u64 = 8 << 20;
 
 pub(super) fn examine(host: &dyn NicHost, nic: &PciNic, request: &BindRequest) -> Vec<CardCheck> {
     let root = host.root();
-    let mut results = vec![privilege(host), group(root, nic)];
+    let mut results = Vec::new();
+    // A card that is taken already needs no more rights.
+    if !nic.is_bound() {
+        results.push(privilege(host, nic));
+    }
+    results.push(group(root, nic));
     if nic.group.is_some() {
         results.extend([siblings(root, nic, &request.bdfs), remapping(root)]);
     }
     results.extend([module(root), virtual_functions(nic), holders(root, nic)]);
-    results.extend(request.uid.and_then(|uid| memory_lock(host, uid)));
+    results.extend(memory_lock(host, request.uid));
     results.extend(lockdown(root));
     results
 }
 
-fn privilege(host: &dyn NicHost) -> CardCheck {
+fn privilege(host: &dyn NicHost, nic: &PciNic) -> CardCheck {
     const CHECK: &str = "privilege";
     if host.is_privileged() {
         return CardCheck::ok(CHECK, "this process may bind devices");
@@ -33,7 +38,10 @@ fn privilege(host: &dyn NicHost) -> CardCheck {
         CHECK,
         Verdict::Machine,
         "only root may bind devices to drivers",
-        "sudo slipring nic bind; with --user USER the card can be opened without root afterwards",
+        format!(
+            "sudo slipring nic bind {}; with --user USER, that user can open the card without root",
+            nic.interfaces.first().unwrap_or(&nic.bdf)
+        ),
     )
 }
 
@@ -162,6 +170,9 @@ fn holders(root: &Path, nic: &PciNic) -> CardCheck {
     const CHECK: &str = "holder";
     let holders = nic.group.map(|group| group_holders(root, group)).unwrap_or_default();
     match holders.first() {
+        Some(GroupHolder { pid, process }) if nic.is_bound() => {
+            CardCheck::ok(CHECK, format!("the program {process} (process {pid}) has it open"))
+        }
         None => CardCheck::ok(CHECK, "no program has the group open"),
         Some(GroupHolder { pid, process }) => CardCheck::bad(
             CHECK,
@@ -173,25 +184,27 @@ fn holders(root: &Path, nic: &PciNic) -> CardCheck {
 }
 
 /// Checks whether programs of a user may lock the memory of a port in RAM. Returns `None` for root,
-/// who may.
-fn memory_lock(host: &dyn NicHost, uid: u32) -> Option<CardCheck> {
+/// who may. If no user is named, too low a limit is only a warning, because root can open the card.
+fn memory_lock(host: &dyn NicHost, uid: Option<u32>) -> Option<CardCheck> {
     const CHECK: &str = "memlock";
-    if uid == 0 {
-        return None;
-    }
+    let (verdict, user) = match uid {
+        Some(0) => return None,
+        Some(uid) => (Verdict::InUse, uid.to_string()),
+        None => (Verdict::Warn, "USER".to_owned()),
+    };
     // Under sudo, this process has inherited the limit of the user's session, so its own limit is
     // the user's.
     Some(match host.memory_lock() {
         Some(limit) if limit < PORT_LOCKED_BYTES => CardCheck::bad(
             CHECK,
-            Verdict::InUse,
+            verdict,
             format!(
                 "programs may lock {} KiB of memory here, and a port needs {} KiB",
                 limit >> 10,
                 PORT_LOCKED_BYTES >> 10
             ),
             format!(
-                "add `{uid} - memlock 65536` to /etc/security/limits.conf and log in again, or LimitMEMLOCK=64M to a systemd unit"
+                "add `{user} - memlock 65536` to /etc/security/limits.conf and log in again, or LimitMEMLOCK=64M to a systemd unit"
             ),
         ),
         _ => CardCheck::ok(CHECK, "enough for a port"),

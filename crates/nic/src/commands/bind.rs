@@ -5,10 +5,11 @@ use slipring_cli::codes::{SR0306, SR0307};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
 
 use super::restore::{restore_one, unreadable};
-use super::{failed, find, find_or_saved, refused, user_id};
+use super::{failed, refused, user_id};
 use crate::bind::{BindError, BindPlan};
 use crate::flags::BindFlags;
 use crate::host::NicHost;
+use crate::lookup::TakenCards;
 use crate::request::BindRequest;
 use crate::state::StateDir;
 use crate::sysfs::{PciNic, VFIO_DRIVER};
@@ -49,9 +50,10 @@ pub(crate) fn take(
         true => None,
         false => Some(state.lock(host).map_err(|error| failed("lock the cards", &error))?),
     };
+    let cards = TakenCards::new(host, state);
     let mut nics = Vec::<PciNic>::new();
     for name in &flags.nics {
-        let nic = find_or_saved(host, state, name)?;
+        let nic = cards.find(name)?;
         if nics.iter().all(|other| other.bdf != nic.bdf) {
             nics.push(nic);
         }
@@ -108,7 +110,7 @@ fn plan(
         Some(saved) if dry_run => Ok(BindPlan::of_unfinished(nic, saved, request)),
         Some(saved) => {
             restore_one(host, state, &saved, false)?;
-            BindPlan::new(host, find(host.root(), &nic.bdf)?, request)
+            BindPlan::new(host, TakenCards::new(host, state).find(&nic.bdf)?, request)
         }
     };
     let plan = plan.map_err(|error| failed("examine the card", &error))?;

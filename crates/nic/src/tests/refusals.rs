@@ -8,6 +8,7 @@ use super::machine::MadeUpHost;
 use crate::bind::BindPlan;
 use crate::checks::{self, Verdict};
 use crate::host::NicHost;
+use crate::lookup::TakenCards;
 use crate::request::BindRequest;
 use crate::sysfs::{self, PciNic};
 
@@ -191,7 +192,7 @@ fn force_alone_does_not_take_the_card_of_a_default_route() {
     let host = MadeUpHost::new();
     host.edit("eth1", |link| link.routes = vec!["default via 10.0.0.254".into()]);
     let forced = BindRequest { force: true, ..BindRequest::default() };
-    refused(&host, &forced, Verdict::NoCard, "needs --confirm-within", "nic confirm eth1");
+    refused(&host, &forced, Verdict::NoWayBack, "needs --confirm-within", "nic confirm eth1");
     let confirmed =
         BindRequest { confirm_within: Some(std::time::Duration::from_secs(60)), ..forced };
     assert!(plan(&host, &confirmed).refusals(true).is_empty());
@@ -225,7 +226,7 @@ fn force_alone_does_not_take_a_card_below_a_bridge_or_one_with_a_connection() {
         let host = MadeUpHost::new();
         make(&host);
         let forced = BindRequest { force: true, ..BindRequest::default() };
-        refused(&host, &forced, Verdict::NoCard, "needs --confirm-within", "nic confirm eth1");
+        refused(&host, &forced, Verdict::NoWayBack, "needs --confirm-within", "nic confirm eth1");
     }
 }
 
@@ -300,7 +301,7 @@ fn a_kernel_driver_with_zero_copy_is_recommended() {
     let told = plan.checks.iter().find(|check| check.check == "kernel driver").unwrap();
     assert_eq!(told.verdict, Verdict::Warn);
     assert_eq!(told.help.as_deref(), Some("leave eth1 to the kernel, and open netmap:eth1"));
-    let rows = crate::list::rows(&host, &host.state()).unwrap();
+    let rows = crate::list::rows(&host, &TakenCards::new(&host, &host.state())).unwrap();
     assert_eq!(rows[0].zero_copy, Some(true));
     assert!(rows[0].note.contains("open netmap:IF"), "{}", rows[0].note);
 }

@@ -1,0 +1,108 @@
+//! Tests of finding cards by name, and of what `doctor` and `report` say of a taken card.
+
+use super::binding::hold_group;
+use super::machine::MadeUpHost;
+use crate::bind::BindPlan;
+use crate::checks::{self, Verdict};
+use crate::doctor;
+use crate::host::NicHost;
+use crate::list;
+use crate::lookup::TakenCards;
+use crate::report;
+use crate::request::BindRequest;
+use crate::state::StateDir;
+use crate::sysfs::PciNic;
+
+const BDF: &str = "0000:03:00.0";
+
+/// Takes the card as root does, with root's run directory.
+fn taken_by_root() -> MadeUpHost {
+    let host = MadeUpHost::new();
+    let state = StateDir::below(&host.path("run/slipring"));
+    let _lock = state.lock(&host).unwrap();
+    // A TAP device has no device in sysfs.
+    let request = BindRequest { bdfs: vec![BDF.into()], tap: true, ..BindRequest::default() };
+    let nic = PciNic::read(host.root(), BDF).unwrap();
+    BindPlan::new(&host, nic, &request).unwrap().execute(&host, &state).unwrap();
+    std::fs::create_dir_all(host.path("sys/class/net/eth1")).unwrap();
+    host
+}
+
+fn user(host: &MadeUpHost) -> StateDir {
+    StateDir::below(&host.path("run/user/1000/slipring"))
+}
+
+#[test]
+fn a_user_finds_a_card_that_root_has_taken_by_the_name_that_it_had() {
+    let host = taken_by_root();
+    let own = user(&host);
+    let cards = TakenCards::new(&host, &own);
+    for name in ["eth1", BDF, "03:00.0"] {
+        assert_eq!(cards.find(name).unwrap().bdf, BDF, "{name}");
+    }
+    let rows = list::rows(&host, &cards).unwrap();
+    assert_eq!(rows[0].interface.as_deref(), Some("eth1"));
+    assert!(rows[0].saved && rows[0].bound);
+}
+
+#[test]
+fn a_user_who_gives_back_or_confirms_a_card_of_root_is_told_the_command_of_root() {
+    let mut host = taken_by_root();
+    host.privileged = false;
+    let own = user(&host);
+    let cards = TakenCards::new(&host, &own);
+    for (names, words) in [
+        (Some(vec!["eth1".to_owned()]), "sudo slipring nic restore eth1 --run-dir /run/slipring"),
+        (Some(vec!["03:00.0".to_owned()]), "sudo slipring nic restore 03:00.0 --run-dir"),
+        (None, "sudo slipring nic restore --all --run-dir /run/slipring"),
+    ] {
+        let refusal = format!("{:?}", cards.refuse_roots("restore", names.as_deref()).unwrap_err());
+        assert!(refusal.contains("eth1 was taken by root"), "{refusal}");
+        assert!(refusal.contains(words), "{refusal}");
+    }
+    assert!(cards.refuse_roots("restore", Some(&["eth7".to_owned()])).is_ok());
+    // Root's own command has the state.
+    let roots = StateDir::below(&host.path("run/slipring"));
+    let cards = TakenCards::new(&host, &roots);
+    assert!(cards.refuse_roots("restore", Some(&["eth1".to_owned()])).is_ok());
+    assert!(cards.refuse_roots("restore", None).is_ok());
+}
+
+#[test]
+fn a_directory_that_others_can_write_to_names_no_cards() {
+    use std::os::unix::fs::PermissionsExt;
+    let host = taken_by_root();
+    let everyone = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(host.path("run/slipring/nic"), everyone).unwrap();
+    let own = user(&host);
+    let cards = TakenCards::new(&host, &own);
+    assert!(cards.find("eth1").is_err());
+    assert!(cards.refuse_roots("restore", None).is_ok());
+}
+
+#[test]
+fn doctor_and_report_of_a_taken_card_find_it_by_name_and_say_that_it_is_taken() {
+    let mut host = taken_by_root();
+    host.privileged = false;
+    hold_group(&host);
+    let state = StateDir::below(&host.path("run/slipring"));
+    let nic = TakenCards::new(&host, &state).find("eth1").unwrap();
+    let checks = checks::examine(&host, &nic, &BindRequest::default());
+    assert!(checks.iter().all(|check| !check.verdict.refuses(false)), "{checks:#?}");
+    let text = doctor::text(&nic, &checks);
+    assert!(text.ends_with("It is taken: open it as vfio:0000:03:00.0"), "{text}");
+    assert!(text.contains("suricata (process 41) has it open"), "{text}");
+    assert!(!text.contains("nic bind"), "{text}");
+    assert!(report::of(&host, &nic).text().contains("| kernel driver | vfio-pci |"));
+}
+
+#[test]
+fn doctor_checks_the_limit_of_locked_memory_without_a_named_user_and_only_warns() {
+    let mut host = MadeUpHost::new();
+    host.memory_lock = Some(64 << 10);
+    let nic = PciNic::read(host.root(), BDF).unwrap();
+    let checks = checks::examine(&host, &nic, &BindRequest::default());
+    let told = checks.iter().find(|check| check.check == "memlock").unwrap();
+    assert_eq!(told.verdict, Verdict::Warn);
+    assert!(told.help.as_deref().unwrap().contains("USER - memlock 65536"), "{told:?}");
+}
