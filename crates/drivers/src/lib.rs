@@ -58,6 +58,7 @@ pub use driver::{ChipId, NicDriver, refused};
 pub use listener::{ask, listen};
 pub use open::{NicFacts, NicSetup, assemble, memory_cause};
 pub use queue::CardQueue;
+pub use saved::TakenPeriod;
 pub use settings::{
     CardSettings, Duplex, LinkAbilities, LinkMode, LinkOffers, LinkPlan, MalformedSettings,
     SettingRefusal, SettingsRequest,

@@ -75,6 +75,7 @@ impl BindPlan {
         let mut checks = checks::examine(host, &nic, request);
         checks.extend(require_confirmation(&checks, &nic, request));
         let mut saved = SavedNic::new(&nic, nic.group.unwrap_or_default(), boot_id(host.root()));
+        saved.bound_at_ms = host.uptime().as_millis() as u64;
         let mut index = None;
         let links = host.links()?;
         if let Some(link) = links.iter().find(|link| nic.interfaces.contains(&link.name)) {

@@ -8,12 +8,13 @@
 
 use slipring_cli::codes::{SR0307, SR0309};
 use slipring_cli::{Diagnostic, Failure};
+use slipring_drivers::TakenPeriod;
 
 use crate::checks;
 use crate::commands::refused;
 use crate::host::NicHost;
 use crate::pci_address::PciAddress;
-use crate::state::{SavedNic, StateDir};
+use crate::state::{SavedNic, StateDir, boot_id};
 use crate::sysfs::{self, NamedDevice, PciNic};
 
 /// The run directory of root, below the root directory.
@@ -41,6 +42,21 @@ impl<'a> TakenCards<'a> {
     /// Returns root's directory of states; `None` if it is this command's, or not trusted.
     pub(crate) fn roots(&self) -> Option<&StateDir> {
         self.roots.as_ref()
+    }
+
+    /// Returns the period for which settings of a card are saved now.
+    pub(crate) fn period(&self, bdf: &str) -> TakenPeriod {
+        let dirs: Vec<_> = [Some(self.own), self.roots()].into_iter().flatten().collect();
+        let dirs: Vec<_> = dirs.into_iter().map(StateDir::dir).collect();
+        TakenPeriod::find(&dirs, bdf, &boot_id(self.host.root()))
+    }
+
+    /// Returns the saved state of a card, from this command's directory or from root's.
+    pub(crate) fn saved(&self, bdf: &str) -> std::io::Result<Option<SavedNic>> {
+        match (self.own.read(bdf)?, self.roots()) {
+            (None, Some(roots)) => roots.read(bdf),
+            (own, _) => Ok(own),
+        }
     }
 
     /// Returns the saved states in root's directory. Those that cannot be read are left out, because

@@ -8,6 +8,9 @@
 //! A setting that the chip does not have is refused before anything changes. If a program has the
 //! card open, it is asked first, by its socket. The settings are saved only after it has accepted
 //! them.
+//!
+//! A user saves settings in the run directory of that user. They are added to those of root, and a
+//! user's value counts. They end when root gives the card back.
 
 use std::io;
 
@@ -20,6 +23,7 @@ use slipring_drivers::{
 
 use crate::holders::{GroupHolder, group_holders};
 use crate::host::{LinkChange, NicHost};
+use crate::lookup::TakenCards;
 use crate::stand_in;
 use crate::state::StateDir;
 use crate::sysfs::{self, PciNic, VFIO_DRIVER};
@@ -33,7 +37,7 @@ pub(crate) fn set(
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     let outcome = apply(host, state, nic, request)?;
-    let SetOutcome { settings, status } = &outcome;
+    let SetOutcome { settings, status, .. } = &outcome;
     let link = status.as_ref().map(|(holder, status)| {
         json!({
             "process": holder.pid,
@@ -45,6 +49,7 @@ pub(crate) fn set(
     let fields = json!({
         "pci_address": nic.bdf,
         "settings": settings.to_string(),
+        "settings_of_root": outcome.of_root.as_ref().map(ToString::to_string),
         "in_use": link,
     });
     session.reporter.document(&fields, outcome.text(&nic.bdf))?;
@@ -54,19 +59,31 @@ pub(crate) fn set(
 /// The result of a request.
 #[derive(Debug)]
 pub(crate) struct SetOutcome {
-    /// The settings for the next port.
+    /// The settings for the next port, with those of root.
     pub(crate) settings: CardSettings,
+    /// Those of them that root has saved; `None` if this command saves where root does.
+    pub(crate) of_root: Option<CardSettings>,
     /// The program that has the card open, and the status of its port; `None` if no program has it
     /// open.
     pub(crate) status: Option<(GroupHolder, CardStatus)>,
+    /// The name of a TAP device whose MTU this user may not change, and the MTU.
+    pub(crate) tap_mtu: Option<(String, u32)>,
 }
 
 impl SetOutcome {
-    fn text(&self, bdf: &str) -> String {
-        let kept = match self.settings.is_empty() {
+    pub(crate) fn text(&self, bdf: &str) -> String {
+        let mut kept = match self.settings.is_empty() {
             true => format!("{bdf}: nothing is set; the driver chooses"),
             false => format!("{bdf}: {}", self.settings),
         };
+        if let Some(of_root) = self.of_root.as_ref().filter(|settings| !settings.is_empty()) {
+            kept += &format!("\nset by root: {of_root}");
+        }
+        if let Some((name, mtu)) = &self.tap_mtu {
+            kept += &format!(
+                "\nthe TAP device keeps its MTU; only root can change it: sudo ip link set {name} mtu {mtu}"
+            );
+        }
         let Some((GroupHolder { pid, process }, CardStatus { link, .. })) = &self.status else {
             return format!("{kept}\nfor the next port that opens it");
         };
@@ -90,7 +107,9 @@ pub(crate) fn apply(
     if nic.driver.as_deref() != Some(VFIO_DRIVER) {
         return Err(not_taken(nic).into());
     }
-    let unkept = |error: io::Error| unkept(nic, &error);
+    let cards = TakenCards::new(host, state);
+    let sudo = if cards.roots().is_some() { "" } else { "sudo " };
+    let unkept = |error: io::Error| unkept(nic, sudo, &error);
     // Held until the settings are written, so that no other command changes them meanwhile.
     let _lock = match request.is_empty() {
         true => None,
@@ -101,26 +120,36 @@ pub(crate) fn apply(
         let now = PciNic::read(host.root(), &nic.bdf);
         return Err(not_taken(now.as_ref().unwrap_or(nic)).into());
     }
+    let period = cards.period(&nic.bdf);
+    let of_root = cards.roots().map(|roots| roots.settings(&nic.bdf, &period)).transpose();
+    let of_root = of_root.map_err(|error| self::unkept(nic, "sudo ", &error))?;
     // A reset does not read the saved settings, so it also works if their file cannot be read.
     let kept = match request.reset {
         true => CardSettings::default(),
-        false => state.settings(host, &nic.bdf).map_err(unkept)?,
+        false => state.settings(&nic.bdf, &period).map_err(unkept)?,
     };
-    let settings = request.applied_to(kept);
+    let own = request.applied_to(kept);
+    let settings = of_root.unwrap_or_default().merged(own);
     settings.check(&abilities(nic)?).map_err(|refusal| refused(nic, refusal))?;
     let holder = nic.group.and_then(|group| group_holders(host.root(), group).into_iter().next());
     let status = match holder {
         None => None,
         Some(holder) => {
-            let status = ask(host, nic, &holder, request)?;
+            // A port that is reset has the settings of root again, as the next one will.
+            let asked = match request.reset {
+                true => SettingsRequest { reset: true, change: settings },
+                false => *request,
+            };
+            let status = ask(host, nic, &holder, &asked)?;
             Some((holder, status))
         }
     };
+    let mut tap_mtu = None;
     if !request.is_empty() {
-        state.keep_settings(host, &nic.bdf, &settings).map_err(unkept)?;
-        follow_mtu(host, state, nic, request).map_err(unkept)?;
+        state.keep_settings(&nic.bdf, &own, &period).map_err(unkept)?;
+        tap_mtu = follow_mtu(host, &cards, nic, request, of_root).map_err(unkept)?;
     }
-    Ok(SetOutcome { settings, status })
+    Ok(SetOutcome { settings, of_root, status, tap_mtu })
 }
 
 /// Returns the settings that the chip of a card supports.
@@ -151,21 +180,30 @@ fn ask(
     }
 }
 
-/// If a TAP device has the card's name, sets its MTU to the requested one. If the request is a
-/// reset without an MTU, sets the MTU that the interface had before the card was taken.
+/// If a TAP device has the card's name, sets its MTU to the requested one. If a reset requests
+/// none, sets the MTU that root has set, or that the interface had before the card was taken. Returns
+/// the name of the TAP device and the MTU if only root may change it.
 fn follow_mtu(
     host: &dyn NicHost,
-    state: &StateDir,
+    cards: &TakenCards<'_>,
     nic: &PciNic,
     request: &SettingsRequest,
-) -> io::Result<()> {
-    let saved = state.read(&nic.bdf)?.filter(|saved| saved.tap);
-    let Some(saved) = saved else { return Ok(()) };
-    let former = saved.interface.as_ref().filter(|_| request.reset).map(|former| former.mtu);
-    let Some(mtu) = request.change.mtu.or(former) else { return Ok(()) };
-    match stand_in::find(&host.links()?, &saved) {
-        Some(tap) => host.change_link(tap.index, &LinkChange::Mtu(mtu)),
-        None => Ok(()),
+    of_root: Option<CardSettings>,
+) -> io::Result<Option<(String, u32)>> {
+    let Some(saved) = cards.saved(&nic.bdf)?.filter(|saved| saved.tap) else { return Ok(None) };
+    let Some(interface) = &saved.interface else { return Ok(None) };
+    let of_root = of_root.and_then(|settings| settings.mtu);
+    let former = request.reset.then_some(of_root.unwrap_or(interface.mtu));
+    let Some(mtu) = request.change.mtu.or(former) else { return Ok(None) };
+    let links = host.links()?;
+    let Some(tap) = stand_in::find(&links, &saved).filter(|tap| tap.mtu != mtu) else {
+        return Ok(None);
+    };
+    match host.change_link(tap.index, &LinkChange::Mtu(mtu)) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Ok(Some((tap.name.clone(), mtu)))
+        }
+        result => result.map(|()| None),
     }
 }
 
@@ -177,10 +215,18 @@ fn refused(nic: &PciNic, SettingRefusal { reason, help }: SettingRefusal) -> Dia
 
 fn not_taken(nic: &PciNic) -> Diagnostic {
     let name = nic.interfaces.first().unwrap_or(&nic.bdf);
-    let driver = nic.driver.as_deref().unwrap_or("no driver");
+    let bind = format!("slipring nic bind {name}");
+    let (cause, help) = match (&nic.driver, nic.interfaces.is_empty()) {
+        (None, _) => ("it has no driver".to_owned(), bind),
+        (Some(driver), true) => (format!("its driver is {driver}, without an interface"), bind),
+        (Some(driver), false) => (
+            format!("its driver is {driver}, which has its own settings"),
+            format!("ethtool -s {name} speed 100 autoneg off; or: {bind}"),
+        ),
+    };
     Diagnostic::new(SR0306, format!("{name} was not taken from the kernel"))
-        .with_cause(format!("its driver is {driver}, which has its own settings"))
-        .with_help(format!("ethtool -s {name} speed 100 autoneg off; or: slipring nic bind {name}"))
+        .with_cause(cause)
+        .with_help(help)
 }
 
 /// Explains why a program that has the card does not answer.
@@ -213,10 +259,11 @@ fn unreachable(nic: &PciNic, holder: &GroupHolder, error: &io::Error) -> Diagnos
     Diagnostic::new(SR0305, summary).with_cause(cause).with_help(help)
 }
 
-fn unkept(nic: &PciNic, error: &io::Error) -> Diagnostic {
+/// Explains why settings are not saved. `sudo` stands before the advised command.
+fn unkept(nic: &PciNic, sudo: &str, error: &io::Error) -> Diagnostic {
     let help = match error.kind() {
         io::ErrorKind::InvalidData => {
-            format!("discard what was saved: sudo slipring nic set {} --reset", nic.bdf)
+            format!("discard what was saved: {sudo}slipring nic set {} --reset", nic.bdf)
         }
         // Another command holds the lock, but only for a limited time, so this command can be
         // repeated.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
-use slipring_drivers::CardSettings;
+use slipring_drivers::{CardSettings, TakenPeriod};
 use slipring_native_proto::trust::{self, FileLock};
 use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
 
@@ -63,6 +63,10 @@ pub(crate) struct SavedNic {
     /// they were.
     #[serde(default = "yes")]
     pub(crate) complete: bool,
+    /// When the card was taken, in ms since the machine was started. `slipring_drivers::TakenPeriod`
+    /// reads it: settings from before then do not count.
+    #[serde(default)]
+    pub(crate) bound_at_ms: u64,
 }
 
 fn yes() -> bool {
@@ -147,6 +151,7 @@ impl SavedNic {
             tap: false,
             confirm_by_ms: None,
             complete: false,
+            bound_at_ms: 0,
         }
     }
 
@@ -190,6 +195,11 @@ impl StateDir {
     /// Returns the directory below a run directory. It need not exist.
     pub(crate) fn below(run_dir: &Path) -> Self {
         Self { dir: run_dir.join("nic") }
+    }
+
+    /// Returns the path of the directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Returns whether this is the same directory as another, by its path.
@@ -318,27 +328,27 @@ impl StateDir {
     ///
     /// # Errors
     /// The errors of [`CardSettings::read_saved`], or an untrusted directory.
-    pub(crate) fn settings(&self, host: &dyn NicHost, bdf: &str) -> io::Result<CardSettings> {
+    pub(crate) fn settings(&self, bdf: &str, period: &TakenPeriod) -> io::Result<CardSettings> {
         match trust::check_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
             checked => checked?,
         }
-        let saved = CardSettings::read_saved(&self.dir, bdf, &boot_id(host.root()))?;
+        let saved = CardSettings::read_saved(&self.dir, bdf, period)?;
         Ok(saved.unwrap_or_default())
     }
 
     /// Saves settings for the next port of a card. If there are no settings, deletes the file.
     pub(crate) fn keep_settings(
         &self,
-        host: &dyn NicHost,
         bdf: &str,
         settings: &CardSettings,
+        period: &TakenPeriod,
     ) -> io::Result<()> {
         let path = self.settings_path(bdf);
         if settings.is_empty() {
             return remove(&path);
         }
-        let text = settings.saved_text(&boot_id(host.root()));
+        let text = settings.saved_text(period);
         replace(&path, "link-partial", text.as_bytes())
     }
 

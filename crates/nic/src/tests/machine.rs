@@ -318,6 +318,9 @@ impl NicHost for MadeUpHost {
 
     fn change_link(&self, index: u32, change: &LinkChange<'_>) -> io::Result<()> {
         self.count_change()?;
+        if !self.privileged {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         let mut links = self.links.borrow_mut();
         if matches!(change, LinkChange::Delete) {
             links.retain(|link| link.link.index != index);

@@ -10,9 +10,11 @@ use slipring_drivers::{SettingRefusal, SettingsRequest};
 use super::machine::MadeUpHost;
 use crate::bind::BindPlan;
 use crate::host::NicHost;
+use crate::lookup::TakenCards;
 use crate::request::BindRequest;
 use crate::restore;
 use crate::set::{SetOutcome, apply};
+use crate::state::StateDir;
 use crate::sysfs::PciNic;
 
 const BDF: &str = "0000:03:00.0";
@@ -46,7 +48,9 @@ fn set_or_reset(host: &MadeUpHost, change: &str, reset: bool) -> Result<SetOutco
 }
 
 fn kept(host: &MadeUpHost) -> String {
-    host.state().settings(host, BDF).unwrap().to_string()
+    let state = host.state();
+    let period = TakenCards::new(host, &state).period(BDF);
+    state.settings(BDF, &period).unwrap().to_string()
 }
 
 #[test]
@@ -160,7 +164,7 @@ fn a_file_that_cannot_be_read_is_not_replaced_except_by_a_reset() {
     let host = taken();
     let file = host.path(&format!("run/nic/{BDF}.link"));
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(&file, "boot=boot-1\ncolour=red\n").unwrap();
+    fs::write(&file, "boot=boot-1 taken=100000\ncolour=red\n").unwrap();
     let refusal = set(&host, "mtu=1500").unwrap_err();
     assert!(refusal.contains("colour=red") && refusal.contains("--reset"), "{refusal}");
     set_or_reset(&host, "mtu=1500", true).unwrap();
@@ -182,6 +186,68 @@ fn a_change_waits_for_other_commands_before_it_reads_or_asks() {
 fn a_card_of_the_kernel_is_left_to_ethtool() {
     let refusal = set(&MadeUpHost::new(), "speed=100").unwrap_err();
     assert!(refusal.contains("its driver is e1000e") && refusal.contains("ethtool -s eth1"));
+}
+
+#[test]
+fn a_card_without_a_driver_is_not_sent_to_ethtool() {
+    let host = MadeUpHost::new();
+    fs::remove_file(host.path(&format!("sys/bus/pci/devices/{BDF}/driver"))).unwrap();
+    fs::remove_dir_all(host.path(&format!("sys/bus/pci/devices/{BDF}/net"))).unwrap();
+    let refusal = set(&host, "speed=100").unwrap_err();
+    assert!(refusal.contains("it has no driver") && !refusal.contains("ethtool"), "{refusal}");
+    assert!(refusal.contains("slipring nic bind 0000:03:00.0"), "{refusal}");
+}
+
+/// Takes the card as root does; `speed=100` and `mtu=4000` are root's settings. Returns the state
+/// directory of a user.
+fn taken_and_set_by_root() -> (MadeUpHost, StateDir) {
+    let mut host = MadeUpHost::new();
+    let roots = StateDir::below(&host.path("run/slipring"));
+    take(&host, &roots);
+    let change = "speed=100 autoneg=off mtu=4000".parse().unwrap();
+    let nic = PciNic::read(host.root(), BDF).unwrap();
+    apply(&host, &roots, &nic, &SettingsRequest { change, reset: false }).unwrap();
+    host.privileged = false;
+    let user = host.state();
+    (host, user)
+}
+
+fn take(host: &MadeUpHost, state: &StateDir) {
+    let _lock = state.lock(host).unwrap();
+    let request = BindRequest { bdfs: vec![BDF.into()], tap: true, ..BindRequest::default() };
+    let nic = PciNic::read(host.root(), BDF).unwrap();
+    BindPlan::new(host, nic, &request).unwrap().execute(host, state).unwrap();
+}
+
+#[test]
+fn a_user_sees_the_settings_of_root_and_adds_to_them() {
+    let (host, _) = taken_and_set_by_root();
+    let shown = set(&host, "").unwrap();
+    assert_eq!(shown.settings.to_string(), "speed=100 autoneg=off mtu=4000");
+    assert!(shown.text(BDF).contains("set by root: speed=100"), "{}", shown.text(BDF));
+    let added = set(&host, "mtu=9000").unwrap();
+    assert_eq!(added.settings.to_string(), "speed=100 autoneg=off mtu=9000");
+    assert_eq!(kept(&host), "mtu=9000", "only this is the user's");
+    let text = added.text(BDF);
+    assert!(text.contains("sudo ip link set eth1 mtu 9000"), "{text}");
+    // What the user discards is not root's.
+    hold(&host, "/dev/vfio/7");
+    let reset = set_or_reset(&host, "", true).unwrap();
+    assert_eq!(reset.settings.to_string(), "speed=100 autoneg=off mtu=4000");
+    assert_eq!(host.asked.borrow()[0].2, "reset speed=100 autoneg=off mtu=4000");
+}
+
+#[test]
+fn settings_of_a_user_do_not_outlive_the_period_in_which_root_had_taken_the_card() {
+    let (mut host, _) = taken_and_set_by_root();
+    set(&host, "mtu=9000").unwrap();
+    host.privileged = true;
+    let roots = StateDir::below(&host.path("run/slipring"));
+    restore::put_back(&host, &roots, &roots.read(BDF).unwrap().unwrap()).unwrap();
+    host.pause(std::time::Duration::from_secs(1));
+    take(&host, &roots);
+    assert_eq!(kept(&host), "");
+    assert!(set(&host, "").unwrap().settings.is_empty());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use slipring_abi::name::PortName;
 use slipring_drivers::{
-    CardControl, CardSettings, ChipId, NicDriver, NicSetup, driver_of, listen, open_port, refused,
+    CardControl, CardSettings, ChipId, NicDriver, NicSetup, TakenPeriod, driver_of, listen, open_port, refused,
     unknown_chip,
 };
 use slipring_native_proto::trust::{self, TrustError};
@@ -81,9 +81,9 @@ fn settings_dirs(options: &OpenOptions) -> Vec<PathBuf> {
     own.into_iter().chain([PathBuf::from(SYSTEM_RUN_DIR)]).collect()
 }
 
-/// Returns the settings that were saved for a card since the machine was started, with the
-/// identifier `boot_id`: those in the first directory that has any for this card, otherwise the
-/// defaults. Directories that are not trusted are ignored.
+/// Returns the settings that were saved for a card since it was taken, or since the machine was
+/// started, with the identifier `boot_id`. Those of root, in the last directory, are the base; a
+/// user's are added to them, and a user's value counts. Directories that are not trusted are ignored.
 ///
 /// # Errors
 /// If a trusted directory or the file cannot be read: the settings may be what makes the link work.
@@ -92,22 +92,33 @@ fn kept_settings(
     address: &str,
     boot_id: &str,
 ) -> Result<CardSettings, OpenCause> {
+    let mut dirs = Vec::new();
     for dir in run_dirs.iter().map(|dir| dir.join("nic")) {
         match trust::check_dir(&dir) {
-            Ok(()) => {}
-            Err(error) if is_without_settings(&error) => continue,
+            Ok(()) => dirs.push(dir),
+            Err(error) if is_without_settings(&error) => {}
             Err(error) => return Err(closed_dir(&dir, &error)),
         }
-        let saved = CardSettings::read_saved(&dir, address, boot_id);
+    }
+    let period = TakenPeriod::find(&dirs, address, boot_id);
+    let mut settings = CardSettings::default();
+    for dir in dirs.iter().rev() {
+        let saved = CardSettings::read_saved(dir, address, &period);
         let saved = saved.map_err(|error| OpenCause::Card {
             reason: error.to_string(),
-            help: Some(format!("forget the settings: sudo slipring nic set {address} --reset")),
+            help: Some(forget(dir, address)),
         })?;
-        if let Some(settings) = saved {
-            return Ok(settings);
-        }
+        settings = settings.merged(saved.unwrap_or_default());
     }
-    Ok(CardSettings::default())
+    Ok(settings)
+}
+
+/// Returns the advice to discard the settings of a card in a directory.
+fn forget(dir: &Path, address: &str) -> String {
+    match dir.starts_with(SYSTEM_RUN_DIR) {
+        true => format!("forget the settings: sudo slipring nic set {address} --reset"),
+        false => format!("forget the settings: slipring nic set {address} --reset"),
+    }
 }
 
 /// Returns whether an error of [`trust::check_dir`] means that a directory contains no settings:
@@ -191,21 +202,43 @@ mod tests {
         let dirs = [root.path().join("own"), root.path().join("system")];
         let kept = || kept_settings(&dirs, "0000:03:00.0", "this start");
         assert!(kept().unwrap().is_empty());
-        for (dir, text) in [(&dirs[1], "speed=100 autoneg=off"), (&dirs[0], "mtu=1500")] {
+        for (dir, text, all) in [
+            (&dirs[1], "speed=100 autoneg=off mtu=4000", "speed=100 autoneg=off mtu=4000"),
+            (&dirs[0], "mtu=1500", "speed=100 autoneg=off mtu=1500"),
+        ] {
             fs::create_dir_all(dir.join("nic")).unwrap();
             let file = dir.join("nic/0000:03:00.0.link");
             fs::write(file, format!("boot=this start\n{text}\n")).unwrap();
-            assert_eq!(kept().unwrap().to_string(), text);
+            assert_eq!(kept().unwrap().to_string(), all, "a user's are added to root's");
         }
         let before = kept_settings(&dirs, "0000:03:00.0", "the next start").unwrap();
         assert!(before.is_empty());
         let everyone = fs::Permissions::from_mode(0o777);
         fs::set_permissions(dirs[0].join("nic"), everyone).unwrap();
-        assert_eq!(kept().unwrap().to_string(), "speed=100 autoneg=off");
+        assert_eq!(kept().unwrap().to_string(), "speed=100 autoneg=off mtu=4000");
         fs::write(dirs[1].join("nic/0000:03:00.0.link"), "boot=this start\ncolour=red").unwrap();
         let OpenCause::Card { reason, help } = kept().unwrap_err() else { panic!("another cause") };
         assert!(reason.contains("`colour=red` is no setting"), "{reason}");
         assert!(help.unwrap().ends_with("slipring nic set 0000:03:00.0 --reset"));
+    }
+
+    #[test]
+    fn settings_of_a_user_end_when_root_gives_the_card_back() {
+        let root = tempfile::tempdir().unwrap();
+        let dirs = [root.path().join("own"), root.path().join("system")];
+        let kept = || kept_settings(&dirs, "0000:03:00.0", "a").unwrap().to_string();
+        for dir in &dirs {
+            fs::create_dir_all(dir.join("nic")).unwrap();
+        }
+        let [own, state] =
+            [dirs[0].join("nic/0000:03:00.0.link"), dirs[1].join("nic/0000:03:00.0.json")];
+        fs::write(&own, "boot=a taken=7\nmtu=9000\n").unwrap();
+        fs::write(&state, r#"{"boot_id":"a","bound_at_ms":7}"#).unwrap();
+        assert_eq!(kept(), "mtu=9000");
+        fs::write(&state, r#"{"boot_id":"a","bound_at_ms":8}"#).unwrap();
+        assert_eq!(kept(), "", "taken again");
+        fs::remove_file(&state).unwrap();
+        assert_eq!(kept(), "", "given back");
     }
 
     #[test]
