@@ -40,8 +40,7 @@ const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Nic {
     name: PortName,
-    /// The kernel's index of the interface when this value was created; `None` for a virtual
-    /// machine, or if the interface was not found.
+    /// The kernel's index of the interface at the start; `None` for a virtual machine, or if absent.
     index: Option<u32>,
     netns: Arc<OwnedFd>,
     options: OpenOptions,
@@ -336,8 +335,7 @@ impl Nic {
     }
 
     /// Takes the interface from the host. If host rings are open, or are opened next
-    /// (`beside_host`), generic XDP is refused, because it would also catch the frames that these
-    /// rings send to the host.
+    /// (`beside_host`), generic XDP is refused, because it would also catch what these rings send.
     fn open_nic(&self, beside_host: bool) -> Result<(), Errno> {
         if let Some(nic) = self.nic.get() {
             return if beside_host && nic.is_generic_xdp { Err(Errno::BUSY) } else { Ok(()) };

@@ -256,8 +256,8 @@ impl Routing {
         }
     }
 
-    /// Keeps the tables up to date until `is_stopped` returns true. Whoever makes it return true
-    /// must also ring `stop`.
+    /// Keeps the tables up to date until `is_stopped` returns true. The thread that makes it return
+    /// true must also ring `stop`.
     ///
     /// # Errors
     /// If netlink fails, so that the tables cannot be kept up to date.

@@ -118,8 +118,7 @@ impl<H: Copy> Dummynet<H> {
     ///   overtakes another one of its link.
     /// - New limits and losses apply to arriving packets. If only parameters of AQM change, AQM
     ///   keeps its state. If another algorithm is chosen, it starts without state.
-    /// - If weights change, queues keep their order. A new weight applies from the queue's next
-    ///   packet or turn.
+    /// - If weights change, queues keep their order; the next packet or turn has the new weight.
     /// - If the scheduler changes, the waiting packets leave first, in the order of the old
     ///   scheduler.
     /// - If the mask changes, the old dynamic queues and pipes are emptied in parallel with the new
