@@ -1,5 +1,6 @@
 //! Checks that what documents refer to exists: source files (such as `ring/src/pipe.rs`, which is
-//! below `crates`, or `xtask/src/main.rs`), and the tests that SPECIFICATION.md names for each promise.
+//! below `crates`, or `xtask/src/main.rs`), and the tests that SPECIFICATION.md names for each
+//! promise.
 
 use std::collections::BTreeSet;
 use std::path::Path;

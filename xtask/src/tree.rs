@@ -49,8 +49,8 @@ impl Tree {
         path.strip_prefix(&self.root).unwrap_or(path)
     }
 
-    /// Returns the Markdown files in the root directory, in `docs`, in `docs/design`, in `xtask` and in
-    /// each directory in `crates`. The changelog is omitted, because it describes the past.
+    /// Returns the Markdown files in the root directory, in `docs`, in `docs/design`, in `xtask`
+    /// and in each directory in `crates`. The changelog is omitted, because it describes the past.
     pub(crate) fn documents(&self) -> Result<Vec<PathBuf>, String> {
         let mut found = Vec::new();
         let crates = list(&self.root.join("crates"))?;

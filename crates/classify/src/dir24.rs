@@ -29,8 +29,8 @@
 //!    block is retired, not free. A reader that still holds the block's index finds the numbers
 //!    that the addresses had until then.
 //! 4. A retired block is free after [`Dir24Writer::reclaim`] or [`Dir24Writer::reclaim_first`],
-//!    which the owner calls when no reader can hold the block's index: each reader has begun another
-//!    batch since, or an RCU grace period is over.
+//!    which the owner calls when no reader can hold the block's index: each reader has begun
+//!    another batch since, or an RCU grace period is over.
 //!
 //! The numbers of different addresses change one after the other: a reader of two addresses may
 //! find only one of them changed.

@@ -202,9 +202,9 @@ impl WorkerQueue {
         self.queue.tx_sync()
     }
 
-    /// Begins a turn (an iteration of the worker's loop). Forgets that frames waited for space: those
-    /// of this queue in another one, and those of others in this queue. If fewer than half of the tx
-    /// slots are free, takes back the slots of sent frames.
+    /// Begins a turn (an iteration of the worker's loop). Forgets that frames waited for space:
+    /// those of this queue in another one, and those of others in this queue. If fewer than half of
+    /// the tx slots are free, takes back the slots of sent frames.
     #[inline]
     fn begin_turn(&mut self) -> Result<(), RunError> {
         (self.is_blocked, self.is_short) = (false, false);

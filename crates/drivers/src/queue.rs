@@ -145,8 +145,8 @@ impl<C: NicChip> CardQueue<C> {
         Ok(())
     }
 
-    /// Reads the link. Ends the port if the device was removed, is wanted by the kernel or is stuck,
-    /// or if the link went down and the options say that this ends the port.
+    /// Reads the link. Ends the port if the device was removed, is wanted by the kernel or is
+    /// stuck, or if the link went down and the options say that this ends the port.
     #[cold]
     fn probe(&mut self) -> Result<(), RunCause> {
         self.idle_syncs = 0;
@@ -177,7 +177,8 @@ impl<C: NicChip> CardQueue<C> {
     /// event, so a sleep ends, and this is called before the next sleep at the latest.
     #[cold]
     fn serve_request(&mut self) {
-        // Requests a probe, because the link may have changed, or the device may be gone or revoked.
+        // Requests a probe, because the link may have changed, or the device may be gone or
+        // revoked.
         self.wants_probe = true;
         let Some((number, request)) = self.control.take() else { return };
         let answer = self.change(&request);

@@ -1,5 +1,5 @@
-//! What waits until all readers have the newest snapshot: changes of IPv4 tables, and indices to which
-//! their present entries lead.
+//! What waits until all readers have the newest snapshot: changes of IPv4 tables, and indices to
+//! which their present entries lead.
 //!
 //! ```text
 //!   publish, snapshot g     old entry -> old index -> old target       new index -> new target
@@ -7,8 +7,8 @@
 //!   write_ipv4              new entry -> new index -> new target       old index: freed, in g + 1
 //! ```
 //!
-//! So a reader finds the old target or the new one, and never an index without a meaning. That would
-//! lead to the kernel, which may already have a route that is newer than both.
+//! So a reader finds the old target or the new one, and never an index without a meaning. That
+//! would lead to the kernel, which may already have a route that is newer than both.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,8 @@ use crate::adjacencies::AdjacencyKey;
 use crate::prefix::RoutePrefix;
 use crate::tables::TargetIndex;
 
-/// The numbers of all addresses of a prefix, as [`Ipv4Table::set`](crate::Ipv4Table::set) takes them.
+/// The numbers of all addresses of a prefix, as [`Ipv4Table::set`](crate::Ipv4Table::set) takes
+/// them.
 #[derive(Debug)]
 pub(crate) struct DeferredRanges {
     pub vrf: usize,

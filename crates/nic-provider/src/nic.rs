@@ -40,7 +40,7 @@ const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Nic {
     name: PortName,
-    /// The kernel's index of the interface at the start; `None` for a virtual machine, or if absent.
+    /// The interface's index at the start; `None` for a virtual machine, or if there is none.
     index: Option<u32>,
     netns: Arc<OwnedFd>,
     options: OpenOptions,

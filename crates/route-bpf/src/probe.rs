@@ -9,9 +9,9 @@
 //!
 //! If the interface sends nothing else, its transmit counter shows whether they have left.
 //! Otherwise the tracepoints of [`DriverDrops`] show it: they must not report that all of them were
-//! dropped. Without tracepoints, frames are redirected in such numbers that the transmit counter shows
-//! them among the frames of others. They may then fill the driver's ring, so that it drops some of the
-//! frames of others.
+//! dropped. Without tracepoints, frames are redirected in such numbers that the transmit counter
+//! shows them among the frames of others. They may then fill the driver's ring, so that it drops
+//! some of the frames of others.
 //!
 //! A switch drops such a frame, since it would leave through the port on which it arrived; hosts
 //! ignore it. EtherType 88b5 is for local experiments (IEEE 802).

@@ -264,8 +264,8 @@ impl BpfRouter {
 
     /// Writes the ports, targets, adjacencies, buckets and IPv6 destinations of a snapshot, if they
     /// differ from the previous ones. Write the IPv4 destinations afterwards
-    /// ([`Mirror::write_ipv4`](slipring_fib::Mirror::write_ipv4)). The calling thread must be in the
-    /// namespace of the interfaces.
+    /// ([`Mirror::write_ipv4`](slipring_fib::Mirror::write_ipv4)). The calling thread must be in
+    /// the namespace of the interfaces.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`]: the maps are partly written, and a repeated call completes them.

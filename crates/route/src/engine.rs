@@ -22,8 +22,8 @@ use crate::verdict::{ForwardedFrame, HeldPacket, RouteVerdict};
 use crate::view::RouteView;
 use crate::{check_sources, look_up, parse, rewrite};
 
-/// Makes a router's decisions. Each worker has its own engine. Engines share only the tables and the
-/// policers.
+/// Makes a router's decisions. Each worker has its own engine. Engines share only the tables and
+/// the policers.
 ///
 /// All times are in ns and must never decrease.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! Compares the mirror with a model in random histories of the kernel, with dumps that overlap
-//! them, interrupted dumps and lost notifications. At each step, the tables answer as the model does
-//! or leave the packet to the kernel. After lost notifications, they do so again when the dumps that
-//! the mirror asks for are complete. After these dumps, no packet is left to the kernel needlessly.
+//! them, interrupted dumps and lost notifications. At each step, the tables answer as the model
+//! does or leave the packet to the kernel. After lost notifications, they do so again when the
+//! dumps that the mirror asks for are complete. After these dumps, no packet is left to the kernel
+//! needlessly.
 
 use std::collections::{BTreeMap, VecDeque};
 

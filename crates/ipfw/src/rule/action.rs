@@ -119,9 +119,9 @@ pub enum NatRef {
 /// Whether and how often a rule logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleLog {
-    /// Maximum number of packets that are logged until `resetlog` or `zero`; one more line then says
-    /// that the limit is reached. 0 means no limit. `None` means the engine's default when the rule
-    /// is added.
+    /// Maximum number of packets that are logged until `resetlog` or `zero`; one more line then
+    /// says that the limit is reached. 0 means no limit. `None` means the engine's default when the
+    /// rule is added.
     pub amount: Option<u32>,
     /// Where lines go. If all destinations are `false`, the engine's default applies.
     pub to: LogDestination,

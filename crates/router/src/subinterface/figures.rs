@@ -37,8 +37,8 @@ pub(crate) struct SubinterfaceCounters {
     /// they did not arrive on one. With workers, only answers to the kernel's address resolution
     /// count here.
     pub(crate) full: u64,
-    /// Frames of the kernel, messages of address resolution and, with a thread of subinterfaces, the
-    /// router's own packets (answers and fragments), that were dropped because a transmit ring was
-    /// full; and frames of the kernel that a worker had not taken when it ended.
+    /// Frames of the kernel, messages of address resolution and, with a thread of subinterfaces,
+    /// the router's own packets (answers and fragments), that were dropped because a transmit ring
+    /// was full; and frames of the kernel that a worker had not taken when it ended.
     pub(crate) unsent: u64,
 }

@@ -1,8 +1,8 @@
 //! Reports when a worker that gets no more frames has processed all frames that it had received, or
 //! when what it has sent has also left.
 //!
-//! An iteration of its loop (a turn) looks at all queues. If a turn that begins after the last frame
-//! came moves no frame, all were processed: sent, given to the kernel, dropped, or held for a
+//! An iteration of its loop (a turn) looks at all queues. If a turn that begins after the last
+//! frame came moves no frame, all were processed: sent, given to the kernel, dropped, or held for a
 //! neighbour or in a pipe of the rules. Sent frames have left when the kernel has taken all frames
 //! out of the tx rings.
 

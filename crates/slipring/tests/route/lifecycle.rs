@@ -220,8 +220,8 @@ fn an_idle_router_forwards_at_once_and_its_stop_leaves_all_to_the_kernel(setup: 
     goes_on_when_stopped(&rig, program);
 }
 
-/// Waits until the routing thread runs less than 12 times a second. While packets arrive, it runs 40
-/// times a second.
+/// Waits until the routing thread runs less than 12 times a second. While packets arrive, it runs
+/// 40 times a second.
 fn wait_until_idle(program: &Program) {
     const PERIOD: Duration = Duration::from_secs(1);
     let mut since = (Instant::now(), turns_of_routing(program));

@@ -83,7 +83,8 @@ fn settings_dirs(options: &OpenOptions) -> Vec<PathBuf> {
 
 /// Returns the settings that were saved for a card since it was taken, or since the machine was
 /// started, with the identifier `boot_id`. Those of root, in the last directory, are the base; a
-/// user's are added to them, and a user's value counts. Directories that are not trusted are ignored.
+/// user's are added to them, and a user's value counts. Directories that are not trusted are
+/// ignored.
 ///
 /// # Errors
 /// If a trusted directory or the file cannot be read: the settings may be what makes the link work.
