@@ -120,7 +120,8 @@ fn bind() -> Command {
             switch("no-tap", "Leave no TAP device with the card's name and addresses"),
         ])
         .after_help(
-            "Every check comes before the first change. If a step fails, all is put back.\n\n\
+            "Every check comes before the first change. If a step fails, all is put back.\n\
+             Cards with VLANs are refused, also with --force: VLANs are not made again.\n\n\
              Examples:\n  sudo slipring nic bind eth1\n  sudo slipring nic bind 0000:03:00.0 --user alice",
         )
 }

@@ -11,7 +11,8 @@ use crate::flags::BindFlags;
 use crate::host::NicHost;
 use crate::lookup::TakenCards;
 use crate::request::BindRequest;
-use crate::state::StateDir;
+use crate::routes::Unrestored;
+use crate::state::{SavedNic, StateDir};
 use crate::sysfs::{PciNic, VFIO_DRIVER};
 
 /// Takes cards, and reports what was done.
@@ -22,7 +23,12 @@ pub(super) fn bind(
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     let taking = take(host, state, flags)?;
-    let fields = json!({ "dry_run": flags.dry_run, "cards": taking.rows(state) });
+    let lost: Vec<_> = taking.unrestored.iter().map(ToString::to_string).collect();
+    let fields = json!({
+        "dry_run": flags.dry_run,
+        "cards": taking.rows(state),
+        "not_restored": lost,
+    });
     session.reporter.document(&fields, taking.text(state, flags))?;
     Ok(Exit::Done)
 }
@@ -33,6 +39,8 @@ pub(crate) struct Taking {
     pub(crate) plans: Vec<BindPlan>,
     /// The PCI addresses of cards that something else has bound to vfio-pci.
     foreign: Vec<String>,
+    /// What could not be restored of cards whose earlier bind did not end.
+    unrestored: Vec<Unrestored>,
 }
 
 /// Takes all cards of a request, or none.
@@ -65,9 +73,14 @@ pub(crate) fn take(
         confirm_within: flags.confirm_within,
         tap: flags.tap,
     };
-    let mut taking = Taking { plans: Vec::new(), foreign: Vec::new() };
+    let mut taking = Taking { plans: Vec::new(), foreign: Vec::new(), unrestored: Vec::new() };
     for nic in nics {
-        match plan(host, state, nic, &request, flags.dry_run)? {
+        if !flags.dry_run {
+            taking.unrestored.extend(end_unfinished(host, state, &nic)?);
+        }
+        // Giving a card back has changed it.
+        let nic = cards.find(&nic.bdf)?;
+        match plan(host, state, nic, &request)? {
             Planned::Plan(plan) => taking.plans.push(*plan),
             Planned::Foreign(bdf) => taking.foreign.push(bdf),
         }
@@ -91,27 +104,48 @@ enum Planned {
     Foreign(String),
 }
 
-/// Plans what a card needs. A card whose earlier bind, or whose restore, did not end is given back
-/// first, so that what was saved of it is not lost.
+/// Returns the saved state of a card.
+fn saved_of(
+    host: &dyn NicHost,
+    state: &StateDir,
+    bdf: &str,
+) -> Result<Option<SavedNic>, Diagnostic> {
+    state.of(host, bdf).map_err(|error| unreadable(&state.damaged(bdf, error)))
+}
+
+fn is_bound(nic: &PciNic) -> bool {
+    nic.driver.as_deref() == Some(VFIO_DRIVER)
+}
+
+/// Gives a card back whose earlier bind, or whose restore, did not end, so that what was saved of
+/// it is not lost. Returns what could not be restored.
+fn end_unfinished(
+    host: &dyn NicHost,
+    state: &StateDir,
+    nic: &PciNic,
+) -> Result<Vec<Unrestored>, Failure> {
+    match saved_of(host, state, &nic.bdf)? {
+        Some(saved) if !(is_bound(nic) && saved.complete) => {
+            restore_one(host, state, &saved, false)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Plans what a card needs. Only in a dry run, its earlier bind may not have ended.
 fn plan(
     host: &dyn NicHost,
     state: &StateDir,
     nic: PciNic,
     request: &BindRequest,
-    dry_run: bool,
 ) -> Result<Planned, Failure> {
-    let saved = state.of(host, &nic.bdf);
-    let saved = saved.map_err(|error| unreadable(&state.damaged(&nic.bdf, error)))?;
-    let is_bound = nic.driver.as_deref() == Some(VFIO_DRIVER);
-    let plan = match saved {
-        None if is_bound => return foreign(&nic, request),
+    let plan = match saved_of(host, state, &nic.bdf)? {
+        None if is_bound(&nic) => return foreign(&nic, request),
         None => BindPlan::new(host, nic, request),
-        Some(saved) if is_bound && saved.complete => BindPlan::of_taken(host, nic, saved, request),
-        Some(saved) if dry_run => Ok(BindPlan::of_unfinished(nic, saved, request)),
-        Some(saved) => {
-            restore_one(host, state, &saved, false)?;
-            BindPlan::new(host, TakenCards::new(host, state).find(&nic.bdf)?, request)
+        Some(saved) if is_bound(&nic) && saved.complete => {
+            BindPlan::of_taken(host, nic, saved, request)
         }
+        Some(saved) => Ok(BindPlan::of_unfinished(nic, saved, request)),
     };
     let plan = plan.map_err(|error| failed("examine the card", &error))?;
     Ok(Planned::Plan(Box::new(plan)))
@@ -204,6 +238,7 @@ impl Taking {
                 ));
             }
         }
+        lines.extend(self.unrestored.iter().map(|lost| format!("not restored: {lost}")));
         lines.join("\n")
     }
 }
