@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use rustix::process::geteuid;
 use serde_json::{Value, json};
 use slipring_cli::codes::{ErrorCode, SR0002, SR0304, SR0305, SR0306, SR0307, SR0308};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
@@ -75,9 +76,17 @@ fn show_list(
 }
 
 /// Returns the number of a user.
-fn user_id(root: &Path, user: &str) -> Result<u32, Failure> {
-    if let Ok(uid) = user.parse() {
-        return Ok(uid);
+pub(crate) fn user_id(root: &Path, user: &str) -> Result<u32, Failure> {
+    match user.parse() {
+        // The system call that gives a file to a user takes this number as "leave it as it is".
+        Ok(u32::MAX) => {
+            return Err(Diagnostic::new(SR0002, format!("{user} is not the number of a user"))
+                .with_cause("for the kernel, it stands for no user")
+                .with_help("give the name of the user, or the number by `id -u`")
+                .into());
+        }
+        Ok(uid) => return Ok(uid),
+        Err(_) => {}
     }
     let accounts = fs::read_to_string(root.join("etc/passwd")).unwrap_or_default();
     let uid = accounts.lines().find_map(|line| {
@@ -180,9 +189,21 @@ fn code_of(verdict: Verdict) -> ErrorCode {
     }
 }
 
-fn failed(what: &str, error: &io::Error) -> Failure {
+pub(crate) fn failed(what: &str, error: &io::Error) -> Failure {
     Diagnostic::new(SR0307, format!("cannot {what}"))
         .with_cause(error.to_string())
-        .with_help("run it as root: sudo slipring nic list")
+        .with_help(help_with(error.kind(), geteuid().is_root()))
         .into()
+}
+
+/// Returns what helps if the run directory, or the list of links, cannot be read or written.
+pub(crate) fn help_with(kind: io::ErrorKind, is_root: bool) -> &'static str {
+    match kind {
+        io::ErrorKind::PermissionDenied if !is_root => "run it as root: sudo slipring nic list",
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::StorageFull => {
+            "name a run directory in which this user can create files: --run-dir DIR"
+        }
+        io::ErrorKind::TimedOut => "repeat this command when the other one has ended",
+        _ => "see what is in the run directory: ls -l RUN_DIR/nic",
+    }
 }

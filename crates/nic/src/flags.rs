@@ -1,5 +1,6 @@
 //! The flags of `slipring nic`.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -86,12 +87,25 @@ pub(crate) fn command() -> Command {
     ])
 }
 
+/// Reads the name of a card. The name of its port, which `bind` prints, stands for it, too.
+fn card(text: &str) -> Result<String, Infallible> {
+    Ok(text.strip_prefix("vfio:").unwrap_or(text).to_owned())
+}
+
 fn one_card() -> Arg {
-    Arg::new("nic").value_name("NIC").required(true).help("Interface or PCI address")
+    Arg::new("nic")
+        .value_name("NIC")
+        .required(true)
+        .value_parser(card)
+        .help("Interface or PCI address")
 }
 
 fn cards() -> Arg {
-    Arg::new("nic").value_name("NIC").num_args(1..).help("Interfaces or PCI addresses")
+    Arg::new("nic")
+        .value_name("NIC")
+        .num_args(1..)
+        .value_parser(card)
+        .help("Interfaces or PCI addresses")
 }
 
 fn switch(name: &'static str, help: &'static str) -> Arg {
@@ -160,7 +174,8 @@ fn set() -> Command {
             switch("reset", "Forget what was set before"),
         ])
         .after_help(
-            "A port that is in use is set at once, and the next one when it is opened.\n\n\
+            "A port that is in use is set at once, and the next one when it is opened.\n\
+             What a user sets is added to what root has set, and ends when root gives the card back.\n\n\
              Examples:\n  sudo slipring nic set eth1 --speed 100 --autoneg off\n  slipring nic set eth1",
         )
 }

@@ -6,12 +6,12 @@
 //!   root's                /run/slipring: only root can take a card, and all users can read its state
 //! ```
 
-use slipring_cli::codes::{SR0307, SR0309};
+use slipring_cli::codes::SR0309;
 use slipring_cli::{Diagnostic, Failure};
 use slipring_drivers::TakenPeriod;
 
 use crate::checks;
-use crate::commands::refused;
+use crate::commands::{failed, refused};
 use crate::host::NicHost;
 use crate::pci_address::PciAddress;
 use crate::state::{SavedNic, StateDir, boot_id};
@@ -78,9 +78,7 @@ impl<'a> TakenCards<'a> {
     /// Finds a card by interface, by PCI address, or by the name of the interface that it had before
     /// it was taken.
     pub(crate) fn find(&self, name: &str) -> Result<PciNic, Failure> {
-        let saved = self.all().map_err(|error| {
-            Diagnostic::new(SR0307, "cannot read the saved state").with_cause(error.to_string())
-        })?;
+        let saved = self.all().map_err(|error| failed("read the saved state", &error))?;
         let before = saved.iter().find(|saved| saved.display_name() == name);
         let device = sysfs::find(self.host.root(), before.map_or(name, |saved| &saved.bdf));
         match (checks::no_card(name, &device), device) {

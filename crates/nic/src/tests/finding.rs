@@ -4,7 +4,9 @@ use super::binding::hold_group;
 use super::machine::MadeUpHost;
 use crate::bind::BindPlan;
 use crate::checks::{self, Verdict};
+use crate::commands::{help_with, user_id};
 use crate::doctor;
+use crate::flags::{self, NicRequest};
 use crate::host::NicHost;
 use crate::list;
 use crate::lookup::TakenCards;
@@ -105,4 +107,42 @@ fn doctor_checks_the_limit_of_locked_memory_without_a_named_user_and_only_warns(
     let told = checks.iter().find(|check| check.check == "memlock").unwrap();
     assert_eq!(told.verdict, Verdict::Warn);
     assert!(told.help.as_deref().unwrap().contains("USER - memlock 65536"), "{told:?}");
+}
+
+#[test]
+fn the_name_of_a_card_s_port_stands_for_the_card() {
+    for verb in ["bind", "restore", "confirm", "doctor", "set", "report"] {
+        let matches = flags::command().try_get_matches_from(["nic", verb, "vfio:0000:03:00.0"]);
+        let shown = format!("{:?}", NicRequest::of(&matches.unwrap()).unwrap());
+        assert!(shown.contains("\"0000:03:00.0\""), "{shown}");
+    }
+}
+
+#[test]
+fn a_number_that_means_no_user_is_refused() {
+    let host = MadeUpHost::new();
+    let refusal = format!("{:?}", user_id(host.root(), "4294967295").unwrap_err());
+    assert!(refusal.contains("4294967295 is not the number of a user"), "{refusal}");
+    assert_eq!(user_id(host.root(), "4294967294").unwrap(), 4_294_967_294);
+    assert_eq!(user_id(host.root(), "alice").unwrap(), 1000);
+}
+
+#[test]
+fn only_a_user_without_rights_is_told_to_become_root() {
+    use std::io::ErrorKind;
+    assert!(help_with(ErrorKind::PermissionDenied, false).contains("sudo slipring nic list"));
+    for kind in [ErrorKind::PermissionDenied, ErrorKind::IsADirectory, ErrorKind::TimedOut] {
+        assert!(!help_with(kind, true).contains("sudo"), "{kind}");
+    }
+    assert!(help_with(ErrorKind::ReadOnlyFilesystem, true).contains("--run-dir DIR"));
+}
+
+#[test]
+fn what_a_user_may_not_do_names_the_command_with_the_card() {
+    let mut host = MadeUpHost::new();
+    host.privileged = false;
+    let nic = PciNic::read(host.root(), BDF).unwrap();
+    let checks = checks::examine(&host, &nic, &BindRequest::default());
+    let told = checks.iter().find(|check| check.check == "privilege").unwrap();
+    assert!(told.help.as_deref().unwrap().starts_with("sudo slipring nic bind eth1; "));
 }
