@@ -28,6 +28,7 @@ mod host_linux;
 mod list;
 mod lookup;
 mod pci_address;
+mod refusals;
 mod report;
 mod request;
 mod restore;

@@ -11,9 +11,9 @@ use slipring_cli::{Diagnostic, Failure};
 use slipring_drivers::TakenPeriod;
 
 use crate::checks;
-use crate::commands::{failed, refused};
 use crate::host::NicHost;
 use crate::pci_address::PciAddress;
+use crate::refusals::{failed, refused};
 use crate::state::{SavedNic, StateDir, boot_id};
 use crate::sysfs::{self, NamedDevice, PciNic};
 

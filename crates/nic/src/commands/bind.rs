@@ -5,11 +5,12 @@ use slipring_cli::codes::{SR0306, SR0307};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
 
 use super::restore::{restore_one, unreadable};
-use super::{failed, refused, user_id};
+use super::user_id;
 use crate::bind::{BindError, BindPlan};
 use crate::flags::BindFlags;
 use crate::host::NicHost;
 use crate::lookup::TakenCards;
+use crate::refusals::{failed, refused};
 use crate::request::BindRequest;
 use crate::routes::Unrestored;
 use crate::state::{SavedNic, StateDir};

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use slipring_cli::codes::{SR0305, SR0307};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
 
-use super::{chosen, failed, row_of};
+use super::{chosen, row_of};
 use crate::holders::{GroupHolder, group_holders};
 use crate::host::NicHost;
+use crate::refusals::failed;
 use crate::restore;
 use crate::routes::Unrestored;
 use crate::state::{SavedNic, StateDir, UnreadableState};
