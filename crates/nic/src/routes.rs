@@ -10,7 +10,7 @@ use crate::checks::{CardCheck, Verdict};
 use crate::host::{LinkChange, NicHost};
 use crate::state::SavedMessage;
 
-/// Something of an interface that could not be restored.
+/// A part of an interface's settings that could not be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unrestored {
     /// What it is: `the route default via 10.0.0.254`.
@@ -33,7 +33,7 @@ pub(crate) fn check(
     routes: &[SavedSetting],
 ) -> Option<CardCheck> {
     let is_refused = |route: &&SavedSetting| match host.check_route(link.index, route) {
-        // Without privileges, nobody knows.
+        // Without privileges, the kernel does not say.
         Err(error) => error.kind() != io::ErrorKind::PermissionDenied,
         Ok(()) => false,
     };
@@ -58,7 +58,6 @@ pub(crate) fn check(
 /// Returns the command that removes a route.
 fn removal(text: &str, name: &str) -> String {
     let ip = if text.contains(':') { "ip -6" } else { "ip" };
-    // `table` comes last in the text, and `dev` may stand anywhere.
     format!("{ip} route del {text} dev {name}")
 }
 

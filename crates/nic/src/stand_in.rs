@@ -17,7 +17,7 @@ pub(crate) fn find<'a>(links: &'a [NetlinkLink], saved: &SavedNic) -> Option<&'a
     let alias = taken::alias_of(&saved.bdf);
     let mut taps = links.iter().filter(|link| link.kind == "tun");
     taps.clone().find(|tap| tap.alias == alias).or_else(|| {
-        // Somebody may have changed the alias, or `bind` was killed before it was set.
+        // The alias may have been changed, or `bind` was killed before it was set.
         taps.find(|tap| {
             let is_new = !saved.complete && tap.alias.is_empty();
             tap.name == interface.name && (is_new || tap.mac == interface.mac)

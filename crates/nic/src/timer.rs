@@ -58,9 +58,9 @@ pub(crate) fn expire(host: &dyn NicHost, state: &StateDir, bdf: &str) -> bool {
     let mut told = String::new();
     loop {
         let pause = match step(host, state, bdf, &mut watched) {
-            Ok(Next::Wait(time)) => time,
-            Ok(Next::End) => return false,
-            Ok(Next::GivenBack(unrestored)) => {
+            Ok(TimerStep::Wait(time)) => time,
+            Ok(TimerStep::End) => return false,
+            Ok(TimerStep::GivenBack(unrestored)) => {
                 let lost = unrestored.iter().map(|lost| format!("; not restored: {lost}"));
                 let lost: String = lost.collect();
                 state.log(&format!("{bdf}: not confirmed in time, so it was given back{lost}"));
@@ -80,7 +80,7 @@ pub(crate) fn expire(host: &dyn NicHost, state: &StateDir, bdf: &str) -> bool {
 }
 
 /// What the process does next.
-enum Next {
+enum TimerStep {
     Wait(Duration),
     End,
     GivenBack(Vec<Unrestored>),
@@ -93,22 +93,22 @@ fn step(
     state: &StateDir,
     bdf: &str,
     watched: &mut Option<u64>,
-) -> io::Result<Next> {
+) -> io::Result<TimerStep> {
     let Some(limit) = state.of(host, bdf)?.and_then(|saved| saved.confirm_by_ms) else {
-        return Ok(Next::End);
+        return Ok(TimerStep::End);
     };
     if limit != *watched.get_or_insert(limit) {
-        return Ok(Next::End);
+        return Ok(TimerStep::End);
     }
     let rest = Duration::from_millis(limit).saturating_sub(host.uptime());
     if !rest.is_zero() {
-        return Ok(Next::Wait(rest.min(MAX_PAUSE)));
+        return Ok(TimerStep::Wait(rest.min(MAX_PAUSE)));
     }
     let _lock = state.lock(host)?;
     // The card may have been confirmed, or given back and bound again with another time limit. Then
     // it stays bound.
     let saved = state.of(host, bdf)?.filter(|saved| saved.confirm_by_ms == Some(limit));
-    let Some(saved) = saved else { return Ok(Next::End) };
+    let Some(saved) = saved else { return Ok(TimerStep::End) };
     restore::end_holders(host, saved.group)?;
-    restore::put_back(host, state, &saved).map(Next::GivenBack)
+    restore::put_back(host, state, &saved).map(TimerStep::GivenBack)
 }

@@ -51,8 +51,8 @@ codes! {
         example: "dmesg | tail\nslipring nic restore --all",
     }
     SR0308 Usage "no way back if this machine can no longer be reached" {
-        cause: "The card carries a default route or a connection, is a member of a bridge or a bond, or has\n\
-                VLANs. Taking it may cut the machine off, and --force alone leaves no way to give it back.\n\
+        cause: "The card carries a default route or a connection, or is a member of a bridge or a bond.\n\
+                Taking it may cut the machine off, and --force alone leaves no way to give it back.\n\
                 Nothing was changed.",
         remedy: "Say after what time the card is given back, and confirm within that time if you can still\n\
                  reach the machine.",

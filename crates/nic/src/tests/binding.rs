@@ -208,7 +208,7 @@ fn a_renamed_tap_device_is_deleted() {
 }
 
 #[test]
-fn a_tap_device_of_somebody_else_stays_and_the_card_comes_back_with_another_name() {
+fn a_tap_device_of_another_program_stays_and_the_card_comes_back_with_another_name() {
     let host = busy_host();
     let before = host.link("eth1").unwrap();
     bind(&host).unwrap();
