@@ -57,8 +57,8 @@ pub(crate) fn check(
 
 /// Returns the command that removes a route.
 fn removal(text: &str, name: &str) -> String {
-    let ip = if text.contains(':') { "ip -6" } else { "ip" };
-    format!("{ip} route del {text} dev {name}")
+    let family = if text.contains(':') { " -6" } else { "" };
+    format!("ip{family} route del {text} dev {name}")
 }
 
 /// Adds saved routes to a link that is up, and returns those that the kernel refuses. A route whose
