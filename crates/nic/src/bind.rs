@@ -112,7 +112,8 @@ impl BindPlan {
         Ok(Self { nic, checks: Vec::new(), steps, saved, index: None, former })
     }
 
-    /// Plans a dry run for a card whose earlier bind did not end: it is given back, and taken again.
+    /// Plans a dry run for a card whose earlier bind did not end: it is given back, and taken
+    /// again.
     pub(crate) fn of_unfinished(nic: PciNic, saved: SavedNic, request: &BindRequest) -> Self {
         let nic = PciNic { driver: saved.driver.clone(), ..nic };
         let mut steps = steps(&nic, &saved, request);

@@ -1,5 +1,5 @@
-//! Finds cards by the words of the command line: interfaces, PCI addresses, and the names that taken
-//! cards had before, also of those that root has taken.
+//! Finds cards by the words of the command line: interfaces, PCI addresses, and the names that
+//! taken cards had before, also of those that root has taken.
 //!
 //! ```text
 //!   own run directory     $XDG_RUNTIME_DIR/slipring of a user, /run/slipring of root
@@ -59,8 +59,8 @@ impl<'a> TakenCards<'a> {
         }
     }
 
-    /// Returns the saved states in root's directory. Those that cannot be read are left out, because
-    /// only a command of root can mend them.
+    /// Returns the saved states in root's directory. Those that cannot be read are left out,
+    /// because only a command of root can mend them.
     fn of_root(&self) -> Vec<SavedNic> {
         self.roots().and_then(|state| state.all(self.host).ok()).unwrap_or_default()
     }
@@ -75,8 +75,8 @@ impl<'a> TakenCards<'a> {
         Ok(all)
     }
 
-    /// Finds a card by interface, by PCI address, or by the name of the interface that it had before
-    /// it was taken.
+    /// Finds a card by interface, by PCI address, or by the name of the interface that it had
+    /// before it was taken.
     pub(crate) fn find(&self, name: &str) -> Result<PciNic, Failure> {
         let saved = self.all().map_err(|error| failed("read the saved state", &error))?;
         let before = saved.iter().find(|saved| saved.display_name() == name);

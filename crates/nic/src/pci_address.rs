@@ -29,7 +29,7 @@ impl PciAddress {
     }
 }
 
-/// Reads a hexadecimal number with this many digits.
+/// Reads a hexadecimal number with a number of digits in this range.
 fn hex(text: &str, digits: std::ops::RangeInclusive<usize>) -> Option<u32> {
     // The library's function accepts a sign, too.
     let is_number =

@@ -93,8 +93,8 @@ impl CardReport {
     }
 }
 
-/// Returns the commands of the measurements that a person makes for a report about the card at a PCI
-/// address: one a line, some with a remark.
+/// Returns the commands of the measurements that a person makes for a report about the card at a
+/// PCI address: one a line, some with a remark.
 #[must_use]
 pub fn measurements(pci_address: &str) -> String {
     let port = format!("vfio:{pci_address}");

@@ -181,8 +181,8 @@ fn ask(
 }
 
 /// If a TAP device has the card's name, sets its MTU to the requested one. If a reset requests
-/// none, sets the MTU that root has set, or that the interface had before the card was taken. Returns
-/// the name of the TAP device and the MTU if only root may change it.
+/// none, sets the MTU that root has set, or that the interface had before the card was taken.
+/// Returns the name of the TAP device and the MTU if only root may change it.
 fn follow_mtu(
     host: &dyn NicHost,
     cards: &TakenCards<'_>,

@@ -63,8 +63,8 @@ pub(crate) struct SavedNic {
     /// they were.
     #[serde(default = "yes")]
     pub(crate) complete: bool,
-    /// When the card was taken, in ms since the machine was started. `slipring_drivers::TakenPeriod`
-    /// reads it: settings from before then do not count.
+    /// When the card was taken, in ms since the machine was started.
+    /// `slipring_drivers::TakenPeriod` reads it: settings from before then do not count.
     #[serde(default)]
     pub(crate) bound_at_ms: u64,
 }

@@ -24,8 +24,8 @@ use crate::state::StateDir;
 pub(crate) const COMMAND_NAME: &str = "expire";
 /// The line that the process writes once it no longer depends on the process that started it.
 pub(crate) const READY: &str = "ready";
-/// Longest single sleep, and the time between two attempts after an error. The sleep's clock does not advance while the machine is suspended, so
-/// sleeps are short.
+/// Longest single sleep, and the time between two attempts after an error. The sleep's clock does
+/// not advance while the machine is suspended, so sleeps are short.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// Makes this process independent of the session in which it was started, and reports that.
