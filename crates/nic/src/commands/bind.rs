@@ -141,7 +141,7 @@ fn plan(
     request: &BindRequest,
 ) -> Result<Planned, Failure> {
     let plan = match saved_of(host, state, &nic.bdf)? {
-        None if is_bound(&nic) => return foreign(&nic, request),
+        None if is_bound(&nic) => return foreign(host, state, &nic, request),
         None => BindPlan::new(host, nic, request),
         Some(saved) if is_bound(&nic) && saved.complete => {
             BindPlan::of_taken(host, nic, saved, request)
@@ -153,10 +153,17 @@ fn plan(
 }
 
 /// A card that was not taken by slipring can be opened, but there is nothing to give it back to.
-fn foreign(nic: &PciNic, request: &BindRequest) -> Result<Planned, Failure> {
+fn foreign(
+    host: &dyn NicHost,
+    state: &StateDir,
+    nic: &PciNic,
+    request: &BindRequest,
+) -> Result<Planned, Failure> {
     if request.confirm_within.is_none() && request.uid.is_none() {
         return Ok(Planned::Foreign(nic.bdf.clone()));
     }
+    let name = std::slice::from_ref(&nic.bdf);
+    TakenCards::new(host, state).refuse_roots("bind", Some(name))?;
     let bdf = &nic.bdf;
     Err(Diagnostic::new(SR0306, format!("{bdf} was not taken by slipring; nothing was changed"))
         .with_cause(format!(

@@ -4,9 +4,9 @@ use super::binding::hold_group;
 use super::machine::MadeUpHost;
 use crate::bind::BindPlan;
 use crate::checks::{self, Verdict};
-use crate::commands::user_id;
+use crate::commands::{bind, user_id};
 use crate::doctor;
-use crate::flags::{self, NicRequest};
+use crate::flags::{self, BindFlags, NicRequest};
 use crate::host::NicHost;
 use crate::list;
 use crate::lookup::TakenCards;
@@ -69,6 +69,21 @@ fn a_user_who_gives_back_or_confirms_a_card_of_root_is_told_the_command_of_root(
     let cards = TakenCards::new(&host, &roots);
     assert!(cards.refuse_roots("restore", Some(&["eth1".to_owned()])).is_ok());
     assert!(cards.refuse_roots("restore", None).is_ok());
+}
+
+#[test]
+fn a_user_who_binds_a_card_of_root_for_a_user_is_told_that_root_has_taken_it() {
+    let host = taken_by_root();
+    let flags = BindFlags {
+        nics: vec!["eth1".into()],
+        dry_run: false,
+        force: false,
+        confirm_within: None,
+        user: Some("alice".into()),
+        tap: true,
+    };
+    let refusal = format!("{:?}", bind::take(&host, &user(&host), &flags).unwrap_err());
+    assert!(refusal.contains("eth1 was taken by root"), "{refusal}");
 }
 
 #[test]
