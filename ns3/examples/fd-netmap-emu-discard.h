@@ -33,7 +33,7 @@ class DiscardingDevice : public ns3::FdNetDevice
     uint64_t m_discarded{0};
 };
 
-/// Makes \p node know the host \p address behind \p device, where nobody answers ARP.
+/// Makes \p node know the host \p address behind \p device, where no node answers ARP.
 inline void
 AddNeighbour(ns3::Ptr<ns3::Node> node, ns3::Ptr<ns3::NetDevice> device, const std::string& address)
 {
