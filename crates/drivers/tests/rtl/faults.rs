@@ -1,5 +1,7 @@
 //! Tests of faults of a card.
 
+use std::time::Duration;
+
 use slipring_port::{DropCause, Interest, OpenCause, RunCause, now};
 use slipring_rtl_model::{Chip, RxFault, Speed};
 
@@ -97,6 +99,23 @@ fn a_lost_doorbell_is_rung_again() {
         assert_eq!(rig.queue().rings().tx.avail(), SLOTS - 1);
         rig.check();
     }
+}
+
+/// Takes 10 s, the time after which a card counts as stuck.
+#[test]
+fn a_card_that_sends_nothing_although_it_has_a_link_ends_the_port_as_stuck() {
+    let mut rig = Rig::new(Chip::Rtl8168h);
+    locked(&rig.model).lose_doorbells(u32::MAX);
+    rig.send(&frame(60, 4));
+    let error = loop {
+        if let Err(error) = rig.queue().tx_sync() {
+            break error;
+        }
+        let deadline = rig.queue().deadline().expect("a wait for the frame has an end");
+        std::thread::sleep(Duration::from_nanos(deadline.saturating_sub(now())));
+    };
+    assert!(matches!(error.cause, RunCause::CardStuck { seconds: 10 }), "{error}");
+    assert_eq!(rig.sent(), None);
 }
 
 #[test]
