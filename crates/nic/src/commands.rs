@@ -14,8 +14,7 @@ use crate::doctor;
 use crate::flags::NicRequest;
 use crate::host::NicHost;
 use crate::list;
-use crate::lookup::TakenCards;
-use crate::pci_address::PciAddress;
+use crate::lookup::{TakenCards, is_named};
 use crate::refusals::failed;
 use crate::report;
 use crate::set;
@@ -131,12 +130,7 @@ fn chosen(
 ) -> Result<Vec<SavedNic>, Failure> {
     let all = state.all(host).map_err(|error| failed("read the saved state", &error))?;
     let one = |name: &String| {
-        let is_meant = |saved: &&SavedNic| {
-            let address = PciAddress::parse(name);
-            saved.display_name() == name
-                || address.is_some_and(|address| address.to_string() == saved.bdf)
-        };
-        let found = all.iter().find(is_meant).cloned();
+        let found = all.iter().find(|saved| is_named(saved, name)).cloned();
         found.map_or_else(|| Err(unsaved(host, state, name)), Ok)
     };
     names.iter().map(one).collect()

@@ -113,7 +113,7 @@ impl<'a> TakenCards<'a> {
 }
 
 /// Returns whether a word of the command line means the card of a saved state.
-fn is_named(saved: &SavedNic, name: &str) -> bool {
+pub(crate) fn is_named(saved: &SavedNic, name: &str) -> bool {
     let address = PciAddress::parse(name);
     saved.display_name() == name || address.is_some_and(|address| address.to_string() == saved.bdf)
 }

@@ -26,7 +26,7 @@ use crate::host::{LinkChange, NicHost};
 use crate::lookup::TakenCards;
 use crate::stand_in;
 use crate::state::StateDir;
-use crate::sysfs::{self, PciNic, VFIO_DRIVER};
+use crate::sysfs::{PciNic, VFIO_DRIVER};
 
 /// Changes settings of a card, or shows them if nothing is to be changed.
 pub(crate) fn set(
@@ -116,8 +116,8 @@ pub(crate) fn apply(
         false => Some(state.lock(host).map_err(unkept)?),
     };
     // Another command may have given the card back while this one waited for the lock.
-    if sysfs::driver_of(host.root(), &nic.bdf).as_deref() != Some(VFIO_DRIVER) {
-        let now = PciNic::read(host.root(), &nic.bdf);
+    let now = PciNic::read(host.root(), &nic.bdf);
+    if !now.as_ref().is_some_and(PciNic::is_bound) {
         return Err(not_taken(now.as_ref().unwrap_or(nic)).into());
     }
     let period = cards.period(&nic.bdf);
