@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use slipring_abi::name::PortName;
 use slipring_drivers::{
-    CardControl, CardSettings, ChipId, NicDriver, NicSetup, TakenPeriod, driver_of, listen, open_port, refused,
-    unknown_chip,
+    CardControl, CardSettings, ChipId, NicDriver, NicSetup, TakenPeriod, driver_of, listen,
+    open_port, refused, unknown_chip,
 };
 use slipring_native_proto::trust::{self, TrustError};
 use slipring_pci::vfio::{VfioDevice, VfioGroup, VfioPaths, full_address, id_of};
