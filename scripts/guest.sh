@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Runs `slipring nic` and `vfio:` ports in virtual machines, on emulated cards behind an emulated IOMMU:
 #   guest.sh [MACHINE...]
-# A machine is one of those of machine_of() below; all but `figures` by default. Needs no KVM, and does not use it.
-# The last line counts cases that passed, failed and were skipped. `figures` measures, and compares with no limit.
+# A machine is one of those of machine_of() below; all by default. Needs no KVM, and does not use it.
+# The last line counts cases that passed, failed and were skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 readonly TARGET=${CARGO_TARGET_DIR:-target}
 readonly DIR=$TARGET/guest CASES=crates/nic/tests/guest
-# Seconds until a machine that hangs is ended. The longest one takes a minute on an idle computer, `figures` some.
+# Seconds until a machine that hangs is ended. The longest one takes a minute on an idle computer.
 readonly MACHINE_TIMEOUT=${SLIPRING_GUEST_TIMEOUT:-600}
 
 skip() {
@@ -122,7 +122,7 @@ run_machine() {
     echo "$name: $((SECONDS - start)) s"
 }
 
-[ $# -gt 0 ] || set -- bridges ports iommu restart no-remapping no-iommu
+[ $# -gt 0 ] || set -- bridges ports figures iommu restart no-remapping no-iommu
 for name in "$@"; do machine_of "$name"; done
 # As many machines at once as there are processors, since each uses one. The longest ones come first.
 jobs=$(nproc)
