@@ -122,6 +122,51 @@ pub(crate) fn a_long_frame_in_full_slots_leaves_as_one(model: Model) {
     assert_eq!((card.port.stats().tx.packets, card.port.stats().strays), (1, 0));
 }
 
+pub(crate) fn tags_of_vlans_stay_in_the_frames(model: Model) {
+    let Some(mut card) = Card::open(model.device) else { return };
+    let tagged = |destination| -> Vec<Vec<u8>> {
+        let tag = [0x81, 0, 0x20, 100];
+        let frames = frames(16, destination);
+        frames.into_iter().map(|f| [&f[..12], &tag, &f[12..]].concat()).collect()
+    };
+    let out = tagged(OTHER_MAC);
+    assert_eq!(card.send_and_watch(&out), out);
+    let back = tagged(MAC);
+    assert_eq!(card.receive(&back), back);
+}
+
+pub(crate) fn a_long_frame_arrives_in_several_slots(model: Model) {
+    let Some(mut card) = Card::open(model.device) else { return };
+    let mut long = frames(3, MAC);
+    long[1].resize(9014, 7);
+    assert_eq!(card.receive(&long), long);
+    let stats = card.port.stats();
+    assert_eq!((stats.rx.packets, stats.drops().count()), (3, 0));
+}
+
+pub(crate) fn a_batch_costs_at_most_one_register_write(model: Model) {
+    const BATCH: usize = 32;
+    let Some(mut card) = Card::open(model.device) else { return };
+    card.wait_for_link(true);
+    for round in 0..10 {
+        let out = frames(BATCH, OTHER_MAC);
+        let tx = card.port.queues[0].rings().tx;
+        assert!(out.iter().all(|frame| tx.push(frame)));
+        let before = card.register_writes();
+        card.port.tx_sync().unwrap();
+        assert_eq!(card.on_wire(BATCH), out);
+        card.drain_tx();
+        assert_eq!(card.register_writes() - before, 1, "sending, round {round}");
+        let back = frames(BATCH, MAC);
+        card.put(&back);
+        card.wait_until(Interest::RX, |port| port.queues[0].rings().rx.avail() as usize == BATCH);
+        let before = card.register_writes();
+        assert_eq!(card.take(), back);
+        card.port.rx_sync().unwrap();
+        assert!(card.register_writes() - before <= 1, "receiving, round {round}");
+    }
+}
+
 pub(crate) fn a_card_that_is_gone_ends_the_port_by_name(model: Model) {
     let Some(mut card) = Card::open(model.device) else { return };
     card.remove();

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use slipring_drivers::{CardControl, CardStatus, NicSetup, SettingRefusal, open_port};
@@ -12,6 +13,8 @@ use slipring_port::{Interest, OpenOptions, Port, RunError, WaitOutcome, WaitStra
 use slipring_ring::{Geometry, Region, SlotFlags};
 use slipring_test_support::skip;
 use tempfile::TempDir;
+
+use crate::watched::Watched;
 
 /// The slot of the card on bus 0.
 pub(crate) const SLOT: u8 = 4;
@@ -33,6 +36,8 @@ pub(crate) struct Card {
     region: Arc<Region>,
     options: OpenOptions,
     control: Arc<CardControl>,
+    /// Number of writes to registers by the driver, since the port was opened.
+    register_writes: Arc<AtomicU64>,
     machine: QtestMachine,
     _dir: TempDir,
 }
@@ -69,10 +74,21 @@ impl Card {
         let geometry = Geometry { ring_bytes: 1 << 20, bufs: 1024, buf_size: 2048 };
         let region = machine.region(geometry).unwrap();
         let control = Arc::default();
-        let port = open_on(&machine, &region, &options, &control);
+        let (port, register_writes) = open_on(&machine, &region, &options, &control);
         let monitor = UnixStream::connect(&monitor).unwrap();
         let (wire, peer) = (socket, card);
-        let card = Self { port, wire, peer, monitor, region, options, control, machine, _dir: dir };
+        let card = Self {
+            port,
+            wire,
+            peer,
+            monitor,
+            region,
+            options,
+            control,
+            register_writes,
+            machine,
+            _dir: dir,
+        };
         card.order("qmp_capabilities", "{}");
         Some(card)
     }
@@ -84,7 +100,8 @@ impl Card {
         // Two buffers of the region are reserved and thus never free.
         assert_eq!(self.region.free_bufs(), self.region.num_bufs() - 2);
         self.control = Arc::default();
-        self.port = open_on(&self.machine, &self.region, &self.options, &self.control);
+        (self.port, self.register_writes) =
+            open_on(&self.machine, &self.region, &self.options, &self.control);
     }
 
     /// Pulls the cable, or plugs it in.
@@ -103,6 +120,11 @@ impl Card {
             }
             asked.join().unwrap()
         })
+    }
+
+    /// Returns how often the driver has written to a register since the port was opened.
+    pub(crate) fn register_writes(&self) -> u64 {
+        self.register_writes.load(Ordering::Relaxed)
     }
 
     /// Kills QEMU, so that the card is gone.
@@ -249,6 +271,11 @@ impl Card {
         frames
     }
 
+    /// Puts frames on the wire.
+    pub(crate) fn put(&self, frames: &[Vec<u8>]) {
+        frames.iter().for_each(|frame| put(&self.wire, frame, &self.peer));
+    }
+
     /// Returns the next `count` frames on the wire.
     pub(crate) fn on_wire(&self, count: usize) -> Vec<Vec<u8>> {
         (0..count).map(|_| take_from(&self.wire)).collect()
@@ -262,16 +289,18 @@ fn take_from(wire: &UnixDatagram) -> Vec<u8> {
     bytes
 }
 
-/// Opens a port on the card.
+/// Opens a port on the card. Returns it, and the count of its driver's writes to registers.
 fn open_on(
     machine: &QtestMachine,
     region: &Arc<Region>,
     options: &OpenOptions,
     control: &Arc<CardControl>,
-) -> Port {
+) -> (Port, Arc<AtomicU64>) {
     let setup = NicSetup::new("vfio:00:04.0", region, options);
     let setup = NicSetup { control: Some(control), ..setup };
-    open_port(Box::new(machine.device(SLOT).unwrap()), &setup).unwrap()
+    let device = Watched::new(machine.device(SLOT).unwrap(), |_, _, _| {});
+    let writes = device.register_writes();
+    (open_port(Box::new(device), &setup).unwrap(), writes)
 }
 
 fn put(wire: &UnixDatagram, frame: &[u8], peer: &Path) {

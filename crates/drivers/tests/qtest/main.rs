@@ -4,6 +4,7 @@
 mod behaviour;
 mod card;
 mod left_running;
+mod watched;
 
 /// Runs the same tests for each of the listed drivers.
 macro_rules! every_driver {
@@ -58,6 +59,21 @@ macro_rules! every_driver {
             #[test]
             fn a_long_frame_in_full_slots_leaves_as_one() {
                 behaviour::a_long_frame_in_full_slots_leaves_as_one(MODEL);
+            }
+
+            #[test]
+            fn tags_of_vlans_stay_in_the_frames() {
+                behaviour::tags_of_vlans_stay_in_the_frames(MODEL);
+            }
+
+            #[test]
+            fn a_long_frame_arrives_in_several_slots() {
+                behaviour::a_long_frame_arrives_in_several_slots(MODEL);
+            }
+
+            #[test]
+            fn a_batch_costs_at_most_one_register_write() {
+                behaviour::a_batch_costs_at_most_one_register_write(MODEL);
             }
 
             #[test]
