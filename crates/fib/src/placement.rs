@@ -72,7 +72,8 @@ pub(crate) fn place(
             result.is_superseded = true;
             result.is_doubtful = group.len() > 1;
         }
-        // Routes that the dump has not mentioned yet follow later in the dump, or no longer exist.
+        // Routes that neither the dump nor a notification has mentioned since the dump began follow
+        // later in the dump, or no longer exist. So this route is placed before the first of them.
         (Insertion::Dump, _) => {
             let unmarked = list[group.clone()].iter().position(|other| other.mark != record.mark);
             // If notifications have changed the other routes, their order may differ from the

@@ -161,8 +161,9 @@ pub(crate) fn inwards(
     best(redirects, addresses, |index, redirect| redirect.inwards(seen, own, turn(index)))
 }
 
-/// Finds the redirection whose target sends an outgoing packet: considers only `redirect_addr` if
-/// `addresses` is set, otherwise only the other kinds.
+/// Finds the redirection whose only target sends an outgoing packet; ignores redirections with
+/// several targets. Considers only `redirect_addr` if `addresses` is set, otherwise only the other
+/// kinds.
 pub(crate) fn outwards(
     redirects: &[Redirect],
     seen: RedirectTuple,

@@ -1,5 +1,5 @@
-//! Ports in memory for the rows of the emulator. Sources have new frames at every sync, and sinks
-//! accept all frames.
+//! Ports in memory for the benchmarks of the link emulator. Sources have new frames at every sync,
+//! and sinks accept all frames.
 
 use std::sync::Arc;
 

@@ -39,8 +39,8 @@ struct ParameterReader {
     ecn: bool,
 }
 
-/// RED's parameters as they were written. Their meaning depends on whether the queue is limited in
-/// bytes and whether packets are marked. The words for both may come later in the command.
+/// RED's parameters, before it is known whether the command has the word `ecn`, which may come
+/// later. With `ecn`, the two thresholds may be equal. `column` is the place for an error.
 struct UnresolvedRed {
     spec: ShaperRedSpec,
     column: usize,
