@@ -28,7 +28,6 @@ pub(super) fn read(
     {
         (link.rate, link.framing) = (rate, framing);
     }
-    let usual_bytes = queue::usual_bytes(section.table().get("queue"), &link.rate);
     if let Some(profile) =
         section.read("profile", |path, node| mangle::profile(path, node, files))?
     {
@@ -38,6 +37,7 @@ pub(super) fn read(
             link.rate = RateSpec::Constant { bps };
         }
     }
+    let usual_bytes = queue::usual_bytes(section.table().get("queue"), &link.rate);
     link.hold = section.read("hold", mangle::hold)?;
     link.police = section.read("police", mangle::police)?;
     link.loss =

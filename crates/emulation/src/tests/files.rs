@@ -151,6 +151,7 @@ fn files_named_in_a_file_lie_beside_it() {
     let DelayModel::Trace { steps, end, .. } = &down.spec.delay.model else { panic!() };
     assert_eq!((steps[1].delay_ns, *end), (30_000_000, TraceEnd::Hold));
     assert_eq!(other.spec.rate, RateSpec::Constant { bps: 10_000_000 });
+    assert_eq!(other.spec.queue.bytes, Some(50_000), "a profile's rate is a constant one");
     let profile = other.spec.profile.as_ref().unwrap();
     assert_eq!((profile.samples_ns.len(), profile.loss_level), (100, 0.5));
 }
