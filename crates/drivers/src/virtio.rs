@@ -3,6 +3,7 @@
 
 mod chip;
 mod control;
+mod handshake;
 mod init;
 mod regs;
 mod rings;

@@ -21,6 +21,7 @@ use slipring_pci::{BufferAddresses, DescriptorMemory, barrier};
 use slipring_port::nic::TxDescriptorRings;
 use slipring_ring::BufIdx;
 
+use super::handshake::{self, QueueWords};
 use super::regs::RegisterWindow;
 
 pub(super) use rx::{VirtioRx, headers_len};
@@ -34,10 +35,6 @@ const NEXT: u64 = 1 << 32;
 /// Descriptor flag: the device writes to the buffer.
 const WRITE: u64 = 2 << 32;
 const NEXT_SHIFT: u32 = 48;
-/// Flag of the available ring: the driver needs no interrupts.
-const NO_INTERRUPT: u16 = 1;
-/// Flag of the used ring: the device needs no doorbells.
-const NO_NOTIFY: u32 = 1;
 /// The value that ends a chain of slots.
 const END: u16 = u16::MAX;
 
@@ -125,14 +122,7 @@ impl Virtqueue {
         if !std::mem::take(&mut self.has_unpublished) {
             return;
         }
-        barrier::before_doorbell();
-        let index = &self.memory.words16()[self.layout.avail / 2 + 1];
-        index.store(self.next_avail, Ordering::Release);
-        // The device goes to sleep in the opposite order: it requests doorbells, and then checks
-        // the ring. So with a full barrier on each side, it misses no chain.
-        barrier::full();
-        let used = self.memory.words32()[self.layout.used / 4].load(Ordering::Relaxed);
-        if used & NO_NOTIFY == 0 {
+        if handshake::publish(&self.words(), self.next_avail) {
             self.doorbell.write16(0, self.index);
         }
     }
@@ -141,11 +131,9 @@ impl Virtqueue {
     /// bytes that the device has written.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<(u32, u32)> {
-        let used = self.memory.words32()[self.layout.used / 4].load(Ordering::Acquire);
-        if (used >> 16) as u16 == self.next_used {
+        if handshake::used_index(&self.words()) == self.next_used {
             return None;
         }
-        barrier::after_status();
         let at = (self.layout.used + 4) / 8 + usize::from(self.next_used & (self.size - 1));
         let element = self.memory.words64()[at].load(Ordering::Relaxed);
         self.next_used = self.next_used.wrapping_add(1);
@@ -154,8 +142,49 @@ impl Virtqueue {
 
     /// Switches interrupts on or off, by a word in memory, not a register.
     pub(super) fn set_interrupts(&mut self, wants: bool) {
-        let flags = if wants { 0 } else { NO_INTERRUPT };
+        handshake::set_interrupts(&self.words(), wants);
+    }
+
+    #[inline(always)]
+    fn words(&self) -> MappedWords<'_> {
+        MappedWords { memory: &self.memory, layout: self.layout }
+    }
+}
+
+/// The words of a queue that the device accesses, too.
+struct MappedWords<'q> {
+    memory: &'q DescriptorMemory,
+    layout: QueueLayout,
+}
+
+impl QueueWords for MappedWords<'_> {
+    #[inline(always)]
+    fn set_flags(&self, flags: u16) {
         self.memory.words16()[self.layout.avail / 2].store(flags, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn set_index(&self, index: u16) {
+        self.memory.words16()[self.layout.avail / 2 + 1].store(index, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn used(&self) -> u32 {
+        self.memory.words32()[self.layout.used / 4].load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn before_publishing() {
+        barrier::before_doorbell();
+    }
+
+    #[inline(always)]
+    fn after_reading() {
+        barrier::after_status();
+    }
+
+    #[inline(always)]
+    fn full_barrier() {
         barrier::full();
     }
 }
