@@ -122,18 +122,22 @@ fn row_of(saved: &SavedNic) -> Value {
     json!({ "pci_address": saved.bdf, "interface": interface, "driver": saved.driver })
 }
 
-/// Returns the saved states of the named cards; each must have one.
+/// Returns the saved states of the named cards, each once. Each card must have one.
 fn chosen(
     host: &dyn NicHost,
     state: &StateDir,
     names: &[String],
 ) -> Result<Vec<SavedNic>, Failure> {
     let all = state.all(host).map_err(|error| failed("read the saved state", &error))?;
-    let one = |name: &String| {
-        let found = all.iter().find(|saved| is_named(saved, name)).cloned();
-        found.map_or_else(|| Err(unsaved(host, state, name)), Ok)
-    };
-    names.iter().map(one).collect()
+    let mut chosen: Vec<SavedNic> = Vec::new();
+    for name in names {
+        let found = all.iter().find(|saved| is_named(saved, name));
+        let saved = found.ok_or_else(|| unsaved(host, state, name))?;
+        if chosen.iter().all(|other| other.bdf != saved.bdf) {
+            chosen.push(saved.clone());
+        }
+    }
+    Ok(chosen)
 }
 
 /// Explains why there is no saved state of a card.

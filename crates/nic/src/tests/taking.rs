@@ -214,6 +214,15 @@ fn an_address_in_capital_letters_is_given_back_as_it_was_taken() {
 }
 
 #[test]
+fn a_card_that_is_named_twice_is_given_back_once() {
+    let host = busy_host();
+    bind(&host).unwrap();
+    let names = [BDF.to_owned(), "eth1".to_owned(), BDF.to_owned()];
+    let given = give_back(&host, &host.state(), (&names, false), false).unwrap();
+    assert_eq!((given.restored.len(), given.failures.len()), (1, 0));
+}
+
+#[test]
 fn states_that_cannot_be_read_are_named_and_all_others_given_back() {
     let host = busy_host();
     let before = host.link("eth1").unwrap();
