@@ -29,7 +29,7 @@ use slipring_test_support::TIMEOUT;
 use crate::types::lock::lock;
 use crate::*;
 
-/// A provider without NICs and switches.
+/// A provider that has no ports.
 #[derive(Debug)]
 struct Nothing;
 

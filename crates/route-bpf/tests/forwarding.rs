@@ -254,7 +254,8 @@ fn a_probe_finds_the_interface_whose_peer_drops_redirected_frames() {
 /// A burst of frames would fill the ring of the interface, which then drops frames of others.
 #[test]
 fn a_probe_of_a_busy_interface_needs_few_frames() {
-    /// The probe sends at most ten times 16 frames, and one time if the ring is not full.
+    /// The probe sends 16 frames. It repeats this while the ring is full, at most ten times in
+    /// all.
     const MAX_FRAMES: u32 = 160;
     if !installed("tcpdump") {
         return;

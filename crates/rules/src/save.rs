@@ -59,7 +59,8 @@ const SAVE_TRAILER: &str = "# The end of what `slipring ipfw save` wrote.";
 /// value when it is created, so a saved file sets the sysctl after its rules.
 const LOG_LIMIT_SYSCTL: &str = "net.inet.ip.fw.verbose_limit";
 
-/// The start of a comment line about an object that could not be saved.
+/// The start of a comment line about something that a saved file does not contain, such as the
+/// flows of `nat`.
 pub const NOT_SAVED_PREFIX: &str = "# Not kept: ";
 
 /// If `text` was written by [`text`] and is truncated, returns the line at which it ends; otherwise

@@ -5,9 +5,13 @@ use slipring_wire::assigned::IpProto;
 use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 use slipring_wire::{Headers, MacAddr};
 
-/// Turns a frame around. Swaps the MAC addresses, the IP addresses and the ports. Turns an ICMP
-/// echo request into its reply. A valid checksum stays valid, and an invalid one stays invalid.
-/// Only the checksum of an echo message has to be changed, because swapping does not change sums.
+/// Turns a frame around. Swaps the MAC addresses, the IP addresses, and the ports of UDP and TCP.
+/// Turns an ICMP echo request into its reply. The ports of SCTP stay, because its checksum depends
+/// on their order.
+///
+/// A valid checksum stays valid, and an invalid one stays invalid. Only the checksum of an echo
+/// message has to be changed, because swapping does not change sums. The exception is a packet of
+/// IPv6 whose routing header has segments left: the checksums after it become invalid.
 ///
 /// If the frame was sent to a group address, its new source address is `own`, because a source must
 /// not be a group address. If the frame contains no IP packet, only the MAC addresses are swapped.
@@ -48,7 +52,7 @@ fn swap_packet_ends(frame: &mut [u8], l3: usize, ip: &Ip) {
     }
     let l4 = usize::from(ip.l4);
     match ip.proto {
-        IpProto::UDP | IpProto::TCP | IpProto::SCTP => swap(frame, l4, l4 + 2, 2),
+        IpProto::UDP | IpProto::TCP => swap(frame, l4, l4 + 2, 2),
         IpProto::ICMP => answer_echo(frame, l4, IpVersion::V4),
         IpProto::ICMPV6 => answer_echo(frame, l4, IpVersion::V6),
         _ => {}
@@ -154,6 +158,16 @@ mod tests {
         turn_around(&mut frame, OWN);
         assert_eq!(frame[34], 0);
         assert_eq!(slipring_wire::checksum::of(&frame[34..]), 0);
+    }
+
+    #[test]
+    fn the_bytes_that_the_checksum_of_sctp_covers_stay() {
+        let mut frame = FrameSpec::default().build(60).unwrap().bytes;
+        frame[14 + 9] = IpProto::SCTP.0;
+        let before = frame.clone();
+        assert!(turn_around(&mut frame, OWN));
+        assert_ne!(frame[26..34], before[26..34], "addresses");
+        assert_eq!(frame[34..], before[34..]);
     }
 
     #[test]

@@ -186,8 +186,8 @@ struct ReplaySender {
 impl ReplaySender {
     fn run(&mut self, stop: &WorkersStop) -> Result<(), RunError> {
         while !stop.is_set() && !self.player.ended() {
-            // Requests are handled first, so that a change applies to all frames that are decided
-            // afterwards.
+            // Requests are handled first, so that a change whose time has come applies to the
+            // frames that are decided next.
             self.handle_requests();
             let elapsed = now().saturating_sub(self.start);
             let decided = match self.player.decide(elapsed.saturating_add(DECISION_LEAD_NS)) {
