@@ -10,7 +10,7 @@
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use slipring_drivers::{NicSetup, open_port};
 use slipring_pci::PciDevice;
@@ -25,6 +25,8 @@ mod model;
 
 const SLOTS: u32 = 1024;
 const FRAMES: u32 = 4_000_000;
+/// Time without an arrival after which frames count as lost.
+const STALL: Duration = Duration::from_secs(5);
 
 fn new_model() -> model::SharedModel {
     Arc::new(Mutex::new(Device::new(
@@ -37,6 +39,7 @@ fn new_model() -> model::SharedModel {
 /// Sends frames in batches until all have come back; returns the number of batches.
 fn carry(queue: &mut dyn Queue, batch: u32) -> u32 {
     let (mut sent, mut received, mut batches) = (0, 0, 0);
+    let mut last_arrival = Instant::now();
     while received < FRAMES {
         let tx = queue.rings().tx;
         // At most as many frames as the receive ring can take, since a loop stores no frames.
@@ -55,6 +58,12 @@ fn carry(queue: &mut dyn Queue, batch: u32) -> u32 {
         let count = rx.avail();
         received += count;
         rx.advance(count);
+        if count > 0 {
+            last_arrival = Instant::now();
+        } else if last_arrival.elapsed() > STALL {
+            queue.update_stats();
+            panic!("{received} of {sent} frames arrived: {:?}", queue.counters().snapshot());
+        }
     }
     batches
 }

@@ -45,9 +45,9 @@ pub trait NicChip: Send + 'static {
     /// Masks all causes and acknowledges them. Returns what they signalled.
     fn mask(&mut self) -> ChipEvents;
 
-    /// Reads the state of the link. Also checks that the device still exists, and recovers from
-    /// known faults of the chip, such as lost doorbells. Called after [`ChipEvents::wants_probe`],
-    /// after changes of settings, and from time to time while no frames move.
+    /// Reads the state of the link. Also checks that the device still exists and runs, and recovers
+    /// from known faults of the chip, such as lost doorbells. Called after
+    /// [`ChipEvents::wants_probe`], after changes of settings, and once a second.
     ///
     /// # Errors
     /// [`ChipFault`], which ends the port.
@@ -91,6 +91,12 @@ pub trait NicChip: Send + 'static {
         TX_PROBE_AFTER
     }
 
+    /// Whether the device may keep frames for as long as others want, although it has a link and is
+    /// not stuck: the host of a virtual card decides when it takes them.
+    fn is_paced_by_host(&self) -> bool {
+        false
+    }
+
     /// Stops the device, so that it accesses no memory. Must not wait for long.
     fn stop(&mut self);
 }
@@ -126,6 +132,9 @@ impl LinkState {
 pub enum ChipFault {
     /// All registers read as ones: the device was removed.
     Gone,
+    /// The chip neither receives nor sends, although the driver has started it: something else has
+    /// reset it.
+    Reset,
 }
 
 /// Returns a function that sets the total number of drops for a cause in `counters`.

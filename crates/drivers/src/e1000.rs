@@ -24,6 +24,7 @@ impl IntelFamily for E1000 {
         ChipId::new(INTEL, 0x100f, "82545EM"),
         ChipId::new(INTEL, 0x1026, "82545GM"),
     ];
+    const IS_EXPRESS: bool = false;
     // Intel states 16,110 bytes as the maximum MTU of these cards, so frames have up to 16,128
     // bytes with the header (14) and the CRC (4). The register itself (RCTL.LPE) would accept
     // 16,384.

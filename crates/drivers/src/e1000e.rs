@@ -22,6 +22,7 @@ impl IntelFamily for E1000e {
         ChipId::new(INTEL, 0x10f6, "82574LA"),
         ChipId::new(INTEL, 0x150c, "82583V"),
     ];
+    const IS_EXPRESS: bool = true;
     // The device receives up to 9234 bytes with CRC.
     const MAX_PACKET: u32 = 9230;
     const INTERRUPTS: &'static [InterruptKind] = &[InterruptKind::Msi, InterruptKind::IntX];

@@ -30,6 +30,7 @@ impl IntelFamily for Igb {
         ChipId::new(INTEL, 0x1521, "I350"),
         ChipId::new(INTEL, 0x1546, "I350"),
     ];
+    const IS_EXPRESS: bool = true;
     // The device receives up to 9728 bytes, including 4 bytes of CRC.
     const MAX_PACKET: u32 = 9724;
     const INTERRUPTS: &'static [InterruptKind] = &[InterruptKind::Msi, InterruptKind::IntX];

@@ -207,8 +207,11 @@ pub(crate) fn unresponsive(what: &str) -> OpenCause {
 }
 
 impl From<ChipFault> for OpenCause {
-    fn from(ChipFault::Gone: ChipFault) -> Self {
-        unresponsive("answer: its registers read as all ones")
+    fn from(fault: ChipFault) -> Self {
+        match fault {
+            ChipFault::Gone => unresponsive("answer: its registers read as all ones"),
+            ChipFault::Reset => unresponsive("keep running after its start"),
+        }
     }
 }
 

@@ -15,8 +15,11 @@ use crate::chip::{ChipEvents, ChipFault, LinkState, NicChip, set_drops};
 use crate::control::{CardControl, CardStatus};
 use crate::settings::{CardSettings, SettingRefusal, SettingsRequest};
 
-/// Number of idle syncs between two probes of the device.
-const PROBE_AFTER_IDLE_SYNCS: u32 = 65_536;
+/// Time between two probes of the device. A device that was removed, or that has lost its link, may
+/// raise no interrupt, and may complete what is sent.
+const PROBE_AFTER: Nanos = 1_000_000_000;
+/// Number of syncs between two reads of the clock while the program does not sleep.
+const SYNCS_PER_LOOK: u32 = 64;
 /// How long a device with a link may take to send a frame before it counts as stuck.
 const STUCK_AFTER: Nanos = 10_000_000_000;
 /// Time between two probes while the link is settling.
@@ -39,7 +42,10 @@ pub struct CardQueue<C: NicChip> {
     /// Whether a probe has found a link since the port was opened. Before that, the card is still
     /// negotiating, so a link that is down has not gone down.
     had_link: bool,
-    idle_syncs: u32,
+    /// When the device is next probed if nothing else requests a probe.
+    probe_at: Nanos,
+    /// Number of syncs until the clock is compared with `probe_at`.
+    syncs_to_look: u32,
     wants_probe: bool,
     /// The events for which the interrupt is unmasked; `None` while all its causes are masked.
     armed_for: Option<Interest>,
@@ -48,8 +54,6 @@ pub struct CardQueue<C: NicChip> {
     tx_progress: Option<Nanos>,
     /// When the device is next probed because of frames that are pending.
     tx_probe_at: Nanos,
-    /// When the device is next probed because its link is settling; `None` if it is not.
-    settle_probe_at: Option<Nanos>,
     settings: CardSettings,
     defaults: CardDefaults,
     control: Arc<CardControl>,
@@ -108,12 +112,12 @@ impl<C: NicChip> CardQueue<C> {
             link,
             ends_when_down,
             had_link: false,
-            idle_syncs: 0,
+            probe_at: 0,
+            syncs_to_look: SYNCS_PER_LOOK,
             wants_probe: true,
             armed_for: None,
             tx_progress: None,
             tx_probe_at: 0,
-            settle_probe_at: None,
             settings,
             defaults,
             control,
@@ -133,30 +137,38 @@ impl<C: NicChip> CardQueue<C> {
 
     /// Serves a request to change settings, and probes the device if a probe is due.
     #[inline(always)]
-    fn watch(&mut self, moved: bool) -> Result<(), RunCause> {
-        self.idle_syncs = if moved { 0 } else { self.idle_syncs + 1 };
+    fn watch(&mut self) -> Result<(), RunCause> {
         if self.control.has_request() {
             self.serve_request();
         }
-        let settles = self.settle_probe_at.is_some_and(|at| now() >= at);
-        if self.wants_probe || self.idle_syncs >= PROBE_AFTER_IDLE_SYNCS || settles {
-            return self.probe();
+        self.syncs_to_look -= 1;
+        if self.syncs_to_look == 0 {
+            self.look_at_clock();
         }
-        Ok(())
+        if self.wants_probe { self.probe() } else { Ok(()) }
+    }
+
+    /// Requests a probe if one is due.
+    #[cold]
+    fn look_at_clock(&mut self) {
+        self.syncs_to_look = SYNCS_PER_LOOK;
+        self.wants_probe |= now() >= self.probe_at;
     }
 
     /// Reads the link. Ends the port if the device was removed, is wanted by the kernel or is
     /// stuck, or if the link went down and the options say that this ends the port.
     #[cold]
     fn probe(&mut self) -> Result<(), RunCause> {
-        self.idle_syncs = 0;
         if self.control.is_revoked() {
             return Err(RunCause::CardRevoked);
         }
         self.wants_probe = false;
-        self.link = self.chip.0.probe().map_err(|ChipFault::Gone| RunCause::CardGone)?;
+        self.link = self.chip.0.probe().map_err(|fault| match fault {
+            ChipFault::Gone => RunCause::CardGone,
+            ChipFault::Reset => RunCause::CardReset,
+        })?;
         let is_settling = self.chip.0.is_settling();
-        self.settle_probe_at = is_settling.then(|| now() + SETTLE_PROBE_AFTER);
+        self.probe_at = now() + if is_settling { SETTLE_PROBE_AFTER } else { PROBE_AFTER };
         if !self.link.is_up {
             // Without a link, frames wait in the device, so it does not count as stuck.
             self.tx_progress = None;
@@ -167,10 +179,16 @@ impl<C: NicChip> CardQueue<C> {
         let Some(since) = self.tx_progress else { return Ok(()) };
         let time = now();
         self.tx_probe_at = time + self.chip.0.tx_probe_after();
-        if time.saturating_sub(since) < STUCK_AFTER {
+        if time.saturating_sub(since) < STUCK_AFTER || self.may_be_held_up() {
             return Ok(());
         }
         Err(RunCause::CardStuck { seconds: STUCK_AFTER / 1_000_000_000 })
+    }
+
+    /// Whether something other than the card may decide that it sends nothing: its host, or pause
+    /// frames of the link's other end.
+    fn may_be_held_up(&self) -> bool {
+        self.chip.0.is_paced_by_host() || self.settings.pause == Some(true)
     }
 
     /// Changes the settings as another thread has requested. The request has raised the interrupt's
@@ -224,14 +242,12 @@ impl<C: NicChip> CardQueue<C> {
         self.tx_side.sync(self.chip.0.tx(), |_, _| Ok(()))?;
         let moved = self.tx_side.packets_done() != before;
         self.watch_pending(moved)?;
-        // A sync with nothing to send also counts as idle: it does not show that the device still
-        // exists.
-        self.watch(moved)
+        self.watch()
     }
 
     fn receive(&mut self) -> Result<(), RunCause> {
-        let arrived = self.rx_side.sync(self.chip.0.rx())?;
-        self.watch(arrived)
+        self.rx_side.sync(self.chip.0.rx())?;
+        self.watch()
     }
 
     fn take(&mut self, events: ChipEvents) {
@@ -264,11 +280,11 @@ impl<C: NicChip> Queue for CardQueue<C> {
         }
     }
 
-    /// Returns the time of the next probe, at which a wait must end; `None` if no probe is planned.
-    /// A device that completes nothing raises no interrupt, nor does a link that is settling.
+    /// Returns the time of the next probe, at which a wait must end. A device that is gone or
+    /// completes nothing raises no interrupt, nor does a link that is settling.
     fn deadline(&self) -> Option<Nanos> {
-        let tx = self.tx_progress.map(|_| self.tx_probe_at);
-        tx.into_iter().chain(self.settle_probe_at).min()
+        let tx = self.tx_progress.map_or(Nanos::MAX, |_| self.tx_probe_at);
+        Some(tx.min(self.probe_at))
     }
 
     fn is_link_down(&self) -> bool {
@@ -281,6 +297,7 @@ impl<C: NicChip> Queue for CardQueue<C> {
         if self.control.has_request() {
             self.serve_request();
         }
+        self.look_at_clock();
         // Unmasking also acknowledges all causes. If the device is armed already, unmasking again
         // could discard a cause for which it has not yet raised the interrupt.
         if self.armed_for == Some(interest) {

@@ -202,7 +202,10 @@ impl NicQueue {
                     self.tx_observed.store(head, Ordering::Relaxed);
                     SyncStatus::Reinit
                 }
-                RunCause::Vanished | RunCause::CardGone | RunCause::CardRevoked => {
+                RunCause::Vanished
+                | RunCause::CardGone
+                | RunCause::CardRevoked
+                | RunCause::CardReset => {
                     self.vanished.store(true, Ordering::Relaxed);
                     SyncStatus::Gone
                 }

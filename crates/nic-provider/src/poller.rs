@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use slipring_netmap::{Listeners, TxRx};
-use slipring_port::{Interest, Queue, TxWait};
+use slipring_port::{Interest, Nanos, Queue, TxWait};
 
 use crate::nic::NicQueue;
 
@@ -120,9 +120,9 @@ fn fds_of(queue: &impl PolledQueue) -> io::Result<QueueFds> {
 /// armed again before its clients are woken. They sync then, which [`Queue::before_sleep`]
 /// requires, so they find whatever came while the queue was not armed.
 ///
-/// Some devices announce nothing while they have no space, so clients of a queue with a deadline
-/// are also woken once in each period [`SLEEP`], even if other queues have events all the time.
-/// `woken_at` is the last time at which they were woken for this reason.
+/// Some devices announce nothing while they have no space, so clients of a queue whose deadline has
+/// passed are also woken, at most once in each period [`SLEEP`], even if other queues have events
+/// all the time. `woken_at` is the last time at which they were woken for this reason.
 fn poll_once<Q: PolledQueue>(
     queues: &[Q],
     fds: &[QueueFds],
@@ -132,11 +132,11 @@ fn poll_once<Q: PolledQueue>(
     let mut polled = vec![PollFd::from_borrowed_fd(bell, PollFlags::IN)];
     let mut owners = Vec::new();
     let mut has_events = vec![false; queues.len()];
-    let mut has_deadline = vec![false; queues.len()];
+    let mut deadlines = vec![None; queues.len()];
     for (i, (queue, fds)) in queues.iter().zip(fds).enumerate() {
         let mut driver = queue.driver();
         driver.before_sleep(Interest::BOTH);
-        has_deadline[i] = driver.deadline().is_some();
+        deadlines[i] = driver.deadline();
         // The thread waits for space only if the tx ring is full, and not while the link is down.
         let space = fds.tx.as_ref().filter(|_| queue.is_tx_full() && !driver.is_link_down());
         let readable = [&fds.rx, &fds.link].into_iter().flatten().map(|fd| (fd, PollFlags::IN));
@@ -155,7 +155,9 @@ fn poll_once<Q: PolledQueue>(
     let now = Instant::now();
     if now >= *woken_at + SLEEP {
         *woken_at = now;
-        has_events.iter_mut().zip(has_deadline).for_each(|(has, due)| *has |= due);
+        let time = slipring_port::now();
+        let is_due = |deadline: &Option<Nanos>| deadline.is_some_and(|at| at <= time);
+        has_events.iter_mut().zip(&deadlines).for_each(|(has, at)| *has |= is_due(at));
     }
     let mut any = false;
     for (queue, _) in queues.iter().zip(has_events).filter(|(_, has)| *has) {

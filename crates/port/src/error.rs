@@ -281,6 +281,8 @@ pub enum RunCause {
     CardGone,
     #[error("the card is taken away: it is being removed, or given to another driver")]
     CardRevoked,
+    #[error("the card does not run any more: something else has reset it")]
+    CardReset,
     #[error("the card is stuck: it has not sent what it was given for {seconds} s")]
     CardStuck { seconds: u64 },
     #[error("{0}")]
@@ -313,6 +315,7 @@ impl RunError {
             | RunCause::PeerGone
             | RunCause::CardGone
             | RunCause::CardRevoked
+            | RunCause::CardReset
             | RunCause::CardStuck { .. } => "SR0401",
             RunCause::Ring(_) => "SR0402",
             RunCause::Capture { .. } => "SR0203",
@@ -331,7 +334,7 @@ impl RunError {
             }
             RunCause::CardGone => Some("see what the kernel says of it: dmesg | tail".into()),
             RunCause::CardRevoked => Some("see which cards there are: slipring nic list".into()),
-            RunCause::CardStuck { .. } => {
+            RunCause::CardReset | RunCause::CardStuck { .. } => {
                 Some("start again, which resets it; see also: dmesg | tail".into())
             }
             RunCause::WentDown => {

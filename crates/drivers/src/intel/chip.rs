@@ -62,6 +62,7 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
 
     fn probe(&mut self) -> Result<LinkState, ChipFault> {
         let link = mac::link(&self.bar)?;
+        mac::check_running(&self.bar)?;
         self.pause.follow(&self.bar, link);
         Ok(link)
     }
@@ -93,6 +94,6 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
     }
 
     fn stop(&mut self) {
-        mac::stop(&self.bar, self.device.as_ref());
+        mac::stop(&self.bar, self.device.as_ref(), F::IS_EXPRESS);
     }
 }

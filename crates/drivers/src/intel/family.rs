@@ -32,6 +32,8 @@ pub(crate) trait IntelFamily: Send + Sync + 'static {
     const NAME: &'static str;
     /// The chips that the driver supports ([`NicDriver::chips`]).
     const CHIPS: &'static [ChipId];
+    /// Whether the chips are on PCI Express.
+    const IS_EXPRESS: bool;
     /// Longest frame in bytes, without CRC.
     const MAX_PACKET: u32;
     /// Kinds of interrupts that work, in order of preference.

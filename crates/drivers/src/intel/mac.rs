@@ -23,12 +23,21 @@ pub(crate) fn quiesce(bar: &Bar) {
 /// settings.
 pub(crate) fn reset_express(bar: &Bar) -> Result<(), OpenCause> {
     quiesce(bar);
-    // A reset while the device accesses memory can hang the bus (82574, 5.2.3.1; 82576, 5.2.3.3).
-    // If the accesses do not end in time, the chip is reset nevertheless.
-    bar.write32(CTRL, bar.read32(CTRL) | CTRL_MASTER_DISABLE);
-    let _ =
-        wait_for("end its accesses to memory", || bar.read32(STATUS) & STATUS_MASTER_ENABLED == 0);
+    end_accesses(bar);
     reset(bar)
+}
+
+/// Makes a PCI Express chip end its accesses to memory, and waits for the last one. A reset during
+/// an access can hang the bus (82574, 5.2.3.1; 82576, 5.2.3.3). If the accesses do not end in time,
+/// the chip must be reset nevertheless.
+fn end_accesses(bar: &Bar) {
+    bar.write32(CTRL, bar.read32(CTRL) | CTRL_MASTER_DISABLE);
+    let has_ended = || {
+        let status = bar.read32(STATUS);
+        // A removed device reads as all ones, and accesses nothing.
+        status & STATUS_MASTER_ENABLED == 0 || status == u32::MAX
+    };
+    let _ = wait_for("end its accesses to memory", has_ended);
 }
 
 /// Resets all but the PHY. Afterwards, the chip still has to read its settings.
@@ -38,8 +47,11 @@ pub(crate) fn reset(bar: &Bar) -> Result<(), OpenCause> {
 }
 
 /// Stops the device. It no longer accesses memory afterwards.
-pub(crate) fn stop(bar: &Bar, device: &dyn PciDevice) {
+pub(crate) fn stop(bar: &Bar, device: &dyn PciDevice, is_express: bool) {
     quiesce(bar);
+    if is_express {
+        end_accesses(bar);
+    }
     bar.write32(CTRL, bar.read32(CTRL) | CTRL_RST);
     // An error cannot be handled; closing the device also stops it.
     let _ = config::stop_bus_master(device);
@@ -89,6 +101,11 @@ pub(crate) fn set_accepted(bar: &Bar, all: bool) {
 /// accepted, because a program of netmap sees all of them.
 pub(crate) const fn accepted(all: bool) -> u32 {
     RCTL_BAM | RCTL_MPE | if all { RCTL_UPE } else { 0 }
+}
+
+/// Returns an error if the receiver is off, although a driver has switched it on.
+pub(crate) fn check_running(bar: &Bar) -> Result<(), ChipFault> {
+    if bar.read32(RCTL) & RCTL_EN == 0 { Err(ChipFault::Reset) } else { Ok(()) }
 }
 
 /// Reads the state of the link from the status register.

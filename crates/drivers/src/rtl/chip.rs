@@ -93,6 +93,9 @@ impl NicChip for RtlChip {
         if self.registers.is_gone() {
             return Err(ChipFault::Gone);
         }
+        if !init::is_running(&self.registers) {
+            return Err(ChipFault::Reset);
+        }
         self.tx.repeat_doorbell();
         Ok(phy::link(&self.registers))
     }

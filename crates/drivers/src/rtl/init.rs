@@ -244,6 +244,12 @@ fn apply(registers: &Registers, changes: &[OcpChange]) {
     }
 }
 
+/// Returns whether both engines run.
+pub(super) fn is_running(registers: &Registers) -> bool {
+    let both = regs::COMMAND_RX | regs::COMMAND_TX;
+    registers.bar.read8(at::COMMAND) & both == both
+}
+
 /// Starts both engines. The modes of the receiver and the transmitter are written afterwards,
 /// because the chip ignores them before.
 pub(super) fn start(registers: &Registers, rx_mode: u32) {

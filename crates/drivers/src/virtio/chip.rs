@@ -75,8 +75,12 @@ impl NicChip for VirtioChip {
     }
 
     fn probe(&mut self) -> Result<LinkState, ChipFault> {
-        if self.registers.common.read8(DEVICE_STATUS) == u8::MAX {
-            return Err(ChipFault::Gone);
+        match self.registers.common.read8(DEVICE_STATUS) {
+            u8::MAX => return Err(ChipFault::Gone),
+            status if status & (STATUS_DRIVER_OK | STATUS_NEEDS_RESET) != STATUS_DRIVER_OK => {
+                return Err(ChipFault::Reset);
+            }
+            _ => {}
         }
         let status = self.registers.net.read16(NET_STATUS);
         let is_up = !self.has_status || status & NET_STATUS_LINK_UP != 0;
@@ -107,6 +111,10 @@ impl NicChip for VirtioChip {
 
     /// Does nothing, because the host decides how long received frames may be.
     fn set_max_packet(&mut self, _bytes: u32) {}
+
+    fn is_paced_by_host(&self) -> bool {
+        true
+    }
 
     fn stop(&mut self) {
         init::stop(&self.registers, self.device.as_ref());

@@ -7,7 +7,7 @@
 //!   device: buffers, `used` index       |full|  does the driver want an interrupt?
 //!   driver: wants an interrupt          |full|  is the `used` index new?
 //! ```
-//! Each side writes before its full barrier what the other side reads after its own. So whoever
+//! Each side writes before its full barrier what the other side reads after its own. So a side that
 //! sleeps has seen the chain, or is woken for it.
 
 #[cfg(test)]
@@ -58,8 +58,8 @@ pub(super) fn used_index<W: QueueWords>(words: &W) -> u16 {
     (used >> 16) as u16
 }
 
-/// Asks for interrupts, or for none. Who asks for them must look at the used ring once more before
-/// it sleeps.
+/// Switches interrupts on or off. After switching them on, the caller must read the index of the
+/// used ring once more before it sleeps.
 pub(super) fn set_interrupts<W: QueueWords>(words: &W, wants: bool) {
     words.set_flags(if wants { 0 } else { NO_INTERRUPT });
     W::full_barrier();

@@ -33,6 +33,8 @@ pub(super) const STATUS_ACKNOWLEDGE: u8 = 1;
 pub(super) const STATUS_DRIVER: u8 = 2;
 pub(super) const STATUS_DRIVER_OK: u8 = 4;
 pub(super) const STATUS_FEATURES_OK: u8 = 8;
+/// The device has an error and does nothing until it is reset.
+pub(super) const STATUS_NEEDS_RESET: u8 = 64;
 
 // Features. `FEATURE_MAC`: the device has a hardware address.
 pub(super) const FEATURE_MAC: u64 = 1 << 5;

@@ -146,18 +146,18 @@ impl Virtqueue {
     }
 
     #[inline(always)]
-    fn words(&self) -> MappedWords<'_> {
-        MappedWords { memory: &self.memory, layout: self.layout }
+    fn words(&self) -> VirtqueueWords<'_> {
+        VirtqueueWords { memory: &self.memory, layout: self.layout }
     }
 }
 
 /// The words of a queue that the device accesses, too.
-struct MappedWords<'q> {
+struct VirtqueueWords<'q> {
     memory: &'q DescriptorMemory,
     layout: QueueLayout,
 }
 
-impl QueueWords for MappedWords<'_> {
+impl QueueWords for VirtqueueWords<'_> {
     #[inline(always)]
     fn set_flags(&self, flags: u16) {
         self.memory.words16()[self.layout.avail / 2].store(flags, Ordering::Relaxed);

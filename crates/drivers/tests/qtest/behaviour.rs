@@ -167,6 +167,38 @@ pub(crate) fn a_batch_costs_at_most_one_register_write(model: Model) {
     }
 }
 
+/// The card completes what is sent, although it has no link, and the program never sleeps.
+pub(crate) fn a_pulled_cable_is_noticed_by_a_program_that_only_sends(model: Model) {
+    let options = OpenOptions { slots: SLOTS, exit_on_link_down: true, ..OpenOptions::default() };
+    let Some(mut card) = Card::open_with(model.device, options) else { return };
+    card.wait_for_link(true);
+    // The first sync probes the card.
+    card.sync(Interest::BOTH).unwrap();
+    let frame = &frames(1, OTHER_MAC)[0];
+    card.set_link(false);
+    let error = card.sync_until_it_ends(|tx| {
+        tx.push(frame);
+    });
+    assert!(matches!(error.cause, RunCause::WentDown), "{error}");
+}
+
+pub(crate) fn a_card_that_something_else_has_reset_ends_the_port_by_name(model: Model) {
+    let Some(mut card) = Card::open(model.device) else { return };
+    card.wait_for_link(true);
+    match model.driver {
+        // The device status of the common configuration.
+        "virtio" => card.bar(4).write8(20, 0),
+        // The bit for a reset in the control register. QEMU's e1000 resets nothing, so the receive
+        // control register gets the value that a reset leaves.
+        _ => {
+            card.bar(0).write32(0, 1 << 26);
+            card.bar(0).write32(0x100, 0);
+        }
+    }
+    let error = card.wait_for_end();
+    assert!(matches!(error.cause, RunCause::CardReset), "{error}");
+}
+
 pub(crate) fn a_card_that_is_gone_ends_the_port_by_name(model: Model) {
     let Some(mut card) = Card::open(model.device) else { return };
     card.remove();

@@ -4,17 +4,18 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use slipring_drivers::{CardControl, CardStatus, NicSetup, SettingRefusal, open_port};
+use slipring_pci::Bar;
 use slipring_pci::qtest::QtestMachine;
 use slipring_port::{Interest, OpenOptions, Port, RunError, WaitOutcome, WaitStrategy, Waiter};
-use slipring_ring::{Geometry, Region, SlotFlags};
+use slipring_ring::{Geometry, Region, SlotFlags, TxRing};
 use slipring_test_support::skip;
 use tempfile::TempDir;
 
-use crate::watched::Watched;
+use crate::watched::{Accesses, Watched};
 
 /// The slot of the card on bus 0.
 pub(crate) const SLOT: u8 = 4;
@@ -36,8 +37,8 @@ pub(crate) struct Card {
     region: Arc<Region>,
     options: OpenOptions,
     control: Arc<CardControl>,
-    /// Number of writes to registers by the driver, since the port was opened.
-    register_writes: Arc<AtomicU64>,
+    /// The driver's accesses since the port was opened.
+    accesses: Arc<Accesses>,
     machine: QtestMachine,
     _dir: TempDir,
 }
@@ -74,7 +75,7 @@ impl Card {
         let geometry = Geometry { ring_bytes: 1 << 20, bufs: 1024, buf_size: 2048 };
         let region = machine.region(geometry).unwrap();
         let control = Arc::default();
-        let (port, register_writes) = open_on(&machine, &region, &options, &control);
+        let (port, accesses) = open_on(&machine, &region, &options, &control);
         let monitor = UnixStream::connect(&monitor).unwrap();
         let (wire, peer) = (socket, card);
         let card = Self {
@@ -85,7 +86,7 @@ impl Card {
             region,
             options,
             control,
-            register_writes,
+            accesses,
             machine,
             _dir: dir,
         };
@@ -100,7 +101,7 @@ impl Card {
         // Two buffers of the region are reserved and thus never free.
         assert_eq!(self.region.free_bufs(), self.region.num_bufs() - 2);
         self.control = Arc::default();
-        (self.port, self.register_writes) =
+        (self.port, self.accesses) =
             open_on(&self.machine, &self.region, &self.options, &self.control);
     }
 
@@ -124,7 +125,13 @@ impl Card {
 
     /// Returns how often the driver has written to a register since the port was opened.
     pub(crate) fn register_writes(&self) -> u64 {
-        self.register_writes.load(Ordering::Relaxed)
+        self.accesses.writes.load(Ordering::Relaxed)
+    }
+
+    /// Returns a base address register that the driver uses.
+    pub(crate) fn bar(&self, index: u8) -> Bar {
+        let bars = self.accesses.bars.lock().unwrap();
+        bars.iter().find(|(number, _)| *number == index).unwrap().1.clone()
     }
 
     /// Kills QEMU, so that the card is gone.
@@ -205,15 +212,18 @@ impl Card {
         self.port.rx_sync()
     }
 
-    /// Syncs until the port fails; returns the error.
+    /// Sleeps as a program that only receives, until the port ends; returns the error.
     pub(crate) fn wait_for_end(&mut self) -> RunError {
+        let mut waiter = Waiter::for_ports([&self.port], WaitStrategy::Sleep).unwrap();
+        waiter.wait_ports(&mut [&mut self.port], Interest::RX, Some(TIMEOUT)).unwrap_err()
+    }
+
+    /// Calls `fill` and syncs, without a sleep, until the port ends; returns the error.
+    pub(crate) fn sync_until_it_ends(&mut self, mut fill: impl FnMut(&mut TxRing)) -> RunError {
         let start = std::time::Instant::now();
         loop {
-            for queue in &mut self.port.queues {
-                queue.before_sleep(Interest::BOTH);
-                queue.after_sleep();
-            }
-            if let Err(error) = self.sync(Interest::BOTH) {
+            fill(self.port.queues[0].rings().tx);
+            if let Err(error) = self.port.tx_sync() {
                 return error;
             }
             assert!(start.elapsed() < TIMEOUT);
@@ -289,18 +299,18 @@ fn take_from(wire: &UnixDatagram) -> Vec<u8> {
     bytes
 }
 
-/// Opens a port on the card. Returns it, and the count of its driver's writes to registers.
+/// Opens a port on the card. Returns it, and what is known of its driver's accesses.
 fn open_on(
     machine: &QtestMachine,
     region: &Arc<Region>,
     options: &OpenOptions,
     control: &Arc<CardControl>,
-) -> (Port, Arc<AtomicU64>) {
+) -> (Port, Arc<Accesses>) {
     let setup = NicSetup::new("vfio:00:04.0", region, options);
     let setup = NicSetup { control: Some(control), ..setup };
     let device = Watched::new(machine.device(SLOT).unwrap(), |_, _, _| {});
-    let writes = device.register_writes();
-    (open_port(Box::new(device), &setup).unwrap(), writes)
+    let accesses = device.accesses();
+    (open_port(Box::new(device), &setup).unwrap(), accesses)
 }
 
 fn put(wire: &UnixDatagram, frame: &[u8], peer: &Path) {

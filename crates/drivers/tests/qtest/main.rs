@@ -77,6 +77,16 @@ macro_rules! every_driver {
             }
 
             #[test]
+            fn a_pulled_cable_is_noticed_by_a_program_that_only_sends() {
+                behaviour::a_pulled_cable_is_noticed_by_a_program_that_only_sends(MODEL);
+            }
+
+            #[test]
+            fn a_card_that_something_else_has_reset_ends_the_port_by_name() {
+                behaviour::a_card_that_something_else_has_reset_ends_the_port_by_name(MODEL);
+            }
+
+            #[test]
             fn a_card_that_is_gone_ends_the_port_by_name() {
                 behaviour::a_card_that_is_gone_ends_the_port_by_name(MODEL);
             }

@@ -1,8 +1,8 @@
 //! A device whose accesses by a driver are watched.
 
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use slipring_pci::{
     Bar, DmaMapper, InterruptKind, PciDevice, PciError, RegisterAccess, ResetResult, Width,
@@ -15,24 +15,33 @@ type ConfigCheck = fn(&dyn PciDevice, u16, u32);
 pub(crate) struct Watched<D> {
     device: D,
     check: ConfigCheck,
-    writes: Arc<AtomicU64>,
+    accesses: Arc<Accesses>,
+}
+
+/// What is known of a driver's accesses.
+#[derive(Default)]
+pub(crate) struct Accesses {
+    /// Number of writes to registers.
+    pub(crate) writes: AtomicU64,
+    /// The base address registers that the driver has asked for, with their indices. Accesses by
+    /// these are not counted.
+    pub(crate) bars: Mutex<Vec<(u8, Bar)>>,
 }
 
 impl<D: PciDevice> Watched<D> {
     pub(crate) fn new(device: D, check: ConfigCheck) -> Self {
-        Self { device, check, writes: Arc::default() }
+        Self { device, check, accesses: Arc::default() }
     }
 
-    /// Returns the number of writes to registers.
-    pub(crate) fn register_writes(&self) -> Arc<AtomicU64> {
-        self.writes.clone()
+    pub(crate) fn accesses(&self) -> Arc<Accesses> {
+        self.accesses.clone()
     }
 }
 
 /// Registers whose writes are counted.
 struct CountedRegisters {
     bar: Bar,
-    writes: Arc<AtomicU64>,
+    accesses: Arc<Accesses>,
 }
 
 impl RegisterAccess for CountedRegisters {
@@ -45,7 +54,7 @@ impl RegisterAccess for CountedRegisters {
     }
 
     fn write(&self, at: u64, width: Width, value: u32) {
-        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.accesses.writes.fetch_add(1, Ordering::Relaxed);
         match width {
             Width::Byte => self.bar.write8(at, value as u8),
             Width::Word => self.bar.write16(at, value as u16),
@@ -70,7 +79,8 @@ impl<D: PciDevice> PciDevice for Watched<D> {
 
     fn bar(&self, index: u8) -> Result<Bar, PciError> {
         let bar = self.device.bar(index)?;
-        let counted = CountedRegisters { bar: bar.clone(), writes: self.writes.clone() };
+        self.accesses.bars.lock().unwrap().push((index, bar.clone()));
+        let counted = CountedRegisters { bar: bar.clone(), accesses: self.accesses.clone() };
         Ok(Bar::new(bar.len(), Vec::new(), Box::new(counted)))
     }
 

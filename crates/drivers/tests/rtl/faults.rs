@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use slipring_pci::PciDevice;
 use slipring_port::{DropCause, Interest, OpenCause, RunCause, now};
 use slipring_rtl_model::{Chip, RxFault, Speed};
 
-use crate::model::locked;
+use crate::model::{ModelDevice, locked};
 use crate::rig::{Rig, SLOTS, frame, model, open};
 
 #[test]
@@ -144,16 +145,29 @@ fn a_card_that_is_gone_ends_the_port_with_its_cause() {
     for chip in Chip::ALL {
         let mut rig = Rig::new(chip);
         rig.send(&frame(60, 1));
+        rig.queue().rx_sync().unwrap();
         locked(&rig.model).set_gone(true);
-        rig.queue().before_sleep(Interest::RX);
-        rig.queue().after_sleep();
-        let error = rig.queue().rx_sync().unwrap_err();
+        let error = rig.sleep_until_it_ends();
         assert!(matches!(error.cause, RunCause::CardGone), "{error}");
         let snapshot = rig.queue().counters().snapshot();
         assert_eq!(snapshot.tx.packets + snapshot.in_flight, 1);
         // Calls on a removed card have no effect.
         rig.queue().update_stats();
         rig.check();
+    }
+}
+
+#[test]
+fn a_card_that_something_else_has_reset_ends_the_port_with_its_cause() {
+    for chip in Chip::ALL {
+        let mut rig = Rig::new(chip);
+        rig.queue().rx_sync().unwrap();
+        let other = ModelDevice::new(&rig.model);
+        // The command register, and its bit for a reset.
+        other.bar(2).unwrap().write8(0x37, 0x10);
+        let error = rig.sleep_until_it_ends();
+        assert!(matches!(error.cause, RunCause::CardReset), "{error}");
+        assert_eq!(error.code(), "SR0401");
     }
 }
 

@@ -1,9 +1,12 @@
 //! A port on a model, and the other end of the model's cable.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use slipring_drivers::{CardControl, CardSettings, NicSetup, open_port};
-use slipring_port::{DropCause, OpenCause, OpenOptions, Port, Queue};
+use slipring_port::{
+    DropCause, Interest, OpenCause, OpenOptions, Port, Queue, RunError, WaitStrategy, Waiter,
+};
 use slipring_ring::{Geometry, HugePages, Region, SlotFlags};
 use slipring_rtl_model::{Chip, Device, MemoryWire, Wire, WireEnd};
 
@@ -67,6 +70,14 @@ impl Rig {
 
     pub(crate) fn queue(&mut self) -> &mut dyn Queue {
         self.port.queues[0].as_mut()
+    }
+
+    /// Sleeps as a program that only receives, until the port ends; returns the error. The model
+    /// raises no interrupt meanwhile.
+    pub(crate) fn sleep_until_it_ends(&mut self) -> RunError {
+        let mut waiter = Waiter::for_ports([&self.port], WaitStrategy::Sleep).unwrap();
+        let limit = Some(Duration::from_secs(120));
+        waiter.wait_ports(&mut [&mut self.port], Interest::RX, limit).unwrap_err()
     }
 
     /// Puts a frame into tx slots, in parts of these lengths. Does not sync.
