@@ -194,7 +194,10 @@ fn refine_link_error(mut error: RunError) -> RunError {
     error
 }
 
+/// Returns whether a port is named after an interface that does not exist.
 fn is_gone(port: &str) -> bool {
-    PortName::parse_classic(port)
-        .is_ok_and(|name| matches!(Iface::find(&name.name), Err(OpenCause::NoInterface { .. })))
+    PortName::parse_classic(port).is_ok_and(|name| {
+        name.kind.names_interface()
+            && matches!(Iface::find(&name.name), Err(OpenCause::NoInterface { .. }))
+    })
 }
