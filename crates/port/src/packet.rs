@@ -44,7 +44,7 @@ use crate::port::Port;
 use crate::queue::Queue;
 use crate::xdp;
 
-pub use inherit::{open_inherited, set_filter};
+pub use inherit::{open_inherited, set_filter, set_vlan_ids};
 use queue::{PacketQueue, PacketSockets, SenderSocket};
 use sys::ring::{PacketRingGeometry, RxSocket};
 use sys::{SocketFilter, SocketSetting, SocketUse};

@@ -155,7 +155,15 @@ pub trait Queue: Send {
         None
     }
 
-    /// Continues to read the ring of [`Self::socket_ring`] from `position`, where its previous
-    /// reader has stopped.
+    /// Returns the position at which another process can continue to read the queue's descriptor:
+    /// that of [`Self::socket_ring`]. For the first queue of a TAP device, it is the lower half of
+    /// the device's count of dropped frames, up to which this queue has counted them. `None` if no
+    /// other process can continue.
+    fn resume_position(&self) -> Option<u32> {
+        self.socket_ring().map(|ring| ring.position)
+    }
+
+    /// Continues to read from `position`, where the previous reader has stopped: its
+    /// [`Self::resume_position`].
     fn resume_ring(&mut self, _position: u32) {}
 }

@@ -153,17 +153,60 @@ fn open_device(
         sys::bring_up(&ifname).map_err(|error| refused("set the TAP device up", error))?;
         iface = Iface::find(&ifname)?;
     }
+    let iface = Iface { up: iface.up || !exists, ..iface };
+    assemble(name, &iface, descriptors, region, options)
+}
+
+/// Opens a port on the TAP device of these descriptors, which another process has opened. Each is a
+/// queue of the device. The device keeps its settings. It ends when no process has a descriptor.
+///
+/// Before the first sync, [`resume_ring`](crate::Queue::resume_ring) must be called with the
+/// position at which the other process has stopped.
+///
+/// # Errors
+/// [`OpenError`] if the device was deleted, or is not in the network namespace of this thread, or
+/// if the region is too small.
+pub fn open_inherited(
+    name: &str,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+    descriptors: Vec<OwnedFd>,
+) -> Result<Port, OpenError> {
+    let open = || {
+        let ifname =
+            current_name(&descriptors).map_err(|error| refused("find the TAP device", error))?;
+        assemble(name, &Iface::find(&ifname)?, descriptors, region, options)
+    };
+    open().map_err(|cause| OpenError::new(name, cause))
+}
+
+/// Returns the present name of the device of these descriptors.
+///
+/// # Errors
+/// The system's error if the device was deleted.
+pub fn current_name(descriptors: &[OwnedFd]) -> io::Result<String> {
+    let first = descriptors.first().ok_or(io::ErrorKind::InvalidInput)?;
+    sys::current_name(first.as_fd())
+}
+
+/// Creates a port with a queue for each descriptor.
+fn assemble(
+    name: &str,
+    iface: &Iface,
+    descriptors: Vec<OwnedFd>,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+) -> Result<Port, OpenCause> {
     let send = MAX_FRAME_LEN + options.vnet_hdr;
     let receive = if options.vnet_hdr > 0 { send } else { iface.mtu + TAGGED_HEADER_LEN };
     let limits = TapLimits { send, receive };
-    let iface = Iface { up: iface.up || !exists, ..iface };
     let open = |(i, tun)| {
-        let link = LinkWatch::watch(&iface, options.exit_on_link_down)?;
+        let link = LinkWatch::watch(iface, options.exit_on_link_down)?;
         TapQueue::new(name, i, region, options.slots, limits, link, tun)
     };
     let mut opened = (0..).zip(descriptors).map(open).collect::<Result<Vec<_>, _>>()?;
     opened[0].count_host_drops(HostDrops::new(iface.index, &iface.name));
-    let info = info(name, &iface, &opened, region, options);
+    let info = info(name, iface, &opened, region, options);
     let queues = opened.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect();
     Ok(Port { info, queues })
 }

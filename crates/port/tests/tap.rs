@@ -399,6 +399,59 @@ fn lost_frames_of_a_renamed_device_are_counted_and_not_those_of_its_successor() 
     assert!(port.stats().dropped(DropCause::RxKernel) > before);
 }
 
+/// Opens a second port with the queue of the first one, as another process would after it has
+/// received the descriptor.
+fn inherit(host: &Namespace, port: &Port) -> Result<Port, OpenError> {
+    let descriptor = port.queues[0].wait_fds().rx.unwrap().try_clone_to_owned().unwrap();
+    let options = OpenOptions { slots: 64, ..options() };
+    host.run(move || tap::open_inherited("tap:t0", &region(), &options, vec![descriptor]))
+}
+
+#[test]
+fn a_device_stays_with_its_addresses_when_another_port_has_inherited_it() {
+    let Some(host) = Namespace::new() else { return };
+    let port = open(&host, 1, OpenOptions { slots: 64, ..options() });
+    let before = host.ip("-o addr show dev t0");
+    let mut heir = inherit(&host, &port).unwrap();
+    close(port);
+    assert_eq!(host.ip("-o addr show dev t0"), before);
+    let socket = socket(&host);
+    assert!(heir.queues[0].rings().tx.push(&datagram(&socket, b"hello")));
+    heir.tx_sync().unwrap();
+    assert_eq!(receive(&socket, &mut [0; 100]), 5);
+    close(heir);
+    eventually("the end of the device", || {
+        (!host.ip("-o link show").contains(" t0: ")).then_some(())
+    });
+}
+
+#[test]
+fn a_frame_that_the_kernel_has_lost_is_counted_by_one_of_two_ports() {
+    let Some(host) = Namespace::new() else { return };
+    let (mut port, first) = overflown(&host);
+    let mut heir = inherit(&host, &port).unwrap();
+    overflow(&host);
+    let of_port = port.stats().dropped(DropCause::RxKernel);
+    assert!(of_port > first);
+    let position = port.queues[0].resume_position().unwrap();
+    overflow(&host);
+    heir.queues[0].resume_ring(position);
+    overflow(&host);
+    let of_heir = heir.stats().dropped(DropCause::RxKernel);
+    // A port that goes on after all counts each frame once, too.
+    assert_eq!(port.stats().dropped(DropCause::RxKernel), of_port + of_heir);
+    port.queues[0].resume_ring(position);
+    assert_eq!(port.stats().dropped(DropCause::RxKernel), of_port + 2 * of_heir);
+}
+
+#[test]
+fn a_deleted_device_is_not_inherited() {
+    let Some(host) = Namespace::new() else { return };
+    let port = open(&host, 1, options());
+    host.ip("link del t0");
+    assert!(inherit(&host, &port).is_err());
+}
+
 /// A program that holds the kernel's lock of all links until it is killed, for a minute at most.
 /// The kernel reads the argument of a call while it holds the lock; the argument is in memory whose
 /// page fault is not served.

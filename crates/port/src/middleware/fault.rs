@@ -472,6 +472,10 @@ impl Queue for FaultQueue {
         self.inner.socket_ring()
     }
 
+    fn resume_position(&self) -> Option<u32> {
+        self.inner.resume_position()
+    }
+
     fn resume_ring(&mut self, position: u32) {
         self.inner.resume_ring(position);
     }

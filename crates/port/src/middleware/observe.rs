@@ -159,6 +159,10 @@ impl Queue for ObservedQueue {
         self.inner.socket_ring()
     }
 
+    fn resume_position(&self) -> Option<u32> {
+        self.inner.resume_position()
+    }
+
     fn resume_ring(&mut self, position: u32) {
         self.inner.resume_ring(position);
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use slipring_ring::Region;
 
 use super::queue::SenderSocket;
-use super::sys::SocketSetting;
 use super::sys::ring::RxSocket;
+use super::sys::{self, SocketFilter, SocketSetting};
 use super::{assemble, refused, sender};
 use crate::error::{OpenCause, OpenError};
 use crate::iface::Iface;
@@ -63,4 +63,22 @@ fn open_queues(
 pub fn set_filter(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     use std::os::fd::AsRawFd;
     SocketSetting::FilterProgram.set(socket, program.as_fd().as_raw_fd() as u32)
+}
+
+/// Makes a receiving socket get the frames of these VLANs and no others, between two frames.
+/// `queue` is the socket's number among the `of` sockets of its port. Needs no capability.
+///
+/// # Errors
+/// The kernel's error.
+pub fn set_vlan_ids(
+    socket: BorrowedFd<'_>,
+    (queue, of): (u32, u32),
+    ids: &[u16],
+) -> io::Result<()> {
+    // Without a fanout group, each socket has a filter for its queue.
+    let filter = match of > 1 && !sys::is_in_fanout(socket)? {
+        true => SocketFilter::Queue { queue, of },
+        false => SocketFilter::Everything,
+    };
+    sys::filter(socket, &filter, Some(ids))
 }

@@ -201,6 +201,12 @@ pub(super) fn fanout_join(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> 
     SocketSetting::Fanout.set(socket, fanout(group))
 }
 
+/// Whether a socket is in a fanout group.
+pub(super) fn is_in_fanout(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    let group: c_int = get(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
+    Ok(group != 0)
+}
+
 fn fanout(group: u32) -> u32 {
     let kind = libc::PACKET_FANOUT_QM | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
     group | kind << 16

@@ -35,8 +35,10 @@ pub(super) struct HostDrops {
     /// Whether the device was last not found: this process may not enter the device's namespace, or
     /// the device no longer exists.
     unreachable: bool,
-    /// The value of the device's counter when counting started.
+    /// The value of the device's counter up to which frames were counted.
     last_count: u64,
+    /// Frames that were dropped since counting started.
+    counted: u64,
 }
 
 impl HostDrops {
@@ -45,7 +47,8 @@ impl HostDrops {
     pub(super) fn new(index: u32, name: &str) -> Self {
         let devices = DeviceList::open().ok();
         let name = name.to_owned();
-        let mut drops = Self { index, name, devices, unreachable: false, last_count: 0 };
+        let mut drops =
+            Self { index, name, devices, unreachable: false, last_count: 0, counted: 0 };
         drops.last_count = drops.read_here().unwrap_or(0);
         drops
     }
@@ -59,7 +62,23 @@ impl HostDrops {
         } else if !self.unreachable {
             self.unreachable = self.follow(tun).is_err();
         }
-        Some(self.read_here()?.saturating_sub(self.last_count))
+        let count = self.read_here()?;
+        self.counted += count.saturating_sub(self.last_count);
+        self.last_count = count;
+        Some(self.counted)
+    }
+
+    /// The lower half of the device's counter, up to which frames were counted.
+    pub(super) const fn position(&self) -> u32 {
+        self.last_count as u32
+    }
+
+    /// Continues where another process has stopped counting: at this lower half of the device's
+    /// counter.
+    pub(super) fn resume(&mut self, position: u32) {
+        if let Some(count) = self.read_here() {
+            self.last_count = count - u64::from((count as u32).wrapping_sub(position)).min(count);
+        }
     }
 
     /// Finds the namespace of a device that was moved, and finds the device there by its present

@@ -339,6 +339,14 @@ impl Queue for TapQueue {
         }
     }
 
+    fn resume_position(&self) -> Option<u32> {
+        Some(self.host_drops.as_ref().map_or(0, HostDrops::position))
+    }
+
+    fn resume_ring(&mut self, position: u32) {
+        self.host_drops.iter_mut().for_each(|drops| drops.resume(position));
+    }
+
     fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
     }
