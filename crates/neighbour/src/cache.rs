@@ -216,6 +216,12 @@ impl<F> NeighbourCache<F> {
         self.usage.frames
     }
 
+    /// Returns the frames that wait. Those of a neighbour are in the order in which they were
+    /// stored.
+    pub fn waiting_frames(&self) -> impl Iterator<Item = &F> {
+        self.entries.values().flat_map(|entry| entry.queue.iter())
+    }
+
     /// The counters of all events so far.
     #[must_use]
     pub const fn counters(&self) -> &NeighbourCounters {

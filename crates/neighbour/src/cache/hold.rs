@@ -30,6 +30,10 @@ impl<F> HoldQueue<F> {
         self.frames.len()
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &F> {
+        self.frames.iter().map(|(frame, _)| frame)
+    }
+
     fn push(&mut self, frame: F, len: u32, usage: &mut HoldUsage) {
         self.frames.push_back((frame, len));
         self.bytes += u64::from(len);

@@ -291,3 +291,15 @@ fn a_link_that_goes_down_forgets_neighbours_and_counts_their_frames() {
     assert_eq!(cache.next_ns(), None);
     assert_eq!(cache.resolve(ip(HOST), 1), None);
 }
+
+#[test]
+fn waiting_frames_are_listed_in_their_order_until_they_are_released() {
+    let mut cache = new();
+    let other = "fd00::8";
+    for (host, frame) in [(HOST, 1), (other, 2), (HOST, 3)] {
+        cache.hold(ip(host), frame, 60, 0).unwrap();
+    }
+    assert_eq!(cache.waiting_frames().copied().collect::<vec::Vec<_>>(), vec![2, 1, 3]);
+    cache.learn(NeighbourClaim::answer(ip(HOST), mac(9)), 1);
+    assert_eq!(cache.waiting_frames().copied().collect::<vec::Vec<_>>(), vec![2]);
+}
