@@ -235,7 +235,7 @@ impl InterfaceFigures {
     }
 
     fn of_own(name: &str, state: &'static str, figures: &SubinterfaceFigures) -> Self {
-        let SubinterfaceFigures { counters, routed, .. } = figures;
+        let SubinterfaceFigures { counters, routed, lost, .. } = figures;
         let passed = PuntReason::ALL.into_iter().zip(routed.reasons);
         let passed = passed.map(|(reason, count)| (reason.name(), count));
         // `unresolved`: after the lookup, the thread found that it could not send these packets,
@@ -253,7 +253,9 @@ impl InterfaceFigures {
         let dropped = RouteDropCause::ALL.iter().zip(routed.dropped);
         let dropped = dropped.map(|(cause, count)| (cause.name(), count));
         let full = [(QUEUE_FULL, counters.full), (UNSENT_OF_KERNEL, counters.unsent)];
-        let dropped = dropped.chain(full);
+        let lost = lost.iter().map(|(cause, count)| (cause.name(), *count));
+        let mut drops = BTreeMap::new();
+        add(&mut drops, dropped.chain(full).chain(lost));
         Self {
             name: name.to_owned(),
             mode: OWN_MODE,
@@ -263,7 +265,7 @@ impl InterfaceFigures {
                 bytes: counters.forwarded_bytes,
             },
             passed: passed.chain(rest).filter(|(_, count)| *count > 0).collect(),
-            dropped: dropped.filter(|(_, count)| *count > 0).collect(),
+            dropped: drops,
             punted: punted.filter(|(_, count)| *count > 0).collect(),
             marked: 0,
         }

@@ -33,6 +33,7 @@ pub(crate) struct InheritedFigures {
 
 #[derive(Clone, Debug, Deserialize)]
 struct InterfaceCounts {
+    name: String,
     forwarded: ForwardedTraffic,
     passed: NamedCounts,
     dropped: NamedCounts,
@@ -63,7 +64,11 @@ impl InheritedFigures {
 
     /// Adds these counters to the router's own.
     pub(crate) fn add_to(&self, figures: &mut RouterFigures) {
-        for (of, before) in figures.interfaces.iter_mut().zip(&self.interfaces) {
+        // By name, because the new router may have other subinterfaces.
+        for of in &mut figures.interfaces {
+            let Some(before) = self.interfaces.iter().find(|it| it.name == of.name) else {
+                continue;
+            };
             of.forwarded.packets += before.forwarded.packets;
             of.forwarded.bytes += before.forwarded.bytes;
             add(&mut of.passed, &before.passed);
@@ -183,6 +188,16 @@ mod tests {
         for (key, sum) in [("v4", 10), ("neighbours", 3), ("generation", 10), ("resyncs", 2)] {
             assert_eq!(fib[key], sum, "{key}");
         }
+    }
+
+    #[test]
+    fn counters_of_an_interface_that_only_one_of_the_routers_has_are_not_mixed_with_others() {
+        let document = serde_json::to_value(figures()).unwrap();
+        let mut own = figures();
+        own.interfaces[0].name = "e1.100".to_owned();
+        let mut sums = own.clone();
+        InheritedFigures::read(&document).unwrap().add_to(&mut sums);
+        assert_eq!(sums.interfaces, own.interfaces);
     }
 
     #[test]

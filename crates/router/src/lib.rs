@@ -2,16 +2,20 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod announcement;
 mod backoff;
 mod checks;
 mod compat;
 mod config;
 mod ctl;
+mod drain;
 mod drop_counts;
 mod drops;
 mod dump;
 mod event_log;
 mod events;
+#[cfg(test)]
+mod failing_queue;
 mod feed;
 mod figures;
 mod flags;
@@ -36,6 +40,7 @@ mod policers;
 mod port_settings;
 mod publication;
 mod punt_answer;
+mod queue_gate;
 mod queue_wait;
 mod reasons;
 mod reload;
@@ -57,6 +62,7 @@ mod source_checks;
 mod start;
 mod subinterface;
 mod supervision;
+mod surviving_queue;
 mod takeover;
 mod trace;
 mod traffic;

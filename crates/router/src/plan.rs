@@ -36,7 +36,7 @@ pub(crate) struct RoutePlan {
     pub(crate) config: Option<PathBuf>,
     pub(crate) interfaces: Vec<String>,
     /// The engine that was asked for.
-    asked_io: IoChoice,
+    pub(crate) asked_io: IoChoice,
     /// The engine, which rules and policers may have chosen.
     pub(crate) io: IoChoice,
     /// Maximum number of workers of the engine in user space.

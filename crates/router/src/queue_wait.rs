@@ -27,12 +27,13 @@ type OpenedUserSpace = ControlFlow<(), Option<(UserSpacePorts, UserSpaceIo)>>;
 
 impl RoutePlan {
     /// Opens the sockets of the engine in user space, if packets are forwarded there. `had_queues`
-    /// means that a router which has just ended had all queues. The result is `Break` if the run
-    /// ends during the wait for a queue.
+    /// means that a router which has just ended had all queues. `max_threads` is the number of
+    /// queues of the devices that it has handed over. The result is `Break` if the run ends during
+    /// the wait for a queue.
     pub(crate) fn open_user_space(
         &self,
         (engine, had_queues): (&mut ResidentEngine, bool),
-        own: &[OwnSubinterface],
+        (own, max_threads): (&[OwnSubinterface], Option<usize>),
         signals: &Signals,
         session: &mut Session<'_>,
     ) -> Result<OpenedUserSpace, Failure> {
@@ -42,7 +43,7 @@ impl RoutePlan {
         }
         let io = engine.user_space_io()?;
         let mode = self.io.sockets().unwrap_or_default();
-        let shape = (self.threads, self.rules.is_some());
+        let shape = (limited(self.threads, max_threads), self.rules.is_some());
         let mut wait = QueueWait {
             signals,
             session,
@@ -56,6 +57,12 @@ impl RoutePlan {
             opened => Ok(ControlFlow::Continue(Some((opened?, io)))),
         }
     }
+}
+
+/// The maximum number of threads, by the plan and by `most`.
+fn limited(threads: Option<usize>, most: Option<usize>) -> Option<usize> {
+    let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
+    most.map(|most| threads.unwrap_or_else(cpus).min(most)).or(threads)
 }
 
 /// A wait that ends when the queue is free, or with the run.

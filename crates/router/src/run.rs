@@ -14,13 +14,12 @@ use slipring_control::{ControlError, ControlServer, Reservation, take_name};
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::publish::OpenPublication;
 use slipring_datapath::workers::{WorkerTask, Workers};
-use slipring_fib::ReversePathMode::Off;
 use slipring_fib::{FibLimits, Mirror, MirrorConfig, PortConfig, VlanTags, VrfConfig, VrfIndex};
 use slipring_port::iface::Iface;
 use slipring_privileged::{HelperRequest, PrivilegedHelper};
 use slipring_ring::Doorbell;
 
-use crate::checks::{Obstacle, ObstacleKind};
+use crate::announcement::announce_own;
 use crate::compat::{CompatAnswers, CompatFiles, CompatServer, CompatSocket};
 use crate::feed::KernelFeed;
 use crate::helper::RunFilesGuard;
@@ -38,8 +37,8 @@ use crate::sandbox::SandboxUser;
 use crate::service::RouterService;
 use crate::start::{self, PlannedInterfaces};
 use crate::subinterface::{
-    OpenSubinterfaces, OwnSubinterface, ServedSubinterfaces, SubinterfaceHandle, SubinterfacePorts,
-    SubinterfaceThread,
+    OpenSubinterfaces, OwnSubinterface, ServedSubinterfaces, SubinterfaceHandle, SubinterfaceOffer,
+    SubinterfacePorts, SubinterfaceThread,
 };
 use crate::supervision::Supervision;
 use crate::takeover::{Successor, TakeoverService, TakeoverStart};
@@ -56,13 +55,17 @@ impl RoutePlan {
 
     /// Forwards until a signal, `quit`, or the end of `--duration`.
     pub(crate) fn run(
-        self,
+        mut self,
         rules: Option<InitialRules>,
         session: &mut Session<'_>,
     ) -> Result<Exit, Failure> {
         self.user.as_ref().map_or(Ok(()), SandboxUser::check_permitted)?;
-        let PlannedInterfaces { kernel: ifaces, own } = start::interfaces(&self)?;
-        let TakeoverStart { found, handed, offered } = self.begin_takeover(&ifaces, session)?;
+        let running = self.find_running(session)?;
+        let keeps_engine = self.keep_engine(running.as_ref())?;
+        let of_running = running.as_ref().map_or(&[][..], |running| &running.subinterfaces);
+        let PlannedInterfaces { kernel: ifaces, own } = start::interfaces(&self, of_running)?;
+        let TakeoverStart { found, handed, offered, subinterfaces: mut offer_of_own } =
+            self.begin_takeover(running, (&ifaces, &own), session)?;
         let had_queues = self.takes_over && offered.is_none();
         let (successor, offer) = offered.unzip();
         let name = self.name.as_deref().filter(|_| successor.is_none());
@@ -72,13 +75,19 @@ impl RoutePlan {
         let (compat_files, compat) = self.compat.as_ref().map(make_files).transpose()?.unzip();
         let signals = Signals::install()?;
         let mut engine = ResidentEngine::open(&ifaces, self.io, rules.is_some(), offer)?;
-        let ControlFlow::Continue(user_space) =
-            self.open_user_space((&mut engine, had_queues), &own, &signals, session)?
+        let ControlFlow::Continue(user_space) = self.open_user_space(
+            (&mut engine, had_queues),
+            (&own, offer_of_own.queues()),
+            &signals,
+            session,
+        )?
         else {
             return Ok(Exit::Done);
         };
         let workers = user_space.as_ref().map(|(ports, _)| ports.workers());
-        let subinterfaces = self.open_subinterfaces(&own, &ifaces, workers)?;
+        let waits = successor.is_some();
+        let subinterfaces =
+            self.open_subinterfaces((&own, &ifaces), workers, (&mut offer_of_own, waits))?;
         let handle_of_own = subinterfaces.as_ref().map(ServedSubinterfaces::handle);
         let (of_thread, of_workers) = ServedSubinterfaces::split(subinterfaces);
         let mirror = self.mirror(&mut engine, &ifaces, handle_of_own.as_ref())?;
@@ -87,6 +96,12 @@ impl RoutePlan {
         session.reporter.start(None, "monotonic", &[])?;
         if let Some(successor) = &successor {
             session.reporter.say(format_args!("takes over from process {}", successor.pid()))?;
+        }
+        if keeps_engine {
+            let io = self.io.name();
+            session
+                .reporter
+                .say(format_args!("--io auto keeps the running router's engine: {io}"))?;
         }
         self.announce(session, &engine, user_space.as_ref().map(|(ports, _)| ports), &found)?;
         announce_own(session, &own)?;
@@ -114,8 +129,7 @@ impl RoutePlan {
         let start = |open| SubinterfaceThread::start(open, changed.clone());
         let subinterface_thread = of_thread.map(start).transpose()?;
         let names = port_names(&ifaces, &own);
-        let own_count = own.len();
-        let (ready, own) = (changed.clone(), handle_of_own);
+        let (ready, own) = (changed.clone(), handle_of_own.clone());
         let mut routing = Routing::new(mirror, engine, feed, neighbours, links.clone(), ready, own);
         routing.inherited = handed.counters.clone();
         routing.configure(self.live);
@@ -126,13 +140,16 @@ impl RoutePlan {
             rules.map(|rules| rules.with_ports(&names).load(&links, session)).transpose()?;
         let unrestored = handed.restore_states(rules.as_deref())?;
         unrestored.iter().try_for_each(|warning| session.reporter.warn(warning))?;
+        if had_queues && let Some(warning) = handed.begin_subinterfaces(&handle) {
+            session.reporter.warn(warning)?;
+        }
         let started = Instant::now();
         let reload = Arc::new(RouterReload::new(self.clone(), rules.clone(), handle.clone()));
         let takeover = Arc::new(TakeoverService::new(
             self.clone(),
             handle.clone(),
             rules.clone(),
-            own_count > 0,
+            handle_of_own,
         ));
         let running = (rules.clone(), reload.clone(), takeover.clone());
         let _control = self.serve(reservation, &handle, &watch, running, started)?;
@@ -219,13 +236,14 @@ impl RoutePlan {
         }
     }
 
-    /// Creates the devices of the subinterfaces that the kernel does not have, if there are any.
+    /// Creates the devices of the subinterfaces that the kernel does not have, if there are any and
+    /// the offer does not contain them.
     /// The workers serve them, or a thread of the subinterfaces if there are no workers.
     fn open_subinterfaces(
         &self,
-        own: &[OwnSubinterface],
-        ifaces: &[Iface],
+        (own, ifaces): (&[OwnSubinterface], &[Iface]),
         workers: Option<usize>,
+        (offer, waits): (&mut SubinterfaceOffer, bool),
     ) -> Result<Option<ServedSubinterfaces>, Failure> {
         if own.is_empty() {
             return Ok(None);
@@ -233,10 +251,12 @@ impl RoutePlan {
         let (priorities, settings) = (self.priorities, &self.engine);
         Ok(Some(match workers {
             None => {
-                let open = OpenSubinterfaces::open(own, ifaces, priorities, settings)?;
+                let open =
+                    OpenSubinterfaces::open(own, ifaces, priorities, settings, (offer, waits))?;
                 ServedSubinterfaces::ByThread(Box::new(open))
             }
             Some(workers) => {
+                let settings = (settings, offer);
                 let ports = SubinterfacePorts::open(own, ifaces, workers, priorities, settings)?;
                 ServedSubinterfaces::ByWorkers(ports)
             }
@@ -284,70 +304,6 @@ impl RoutePlan {
             },
             has_external_readers: true,
         }
-    }
-
-    /// Prints which interfaces are used, how, and which stages packets bypass.
-    fn announce(
-        &self,
-        session: &mut Session<'_>,
-        engine: &ResidentEngine,
-        user_space: Option<&UserSpacePorts>,
-        found: &[Obstacle],
-    ) -> Result<(), Failure> {
-        if let Some(why) = engine.fallback() {
-            session.reporter.warn(format_args!("{why}: packet sockets are used"))?;
-        }
-        if let Some(why) = engine.uncounted() {
-            session.reporter.warn(format_args!("what drivers drop is not counted: {why}"))?;
-        }
-        let modes = user_space.map(UserSpacePorts::modes).unwrap_or_default();
-        for (at, attached) in engine.interfaces().iter().enumerate() {
-            let Iface { name, mac, mtu, rx_queues, .. } = &attached.iface;
-            let mac = slipring_wire::mac::MacAddr(*mac);
-            let mode = modes.get(at).map_or(attached.mode, String::as_str);
-            session
-                .reporter
-                .say(format_args!("{name}: {mode}, mac {mac}, mtu {mtu}, {rx_queues} rx queues"))?;
-        }
-        if self.threads.is_some() && user_space.is_none() {
-            session.reporter.warn(
-                "--threads has no effect: a program in the kernel forwards, as --io auto chose",
-            )?;
-        }
-        if let Some(ports) = user_space {
-            let count = ports.workers();
-            let why = match (self.rules.is_some(), self.policers.is_empty()) {
-                (true, _) => ": xsk, for rules",
-                (false, false) => ", for policers",
-                (false, true) => "",
-            };
-            let threads = match count {
-                1 => "1 thread forwards".to_owned(),
-                _ => format!("{count} threads forward"),
-            };
-            session.reporter.say(format_args!("{threads}{why}"))?;
-        }
-        if self.rules.is_some() && !self.no_fallback {
-            session
-                .reporter
-                .warn("what the kernel forwards, also when the router ends, meets no rules")?;
-        }
-        if let Some(check) = self.source_checks.iter().find(|check| check.mode != Off)
-            && !self.no_fallback
-        {
-            session.reporter.warn(format_args!(
-                "what the kernel forwards is checked by its own setting only, not by [urpf]: see \
-                 sysctl net.ipv4.conf.{}.rp_filter",
-                check.interface
-            ))?;
-        }
-        for obstacle in found.iter().filter(|of| of.kind == ObstacleKind::Bypass) {
-            session.reporter.warn(format_args!("bypassed: {}", obstacle.what))?;
-        }
-        for note in self.compat.iter().flat_map(|compat| &compat.notes) {
-            session.reporter.warn(note)?;
-        }
-        Ok(())
     }
 
     /// Starts netmap-fwd's command socket, if it is requested.
@@ -454,19 +410,6 @@ fn serve_metrics(
         let figures = RouterFigures::ask(&handle);
         figures.map(|figures| figures.metrics()).ok_or_else(|| "the router ends".to_owned())
     })
-}
-
-/// Prints which subinterfaces the router creates, and the consequences for the user.
-fn announce_own(session: &mut Session<'_>, own: &[OwnSubinterface]) -> Result<(), Failure> {
-    for it in own {
-        let (name, parent, tags) = (&it.name, &it.parent.name, it.tag_words());
-        let (mac, mtu) = (slipring_wire::mac::MacAddr(it.parent.mac), it.mtu());
-        session.reporter.say(format_args!(
-            "{name}: {tags} on {parent}, by the router as TAP device, mac {mac}, mtu {mtu}; \
-             it ends with the router, so the kernel cannot take over"
-        ))?;
-    }
-    Ok(())
 }
 
 /// Returns the report for the present figures.

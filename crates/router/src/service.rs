@@ -95,6 +95,7 @@ impl ControlService for RouterService {
                 json!(self.ask(move |routing| RouterFigures::of(routing, &workers).metrics())?)
             }
             "reload" => self.reload()?,
+            "takeover.query" => self.takeover.query(),
             "takeover" => return Ok(ControlReply::Upgrade(self.takeover.check(args)?)),
             "quit" => return Ok(ControlReply::Then(json!({}), terminate)),
             other => {

@@ -25,20 +25,24 @@ pub(crate) struct PlannedInterfaces {
 }
 
 /// Finds the interfaces of the plan. A name such as `eth1.100` means the kernel's device of this
-/// name if it exists, and otherwise a new subinterface.
+/// name if it exists, and otherwise a new subinterface. `running` contains the subinterfaces of the
+/// router from which this one takes over: their devices are not the kernel's.
 ///
 /// # Errors
 /// If an interface does not exist, or does not carry Ethernet frames.
-pub(crate) fn interfaces(plan: &RoutePlan) -> Result<PlannedInterfaces, Failure> {
+pub(crate) fn interfaces(
+    plan: &RoutePlan,
+    running: &[String],
+) -> Result<PlannedInterfaces, Failure> {
     let mut found = PlannedInterfaces { kernel: Vec::new(), own: Vec::new() };
     for name in &plan.interfaces {
-        match (interface(name), SubinterfaceName::parse(name)) {
-            (Ok(iface), _) => found.kernel.push(iface),
-            (Err(_), Some(SubinterfaceName { parent, tags })) if Iface::find(name).is_err() => {
+        let is_own = || running.contains(name) || Iface::find(name).is_err();
+        match SubinterfaceName::parse(name).filter(|_| is_own()) {
+            Some(SubinterfaceName { parent, tags }) => {
                 let parent = interface(&parent)?;
                 found.own.push(OwnSubinterface { name: name.clone(), parent, tags });
             }
-            (Err(error), _) => return Err(error),
+            None => found.kernel.push(interface(name)?),
         }
     }
     Ok(found)

@@ -8,11 +8,14 @@
 //!   processor.rs  next to XDP: a thread with wire, TAP devices, engine
 //!   shared.rs     the subinterfaces that workers (`worker/vlan.rs`) serve and share
 //!   ports.rs      the ports of workers
+//!   succession.rs takeover: what moves to another router (offer.rs, gates.rs)
+//!   own.rs        subinterfaces of the plan
 //! ```
 //!
 //! For each subinterface there is a TAP device of its name. The device has the addresses and
 //! routes. So `ip`, FRR and BIRD see an ordinary interface, and the mirror of the kernel's tables
-//! contains its addresses and routes. The device exists as long as this process.
+//! contains its addresses and routes. The device exists as long as this process, or a router that
+//! has taken over from it.
 //!
 //! # Invariants
 //! 1. A packet is routed here only by tables that were confirmed in the last 100 ms. Otherwise the
@@ -23,67 +26,43 @@
 //!    packet is forwarded twice.
 
 mod figures;
+mod gates;
 mod link;
 mod name;
+mod offer;
 mod opening;
+mod own;
 mod ports;
 mod processor;
 mod shared;
+mod succession;
 pub(crate) mod tags;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use slipring_cli::Failure;
 use slipring_datapath::workers::{WorkerTask, Workers};
 use slipring_fib::{FibPortIndex, ForwardingTables, PortConfig, VlanTags, VrfIndex};
 use slipring_neighbour::icmp::IcmpLimits;
-use slipring_port::iface::Iface;
 use slipring_port::{Nanos, RunError};
 use slipring_ring::Doorbell;
 
 pub(crate) use figures::{SubinterfaceCounters, SubinterfaceFigures};
+use gates::SubinterfaceGate;
 #[cfg(test)]
 pub(crate) use link::tests as link_tests;
 pub(crate) use link::{LinkVerdict, WaitingPacket};
 pub(crate) use name::SubinterfaceName;
+pub(crate) use offer::SubinterfaceOffer;
 pub(crate) use opening::{OpenSubinterfaces, parents};
+pub(crate) use own::OwnSubinterface;
 pub(crate) use ports::SubinterfacePorts;
 pub(crate) use processor::QueueRole;
 use processor::{SubinterfaceProcessor, SubinterfaceShared};
 pub(crate) use shared::{SharedSubinterfaces, SubinterfaceFrame, WaitEnd};
-
-/// A subinterface of the plan.
-#[derive(Clone, Debug)]
-pub(crate) struct OwnSubinterface {
-    /// The name, as typed. The TAP device has the same name.
-    pub(crate) name: String,
-    /// The interface that carries the subinterface's frames.
-    pub(crate) parent: Iface,
-    pub(crate) tags: VlanTags,
-}
-
-impl OwnSubinterface {
-    /// The MTU of the TAP device. The kernel lets a frame exceed the parent's MTU by a tag of type
-    /// 0x8100, but not by the two tags of a service VLAN. So these two tags reduce the MTU.
-    pub(crate) const fn mtu(&self) -> u32 {
-        const TWO_TAGS_LEN: u32 = 8;
-        match self.tags.inner {
-            Some(_) => self.parent.mtu.saturating_sub(TWO_TAGS_LEN),
-            None => self.parent.mtu,
-        }
-    }
-
-    /// Returns the tags as text.
-    pub(crate) fn tag_words(&self) -> String {
-        match (self.tags.outer, self.tags.inner) {
-            (Some((_, outer)), Some((_, inner))) => format!("VLAN {inner} in service VLAN {outer}"),
-            (Some((_, only)), _) => format!("VLAN {only}"),
-            _ => String::new(),
-        }
-    }
-}
+pub(crate) use succession::SubinterfaceState;
 
 /// A subinterface with its device.
 #[derive(Clone, Debug)]
@@ -95,11 +74,15 @@ pub(crate) struct SubinterfaceDevice {
     tags: VlanTags,
 }
 
-/// The routing thread's access to the subinterfaces.
-#[derive(Clone)]
+/// The access of the routing thread and of takeovers to the subinterfaces.
+#[derive(Clone, Default)]
 pub(crate) struct SubinterfaceHandle {
     /// The thread of subinterfaces; `None` if workers serve them.
     thread: Option<Arc<SubinterfaceShared>>,
+    /// The subinterfaces that workers serve; `None` if there is a thread.
+    workers: Option<Arc<SharedSubinterfaces>>,
+    /// The gates of all queues, which a takeover closes.
+    gates: Vec<SubinterfaceGate>,
     pub(crate) devices: Vec<SubinterfaceDevice>,
 }
 
@@ -169,8 +152,7 @@ impl SubinterfaceHandle {
 
     /// The counters of the thread, by subinterface; none without a thread.
     pub(crate) fn figures(&self) -> Vec<SubinterfaceFigures> {
-        let Some(thread) = &self.thread else { return Vec::new() };
-        thread.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.thread.as_ref().map_or(Vec::new(), |thread| thread.figures())
     }
 }
 

@@ -33,10 +33,6 @@
 //!    rings; those that have not left are counted.
 
 mod deliver;
-mod drain;
-#[cfg(test)]
-mod failing_queue;
-mod gate;
 mod handover;
 mod held;
 mod link;
@@ -47,7 +43,6 @@ mod pipes;
 mod punt;
 mod rule_turn;
 mod steer;
-mod survivor;
 mod trace;
 mod turn;
 mod unread;
@@ -70,17 +65,16 @@ use slipring_route::{MAX_ROUTE_BATCH, RouteBatch, RouteCounters, RouteEngine, Ro
 use slipring_route_bpf::ResidentHeartbeat;
 use slipring_rules::{RuleStage, RuleStageCounters};
 
-pub(crate) use gate::QueueGate;
-pub(crate) use link::WorkerLink;
+pub(crate) use link::{DRAIN_LIMIT, SEND_LIMIT, WorkerLink};
 pub(crate) use open::UserSpacePorts;
 
+use crate::drain::WorkerDrain;
 use crate::live::LiveSettings;
 use crate::pace::{BUSY_PERIOD_NS, IDLE_AFTER_NS};
 use crate::packet_trace::PacketTrace;
 use crate::routing::RoutingHandle;
 use crate::subinterface::{QueueRole, SubinterfaceCounters};
 use crate::traffic::ForwardedTraffic;
-use drain::WorkerDrain;
 use handover::Handover;
 use held::HeldFrames;
 use link::WorkerShared;
@@ -164,6 +158,9 @@ pub(crate) struct RouteWorker {
     is_left: Vec<bool>,
     punts: KernelPunts,
     held: HeldFrames,
+    /// Packets that waited for a neighbour of a subinterface in the previous router, with the ports
+    /// at which they arrived there.
+    handed: Vec<(FibPortIndex, Vec<u8>)>,
     /// A packet that the engine has created and that waits for space in its tx queue.
     unsent: Option<RouteOutput>,
     scratch: Vec<u8>,
@@ -402,6 +399,7 @@ impl FrameProcessor for RouteWorker {
     }
 
     fn before_inputs(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> u32 {
+        self.forward_handed(queues, self.turn_start);
         self.run_rules(self.turn_start);
         self.end_delayed(queues, self.turn_start);
         self.send_held(queues, self.turn_start);

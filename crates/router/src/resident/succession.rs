@@ -170,10 +170,9 @@ impl EngineOffer {
     }
 
     /// Reads an offer; `None` if the document is not a valid offer.
-    pub(crate) fn read(document: &Value, fds: Vec<OwnedFd>) -> Option<Self> {
-        let mut fds = fds.into_iter();
+    pub(crate) fn read(document: &Value, fds: &mut impl Iterator<Item = OwnedFd>) -> Option<Self> {
         let interfaces = document["interfaces"].as_array()?.iter();
-        let interfaces = interfaces.map(|of| InterfaceOffer::read(of, &mut fds));
+        let interfaces = interfaces.map(|of| InterfaceOffer::read(of, fds));
         Some(Self {
             seed: document["seed"].as_u64()?,
             interfaces: interfaces.collect::<Option<_>>()?,

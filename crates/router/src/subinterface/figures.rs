@@ -1,5 +1,6 @@
 //! The counters of a subinterface.
 
+use slipring_port::DropCause;
 use slipring_route::RoutePortCounters;
 
 /// The figures of a subinterface.
@@ -11,6 +12,9 @@ pub(crate) struct SubinterfaceFigures {
     /// Number of neighbours in any state.
     pub(crate) neighbours: usize,
     pub(crate) waiting: usize,
+    /// Frames that the queues of a thread of subinterfaces have lost. Those of a socket count at the
+    /// first subinterface of its interface.
+    pub(crate) lost: Vec<(DropCause, u64)>,
 }
 
 /// The counters of a subinterface, apart from those of the engine.

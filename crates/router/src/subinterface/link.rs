@@ -21,11 +21,13 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+use slipring_fib::FibPortIndex;
 use slipring_neighbour::arp::{ArpOperation, ArpPacket};
 use slipring_neighbour::nd::{self, NdFlags, NdKind, NdMessage};
 use slipring_neighbour::{
-    HoldDropCause, NeighbourInput, NeighbourInterface, NeighbourLimits, NeighbourOutput,
-    NeighbourRole, Subnet,
+    HoldDropCause, NeighbourClaim, NeighbourInput, NeighbourInterface, NeighbourLimits,
+    NeighbourOutput, NeighbourRole, NeighbourState, Subnet,
 };
 use slipring_route::HeldPacket;
 use slipring_wire::MacAddr;
@@ -77,6 +79,15 @@ pub(crate) enum SubinterfaceOutput {
     Released(WaitingPacket, MacAddr),
     /// Drop a packet.
     Lost(WaitingPacket, HoldDropCause),
+}
+
+/// A neighbour whose MAC address is known.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct KnownNeighbour {
+    pub(super) address: IpAddr,
+    pub(super) mac: [u8; 6],
+    pub(super) is_router: bool,
+    pub(super) is_reachable: bool,
 }
 
 /// A subinterface without its ports: its addresses, neighbours and waiting packets.
@@ -170,6 +181,40 @@ impl SubinterfaceLink {
         }
         let len = packet.frame.len() as u32;
         self.neighbours.hold(next_hop, packet, len, now_ns).map_err(|(packet, _)| packet)
+    }
+
+    /// Returns the neighbours whose MAC addresses are known.
+    pub(super) fn known(&self, now_ns: u64) -> Vec<KnownNeighbour> {
+        let known = self.neighbours.cache().iter(now_ns).filter_map(|entry| {
+            Some(KnownNeighbour {
+                address: entry.address,
+                mac: entry.mac?.0,
+                is_router: entry.is_router,
+                is_reachable: entry.state == NeighbourState::Reachable,
+            })
+        });
+        known.collect()
+    }
+
+    /// Learns neighbours that another router knew. Those that it had not confirmed lately are
+    /// probed after their next use.
+    pub(super) fn learn(&mut self, known: &[KnownNeighbour], now_ns: u64) {
+        for of in known {
+            let is_router = Some(of.is_router);
+            let claim = NeighbourClaim::question(of.address, MacAddr(of.mac));
+            self.neighbours.cache_mut().learn(NeighbourClaim { is_router, ..claim }, now_ns);
+            if of.is_reachable {
+                self.neighbours.cache_mut().confirm(of.address, now_ns);
+            }
+        }
+    }
+
+    /// Returns the packets that wait, except those that the router has made: the port at which each
+    /// arrived, its thread and its frame.
+    pub(super) fn waiting(&self) -> Vec<(FibPortIndex, usize, Vec<u8>)> {
+        let waiting = self.neighbours.cache().waiting_frames();
+        let arrived = waiting.filter(|packet| !packet.held.is_own());
+        arrived.map(|it| (it.held.ingress(), it.owner, it.frame.clone())).collect()
     }
 
     /// Repeats solicitations that were not answered, and gives up neighbours after the last

@@ -1,6 +1,6 @@
 //! Opens the ports that subinterfaces need: packet sockets on the interfaces, and TAP devices.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use slipring_cli::{Diagnostic, Failure};
@@ -13,10 +13,15 @@ use slipring_port::{OpenError, OpenOptions, Port, RegionNeeds, WaitStrategy, pac
 use slipring_ring::{Geometry, HugePages, Region};
 use slipring_wire::MacAddr;
 
+use super::gates::SubinterfaceGate;
 use super::link::{LIMITS, SubinterfaceLink};
+use super::offer::SubinterfaceOffer;
+use super::own::{OwnSubinterface, vlan_ids};
 use super::processor::{QueueRole, Subinterface, SubinterfaceProcessor, SubinterfaceShared};
-use super::{OwnSubinterface, SubinterfaceDevice, SubinterfaceHandle, port_of};
+use super::{SubinterfaceDevice, SubinterfaceHandle, port_of};
 use crate::config::EngineSettings;
+use crate::queue_gate::GateWatch;
+use crate::surviving_queue::SurvivingQueue;
 
 /// Slots of each ring.
 const SLOTS: u32 = 512;
@@ -32,8 +37,9 @@ pub(crate) struct OpenSubinterfaces {
 
 impl OpenSubinterfaces {
     /// Creates the devices of subinterfaces, and opens the interfaces that carry or may get their
-    /// packets. `priorities` contains the priorities of tagged frames, indexed by the class
-    /// selector of the DSCP.
+    /// packets, unless `offer` contains them. `priorities` contains the priorities of tagged frames,
+    /// indexed by the class selector of the DSCP. With `waits`, frames are taken only after
+    /// [`SubinterfaceHandle::begin`].
     ///
     /// # Errors
     /// If a privilege is missing, or an interface refuses.
@@ -42,15 +48,17 @@ impl OpenSubinterfaces {
         kernel: &[Iface],
         priorities: [u8; 8],
         settings: &EngineSettings,
+        (offer, waits): (&mut SubinterfaceOffer, bool),
     ) -> Result<Self, Failure> {
         let mut ports = Vec::new();
         for iface in interfaces(own, kernel) {
-            ports.push((QueueRole::Wire(iface.index), open_wire(iface, own)?));
+            ports.push((QueueRole::Wire(iface.index), open_wire(iface, own, offer)?));
         }
         let (mut devices, mut subinterfaces) = (Vec::new(), Vec::new());
         for (number, it) in own.iter().enumerate() {
-            ports.push((QueueRole::Tap(number), open_tap(it, 1)?));
-            let device = device_of(it)?;
+            let opened = open_tap(it, 1, offer)?;
+            let device = device_of(it, &opened.port)?;
+            ports.push((QueueRole::Tap(number), opened));
             subinterfaces.push(Subinterface {
                 port: port_of(kernel.len(), number),
                 parent: it.parent.index,
@@ -60,23 +68,35 @@ impl OpenSubinterfaces {
             });
             devices.push(device);
         }
+        let (mut roles, mut queues, mut gates) = (Vec::new(), Vec::new(), Vec::new());
+        let mut counters = Vec::new();
+        for (role, OpenedPort { port, is_inherited }) in ports {
+            let of_port = SubinterfaceGate::of_port(role, &port.queues, is_inherited);
+            for (queue, of) in port.queues.into_iter().zip(&of_port) {
+                roles.push(role);
+                let number = match role {
+                    QueueRole::Tap(number) => Some(number),
+                    QueueRole::Wire(of) => own.iter().position(|it| it.parent.index == of),
+                };
+                // A socket of an interface without subinterfaces receives nothing.
+                counters.extend(number.map(|number| (number, queue.counters().clone())));
+                let queue = SurvivingQueue::new(queue, Some(GateWatch::new(of.gate.clone())));
+                queues.push(WorkerQueue::input(Box::new(queue)));
+            }
+            gates.extend(of_port);
+        }
         let shared = Arc::new(SubinterfaceShared {
             tasks: ControlQueue::new()?,
             seen: AtomicU64::new(0),
             generation: AtomicU64::new(0),
+            has_begun: AtomicBool::new(!waits),
             figures: Mutex::default(),
+            queues: counters,
         });
-        let (mut roles, mut queues) = (Vec::new(), Vec::new());
-        for (role, port) in ports {
-            for queue in port.queues {
-                roles.push(role);
-                queues.push(WorkerQueue::input(queue));
-            }
-        }
         let processor =
             SubinterfaceProcessor::new(subinterfaces, roles, Arc::clone(&shared), priorities);
         let queues = WorkerQueues::new(queues);
-        let handle = SubinterfaceHandle { thread: Some(shared), devices };
+        let handle = SubinterfaceHandle { thread: Some(shared), workers: None, gates, devices };
         Ok(Self { handle, processor, queues })
     }
 
@@ -107,9 +127,16 @@ fn once<'i>(ifaces: impl Iterator<Item = &'i Iface>) -> Vec<&'i Iface> {
     all
 }
 
-/// Returns the existing device of a subinterface.
-pub(super) fn device_of(own: &OwnSubinterface) -> Result<SubinterfaceDevice, Failure> {
-    let device = Iface::find(&own.name).map_err(|cause| OpenError::new(&own.name, cause))?;
+/// A port, and whether another router had opened it.
+pub(super) struct OpenedPort {
+    pub(super) port: Port,
+    pub(super) is_inherited: bool,
+}
+
+/// Returns the device of a subinterface, which has this port. It may have been renamed.
+pub(super) fn device_of(own: &OwnSubinterface, port: &Port) -> Result<SubinterfaceDevice, Failure> {
+    let name = port.info.mode.get("if").unwrap_or(&own.name);
+    let device = Iface::find(name).map_err(|cause| OpenError::new(&own.name, cause))?;
     let (name, parent, tags) = (own.name.clone(), own.parent.index, own.tags);
     Ok(SubinterfaceDevice { name, ifindex: device.index, parent, tags })
 }
@@ -125,11 +152,13 @@ pub(super) fn link_of(
 }
 
 /// Opens the socket of an interface. It receives only the frames of the interface's VLANs.
-pub(super) fn open_wire(iface: &Iface, own: &[OwnSubinterface]) -> Result<Port, Failure> {
+pub(super) fn open_wire(
+    iface: &Iface,
+    own: &[OwnSubinterface],
+    offer: &mut SubinterfaceOffer,
+) -> Result<OpenedPort, Failure> {
     let on_it = own.iter().filter(|it| it.parent.index == iface.index);
-    let mut ids: Vec<u16> = on_it.filter_map(|it| Some(it.tags.outer?.1)).collect();
-    ids.sort_unstable();
-    ids.dedup();
+    let ids = vlan_ids(on_it.map(|it| it.tags));
     let options = OpenOptions {
         slots: SLOTS,
         shared: true,
@@ -142,11 +171,22 @@ pub(super) fn open_wire(iface: &Iface, own: &[OwnSubinterface]) -> Result<Port, 
     let name = format!("packet:{}", iface.name);
     let needs = packet::needs(&name, &iface.name, None, &options).map_err(refused)?;
     let region = region(needs)?;
-    packet::open(&name, &iface.name, None, &region, &options).map_err(refused)
+    let inherited = offer.take_wire(iface);
+    let is_inherited = inherited.is_some();
+    let port = match inherited {
+        Some(sockets) => packet::open_inherited(&name, &iface.name, &region, &options, sockets),
+        None => packet::open(&name, &iface.name, None, &region, &options),
+    };
+    Ok(OpenedPort { port: port.map_err(refused)?, is_inherited })
 }
 
-/// Opens the device of a subinterface, with this many queues.
-pub(super) fn open_tap(own: &OwnSubinterface, queues: u32) -> Result<Port, Failure> {
+/// Opens the device of a subinterface, with this many queues. A device of the offer keeps those that
+/// it has.
+pub(super) fn open_tap(
+    own: &OwnSubinterface,
+    queues: u32,
+    offer: &mut SubinterfaceOffer,
+) -> Result<OpenedPort, Failure> {
     let options = OpenOptions {
         slots: SLOTS,
         tap_mac: Some(own.parent.mac),
@@ -154,8 +194,19 @@ pub(super) fn open_tap(own: &OwnSubinterface, queues: u32) -> Result<Port, Failu
         ..OpenOptions::default()
     };
     let name = format!("tap:{}", own.name);
-    let needs = tap::needs(&name, &own.name, queues, &options).map_err(refused)?;
-    tap::open(&name, &own.name, queues, &region(needs)?, &options).map_err(refused)
+    let inherited = offer.take_device(&own.name);
+    let is_inherited = inherited.is_some();
+    let port = match inherited {
+        Some(descriptors) => {
+            let needs = RegionNeeds::pairs(descriptors.len() as u32, SLOTS);
+            tap::open_inherited(&name, &region(needs)?, &options, descriptors)
+        }
+        None => {
+            let needs = tap::needs(&name, &own.name, queues, &options).map_err(refused)?;
+            tap::open(&name, &own.name, queues, &region(needs)?, &options)
+        }
+    };
+    Ok(OpenedPort { port: port.map_err(refused)?, is_inherited })
 }
 
 fn region(needs: RegionNeeds) -> Result<Arc<Region>, Failure> {

@@ -12,9 +12,11 @@
 //! packets while the tables may be old. It sends these packets to the TAP device, and this thread
 //! sends them on the wire with tags.
 
+mod waiting;
+
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use slipring_datapath::control_queue::ControlQueue;
@@ -23,16 +25,16 @@ use slipring_datapath::queues::WorkerQueues;
 use slipring_datapath::slots;
 use slipring_datapath::worker::FrameProcessor;
 use slipring_fib::{FibPortIndex, ForwardingTables, VlanTags};
-use slipring_neighbour::HoldDropCause;
-use slipring_port::Nanos;
+use slipring_port::{Nanos, QueueCounters};
 use slipring_route::{
-    MAX_ROUTE_BATCH, PortPolicy, PuntClass, RouteBatch, RouteConfig, RouteDropCause, RouteEngine,
-    RouteFrame, RouteOutput, RouteVerdict,
+    MAX_ROUTE_BATCH, PortPolicy, PuntClass, RouteBatch, RouteConfig, RouteEngine, RouteFrame,
+    RouteVerdict,
 };
 
 use super::figures::{SubinterfaceCounters, SubinterfaceFigures};
 use super::link::{LinkVerdict, SubinterfaceLink, SubinterfaceOutput, WaitingPacket};
 use super::tags;
+use crate::drain::WorkerDrain;
 
 /// Maximum age of the tables since they were last known to be current. If they are older, the
 /// kernel forwards.
@@ -48,8 +50,25 @@ pub(super) struct SubinterfaceShared {
     pub(super) seen: AtomicU64,
     /// Generation of the snapshot in use.
     pub(super) generation: AtomicU64,
+    /// Whether no other router takes the thread's frames any more.
+    pub(super) has_begun: AtomicBool,
     /// The counters of each subinterface, as published after the thread's last loop iteration.
     pub(super) figures: Mutex<Vec<SubinterfaceFigures>>,
+    /// The counters of the queues, each with the number of a subinterface.
+    pub(super) queues: Vec<(usize, Arc<QueueCounters>)>,
+}
+
+impl SubinterfaceShared {
+    /// The counters of each subinterface at this moment.
+    pub(super) fn figures(&self) -> Vec<SubinterfaceFigures> {
+        let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (number, counters) in &self.queues {
+            if let Some(of) = figures.get_mut(*number) {
+                of.lost.extend(counters.snapshot().drops());
+            }
+        }
+        figures
+    }
 }
 
 /// Where the frames of a queue come from.
@@ -89,6 +108,16 @@ pub(super) struct SubinterfaceProcessor {
     frames: Vec<(Vec<u8>, FibPortIndex)>,
     used: usize,
     scratch: Vec<u8>,
+    /// Packets that waited for a neighbour in the previous router, with the ports at which they
+    /// arrived there.
+    pub(super) handed: Vec<(FibPortIndex, Vec<u8>)>,
+    /// Slots taken in this loop iteration.
+    moved: u32,
+    /// Threads that wait until this thread has no frames left.
+    pub(super) drain: WorkerDrain,
+    /// Whether the last loop iteration has found the tx rings empty. False while no thread waits.
+    has_sent_all: bool,
+    turn_start: Nanos,
 }
 
 impl SubinterfaceProcessor {
@@ -110,6 +139,11 @@ impl SubinterfaceProcessor {
             frames: Vec::new(),
             used: 0,
             scratch: Vec::new(),
+            handed: Vec::new(),
+            moved: 0,
+            drain: WorkerDrain::default(),
+            has_sent_all: false,
+            turn_start: 0,
         }
     }
 
@@ -146,11 +180,13 @@ impl SubinterfaceProcessor {
         ifindex: u32,
         now_ns: Nanos,
     ) -> u32 {
-        let is_current = now_ns < self.seen + MAX_AGE_NS;
-        let routes = is_current && self.engine.is_some();
-        let Self { subinterfaces, frames, used, scratch, left, .. } = self;
+        let Self { subinterfaces, frames, used, scratch, .. } = self;
         *used = 0;
         let taken = queues[input].take_frames(MAX_ROUTE_BATCH as u32, |rx, at, count| {
+            // A frame for which this returns false stays in the ring.
+            if *used == MAX_ROUTE_BATCH {
+                return false;
+            }
             let bytes = slots::bytes(rx, at, count, scratch);
             let found = tags::parse(bytes).and_then(|(tags, _)| {
                 subinterfaces.iter().find(|it| (it.parent, it.tags) == (ifindex, tags))
@@ -164,15 +200,22 @@ impl SubinterfaceProcessor {
             frame.extend_from_slice(bytes);
             *port = it.port;
             *used += 1;
-            *used < MAX_ROUTE_BATCH
+            true
         });
-        let is_left = |port: FibPortIndex| left.get(usize::from(port.0)) == Some(&true);
-        if routes && !frames[..*used].iter().any(|(_, port)| is_left(*port)) {
+        self.route_or_leave(queues, now_ns);
+        taken
+    }
+
+    /// Passes the frames of the batch through the engine, or gives them to the kernel.
+    fn route_or_leave(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
+        let is_current = now_ns < self.seen + MAX_AGE_NS;
+        let is_left = |port: FibPortIndex| self.left.get(usize::from(port.0)) == Some(&true);
+        let has_left = self.frames[..self.used].iter().any(|(_, port)| is_left(*port));
+        if is_current && self.engine.is_some() && !has_left {
             self.route(queues, now_ns);
         } else {
             (0..self.used).for_each(|at| self.give_to_kernel(queues, at, now_ns));
         }
-        taken
     }
 
     /// Passes the frames of the batch through the engine's stages.
@@ -252,40 +295,6 @@ impl SubinterfaceProcessor {
         *counter += 1;
     }
 
-    /// Keeps a packet until a neighbour of a subinterface is resolved.
-    fn hold(&mut self, packet: WaitingPacket, now_ns: Nanos) {
-        let to = self.subinterfaces.iter_mut().find(|it| it.port == packet.held.port);
-        let refused = match to {
-            Some(it) => it.link.hold(packet, now_ns).err(),
-            None => Some(packet),
-        };
-        if let (Some(packet), Some(engine)) = (refused, &mut self.engine) {
-            engine.discard(&packet.held, RouteDropCause::HoldQueueFull);
-        }
-    }
-
-    /// Sends the packets that the engine has created: ICMP errors and fragments. Those whose next
-    /// hop is not resolved wait.
-    fn send_own(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
-        while let Some(output) = self.engine.as_mut().and_then(RouteEngine::pop) {
-            match output {
-                RouteOutput::Send { port, frame } => {
-                    self.scratch.clear();
-                    self.scratch.extend_from_slice(&frame);
-                    if !self.send_scratch(queues, port) {
-                        self.count_full(None, port);
-                    }
-                    if let Some(engine) = &mut self.engine {
-                        engine.recycle(frame);
-                    }
-                }
-                RouteOutput::Hold { held, frame } => {
-                    self.hold(WaitingPacket { owner: 0, held, frame }, now_ns);
-                }
-            }
-        }
-    }
-
     /// Sends the frame in `scratch`, which already has the tags of the port, by this port. Returns
     /// whether there was space.
     fn send_scratch(&mut self, queues: &mut WorkerQueues, port: FibPortIndex) -> bool {
@@ -328,6 +337,9 @@ impl SubinterfaceProcessor {
         let it = &mut subinterfaces[number];
         *used = 0;
         let taken = queues[input].take_frames(MAX_ROUTE_BATCH as u32, |rx, at, count| {
+            if *used == MAX_ROUTE_BATCH {
+                return false;
+            }
             let bytes = slots::bytes(rx, at, count, scratch);
             it.counters.from_kernel += 1;
             if it.link.accept_from_kernel(bytes, now_ns) != LinkVerdict::Pass {
@@ -339,76 +351,13 @@ impl SubinterfaceProcessor {
             }
             tags::add(bytes, it.tags, priorities, &mut frames[*used].0);
             *used += 1;
-            *used < MAX_ROUTE_BATCH
+            true
         });
         let to = QueueRole::Wire(it.parent);
         for (frame, _) in &mut frames[..*used] {
             it.counters.unsent += u64::from(!send(queues, &self.roles, to, frame));
         }
         taken
-    }
-
-    /// Sends the frames that links have made, and the packets that no longer wait.
-    fn serve_links(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
-        for number in 0..self.subinterfaces.len() {
-            self.subinterfaces[number].link.tick(now_ns);
-            while let Some(output) = self.subinterfaces[number].link.pop() {
-                self.serve(queues, number, output, now_ns);
-            }
-        }
-        self.send_own(queues, now_ns);
-    }
-
-    fn serve(
-        &mut self,
-        queues: &mut WorkerQueues,
-        number: usize,
-        output: SubinterfaceOutput,
-        now_ns: Nanos,
-    ) {
-        let it = &mut self.subinterfaces[number];
-        match (output, &mut self.engine) {
-            (SubinterfaceOutput::Wire(frame), _) => {
-                tags::add(&frame, it.tags, &self.priorities, &mut self.scratch);
-                let to = QueueRole::Wire(it.parent);
-                it.counters.unsent += u64::from(!send(queues, &self.roles, to, &mut self.scratch));
-            }
-            (SubinterfaceOutput::Kernel(frame), _) => {
-                self.scratch.clear();
-                self.scratch.extend_from_slice(&frame);
-                let to = QueueRole::Tap(number);
-                it.counters.full += u64::from(!send(queues, &self.roles, to, &mut self.scratch));
-            }
-            (
-                SubinterfaceOutput::Released(WaitingPacket { held, mut frame, .. }, mac),
-                Some(engine),
-            ) => {
-                let verdict = engine.release(&held, &mut frame, mac, now_ns);
-                if let RouteVerdict::Forward(sent) = verdict {
-                    self.scratch.clear();
-                    self.scratch.extend_from_slice(sent.prepend());
-                    self.scratch.extend_from_slice(&frame[sent.range()]);
-                    let (is_own, len) = (held.is_own(), self.scratch.len());
-                    if !self.send_scratch(queues, sent.port) {
-                        self.count_full((!is_own).then(|| held.ingress()), sent.port);
-                    } else if !is_own {
-                        self.count_forwarded(held.ingress(), len);
-                    }
-                }
-            }
-            (SubinterfaceOutput::Lost(packet, HoldDropCause::Unanswered), Some(engine)) => {
-                engine.unanswered(&packet.held, &packet.frame, now_ns);
-            }
-            (SubinterfaceOutput::Lost(packet, cause), Some(engine)) => {
-                let cause = match cause {
-                    HoldDropCause::Flushed => RouteDropCause::PortDown,
-                    _ => RouteDropCause::HoldQueueFull,
-                };
-                engine.discard(&packet.held, cause);
-            }
-            // Packets can wait only if the engine exists.
-            (SubinterfaceOutput::Released(..) | SubinterfaceOutput::Lost(..), None) => {}
-        }
     }
 }
 
@@ -446,28 +395,41 @@ fn send(
 impl FrameProcessor for SubinterfaceProcessor {
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, clock: &impl Clock) -> u32 {
         let now_ns = clock.now();
-        match self.roles[input] {
+        let taken = match self.roles[input] {
             QueueRole::Wire(ifindex) => self.take_wire(queues, input, ifindex, now_ns),
             QueueRole::Tap(number) => self.take_tap(queues, input, number, now_ns),
-        }
+        };
+        self.moved += taken;
+        taken
     }
 
-    fn run_tasks(&mut self, _: &mut WorkerQueues, _: &impl Clock) -> bool {
+    fn run_tasks(&mut self, _: &mut WorkerQueues, clock: &impl Clock) -> bool {
+        self.turn_start = clock.now();
         // The time is read before the tasks run. So the tables of that time are among the tasks.
         let seen = self.shared.seen.load(Ordering::Acquire);
         for task in Arc::clone(&self.shared).tasks.drain() {
             task(self);
         }
         self.seen = seen;
-        true
+        // Acquire: pairs with the Release of the thread that has opened the gates.
+        self.shared.has_begun.load(Ordering::Acquire)
+    }
+
+    fn before_inputs(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) -> u32 {
+        if !self.handed.is_empty() {
+            self.forward_handed(queues, clock.now());
+        }
+        0
     }
 
     fn after_inputs(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) {
         self.serve_links(queues, clock.now());
+        self.has_sent_all = !self.drain.is_empty() && queues.is_idle();
     }
 
     fn next_due(&self) -> Option<Nanos> {
-        self.subinterfaces.iter().filter_map(|it| it.link.next_ns()).min()
+        let links = self.subinterfaces.iter().filter_map(|it| it.link.next_ns());
+        links.chain(self.drain.next_ns(self.turn_start)).min()
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -491,6 +453,10 @@ impl FrameProcessor for SubinterfaceProcessor {
                 figures.routed.clone_from(routed);
             }
         }
+        drop(figures);
+        let moved = std::mem::take(&mut self.moved);
+        let has_begun = self.shared.has_begun.load(Ordering::Acquire);
+        self.drain.note_turn(has_begun && moved == 0, self.has_sent_all);
     }
 }
 

@@ -13,12 +13,15 @@ use slipring_port::{SocketRing, now, packet};
 use super::channel::Channel;
 use super::protocol::{HandedOver, OfferMessage, Predecessor, hand_over, turn_away};
 use super::{TAKEOVER_VERSION, queues_of, settings_of};
+use crate::drain::DrainGoal;
 use crate::plan::RoutePlan;
+use crate::queue_gate::QueueGate;
 use crate::router_figures::RouterFigures;
 use crate::routing::RoutingHandle;
 use crate::rules::RunningRules;
 use crate::service::terminate;
-use crate::worker::{QueueGate, WorkerLink};
+use crate::subinterface::{SubinterfaceHandle, SubinterfaceState};
+use crate::worker::{DRAIN_LIMIT, SEND_LIMIT, WorkerLink};
 
 /// Why a router that is about to end cannot be taken over.
 const ENDS: &str = "it ends";
@@ -28,8 +31,8 @@ pub(crate) struct TakeoverService {
     plan: RoutePlan,
     routing: RoutingHandle,
     rules: Option<Arc<RunningRules>>,
-    /// Whether the router has created subinterfaces of its own.
-    has_own: bool,
+    /// The subinterfaces that the router has made.
+    own: Option<SubinterfaceHandle>,
     phase: Mutex<TakeoverPhase>,
     /// Notified when a takeover has succeeded or failed.
     is_over: Condvar,
@@ -81,9 +84,20 @@ impl TakeoverService {
         plan: RoutePlan,
         routing: RoutingHandle,
         rules: Option<Arc<RunningRules>>,
-        has_own: bool,
+        own: Option<SubinterfaceHandle>,
     ) -> Self {
-        Self { plan, routing, rules, has_own, phase: Mutex::default(), is_over: Condvar::new() }
+        Self { plan, routing, rules, own, phase: Mutex::default(), is_over: Condvar::new() }
+    }
+
+    /// What a router needs to know before it requests a takeover: the subinterfaces that this router
+    /// has made, its engine, and whether its threads forward.
+    pub(crate) fn query(&self) -> Value {
+        let own = self.own.iter().flat_map(|own| &own.devices).map(|it| &it.name);
+        json!({
+            "subinterfaces": own.collect::<Vec<_>>(),
+            "io": self.plan.io.name(),
+            "threads": self.routing.ask(|routing| !routing.workers.is_empty()),
+        })
     }
 
     /// Checks whether the requesting router can take over.
@@ -99,7 +113,13 @@ impl TakeoverService {
                 format!("it has version {}, the new one {theirs}", env!("CARGO_PKG_VERSION"));
             return Err(self.refusal(&cause, true));
         }
-        for (name, value) in settings_of(&self.plan) {
+        let known = self.routing.ask(|routing| {
+            let ifaces = || routing.engine.interfaces().iter().map(|of| &of.iface);
+            let names = ifaces().map(|iface| iface.name.clone()).collect::<Vec<_>>();
+            (names, ifaces().map(|iface| iface.index).collect::<Vec<_>>(), queues_of(ifaces()))
+        });
+        let Some((names, indexes, queues)) = known else { return Err(self.refusal_for_now(ENDS)) };
+        for (name, value) in settings_of(&self.plan, names.iter().map(String::as_str).collect()) {
             let asked = args.get(name).unwrap_or(&Value::Null);
             if *asked != value {
                 return Err(
@@ -107,11 +127,6 @@ impl TakeoverService {
                 );
             }
         }
-        let known = self.routing.ask(|routing| {
-            let ifaces = || routing.engine.interfaces().iter().map(|of| &of.iface);
-            (ifaces().map(|iface| iface.index).collect::<Vec<_>>(), queues_of(ifaces()))
-        });
-        let Some((indexes, queues)) = known else { return Err(self.refusal_for_now(ENDS)) };
         if args.get("ifindexes") != Some(&json!(indexes)) {
             let cause = "its interfaces were deleted, and others have their names";
             return Err(self.refusal(cause, true));
@@ -123,10 +138,6 @@ impl TakeoverService {
                  {queues}, and have {asked} now"
             );
             return Err(self.refusal(&cause, true));
-        }
-        if self.has_own {
-            let cause = "VLANs that it makes end with it: the kernel has no such devices";
-            return Err(self.refusal(cause, true));
         }
         // Another successor may claim the takeover between this check and the claim. The protocol
         // then refuses the later one.
@@ -258,7 +269,7 @@ impl HandingOverRouter<'_> {
         gates.sort_by_key(|gate| (gate.interface, gate.number));
         for gate in gates {
             if let Some((socket, ring)) = gate.socket() {
-                all[gate.interface].push((socket.try_clone_to_owned()?, ring));
+                all[gate.interface].push((socket.try_clone()?, ring));
             }
         }
         Ok(all)
@@ -267,11 +278,27 @@ impl HandingOverRouter<'_> {
     /// Waits until the workers have forwarded all frames that they had taken, and then for a moment
     /// until these frames have left the tx rings.
     fn drain(&self) -> Result<(), String> {
-        if !WorkerLink::drain_all(&self.workers) {
+        let own = self.service.own.as_ref();
+        let reach = |goal, limit| own.is_none_or(|own| own.reach(goal, limit));
+        let is_drained = WorkerLink::drain_all(&self.workers);
+        if !is_drained || !reach(DrainGoal::Processed, DRAIN_LIMIT) {
             return Err("its threads have not forwarded what they had taken within a second".into());
         }
         WorkerLink::send_all(&self.workers);
+        reach(DrainGoal::Sent, SEND_LIMIT);
         Ok(())
+    }
+
+    /// Returns the document and the descriptors of the subinterfaces.
+    fn offer_of_subinterfaces(&self) -> Result<(Value, Vec<OwnedFd>), String> {
+        let own = self.service.own.clone().unwrap_or_default();
+        own.offer().map_err(|error| error.to_string())
+    }
+
+    fn state_of_subinterfaces(&self) -> Result<SubinterfaceState, String> {
+        let Some(own) = &self.service.own else { return Ok(SubinterfaceState::default()) };
+        let ifindexes = self.service.routing.ask(|routing| routing.ifindexes().collect::<Vec<_>>());
+        own.state(&ifindexes.unwrap_or_default())
     }
 
     fn run_programs(&self, programs: Option<Vec<OwnedFd>>) -> Result<(), String> {
@@ -279,7 +306,7 @@ impl HandingOverRouter<'_> {
         let set_filter = move |interface: usize, queue: usize, program: OwnedFd| {
             let mut of = gates.iter().filter(|it| (it.interface, it.number) == (interface, queue));
             match of.next().and_then(|gate| gate.socket()) {
-                Some((socket, _)) => packet::set_filter(socket, program.as_fd()),
+                Some((socket, _)) => packet::set_filter(socket.as_fd(), program.as_fd()),
                 None => Ok(()),
             }
         };
@@ -291,15 +318,18 @@ impl HandingOverRouter<'_> {
 
 impl Predecessor for HandingOverRouter<'_> {
     fn offer(&mut self) -> Result<OfferMessage, String> {
+        let (own, mut fds_of_own) = self.offer_of_subinterfaces()?;
         if self.ends_first() {
-            let document = json!({ "step": "offer", "ends_first": true });
-            return Ok(OfferMessage { document, fds: Vec::new() });
+            let document = json!({ "step": "offer", "ends_first": true, "subinterfaces": own });
+            return Ok(OfferMessage { document, fds: fds_of_own });
         }
         let sockets = self.sockets().map_err(|error| error.to_string())?;
         let offer = self.service.routing.ask(move |routing| routing.engine.offer(&sockets));
         let offer = offer.unwrap_or_else(|| Err(std::io::ErrorKind::NotConnected.into()));
-        let (engine, fds) = offer.map_err(|error| error.to_string())?;
-        Ok(OfferMessage { document: json!({ "step": "offer", "engine": engine }), fds })
+        let (engine, mut fds) = offer.map_err(|error| error.to_string())?;
+        fds.append(&mut fds_of_own);
+        let document = json!({ "step": "offer", "engine": engine, "subinterfaces": own });
+        Ok(OfferMessage { document, fds })
     }
 
     fn release(&mut self, programs: Vec<OwnedFd>) -> Result<Value, String> {
@@ -307,8 +337,9 @@ impl Predecessor for HandingOverRouter<'_> {
             self.service.routing.ask(|routing| drop(routing.engine.stop()));
         } else {
             self.gates.iter().for_each(|gate| gate.close());
-            self.workers.iter().for_each(WorkerLink::wake);
         }
+        self.service.own.iter().for_each(SubinterfaceHandle::close_gates);
+        self.workers.iter().for_each(WorkerLink::wake);
         self.drain()?;
         let mut positions = Vec::new();
         if !self.ends_first() {
@@ -318,22 +349,26 @@ impl Predecessor for HandingOverRouter<'_> {
             }
             self.run_programs(Some(programs))?;
         }
+        let own = self.state_of_subinterfaces()?;
         let states = self.service.rules.as_ref().map(|rules| rules.states(now())).transpose()?;
         // If the wait fails, the counters may lack a few packets.
         self.service.routing.ask(|routing| drop(routing.engine.wait_for_programs()));
         let counters = RouterFigures::ask(&self.service.routing);
-        Ok(json!({ "positions": positions, "states": states, "counters": counters }))
+        Ok(json!({
+            "positions": positions, "states": states, "counters": counters, "subinterfaces": own,
+        }))
     }
 
     fn resume(&mut self) {
         if self.ends_first() {
             self.service.routing.ask(|routing| routing.engine.go_on());
-            return;
+        } else {
+            // An error is ignored: if the kernel refuses to run a program of this router now,
+            // another attempt would fail as well.
+            let _ = self.run_programs(None);
+            self.gates.iter().for_each(|gate| gate.reopen());
         }
-        // An error is ignored: if the kernel refuses to run a program of this router now, another
-        // attempt would fail as well.
-        let _ = self.run_programs(None);
-        self.gates.iter().for_each(|gate| gate.reopen());
+        self.service.own.iter().for_each(SubinterfaceHandle::reopen_gates);
         self.workers.iter().for_each(WorkerLink::wake);
     }
 }

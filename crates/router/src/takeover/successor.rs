@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::channel::Channel;
+use super::predecessor::{RunningPredecessor, refused};
 use super::protocol::{receive_offer, take_over};
 use super::{TAKEOVER_VERSION, queues_of, settings_of};
 use crate::checks::{self, Obstacle};
@@ -14,16 +15,18 @@ use crate::plan::RoutePlan;
 use crate::resident::{self, EngineOffer};
 use crate::routing::RoutingHandle;
 use crate::rules::RunningRules;
-use crate::service::PROGRAM_NAME;
 use crate::start;
+use crate::subinterface::{
+    OwnSubinterface, SubinterfaceHandle, SubinterfaceOffer, SubinterfaceState,
+};
 use crate::worker::WorkerLink;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, pidfd_open};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use slipring_cli::codes::{SR0114, SR0405};
 use slipring_cli::{Diagnostic, Failure, Session};
-use slipring_control::{ControlClient, ControlError};
 use slipring_port::iface::Iface;
 
 /// Maximum time that the previous router may take to end. In this time, it forwards the frames that
@@ -49,6 +52,8 @@ pub(crate) struct TakeoverStart {
     /// A router that forwards until [`Successor::commit`], and its offer; `None` if there is no
     /// such router.
     pub(crate) offered: Option<(Successor, EngineOffer)>,
+    /// The sockets and devices of the previous router's subinterfaces. Empty without such a router.
+    pub(crate) subinterfaces: SubinterfaceOffer,
 }
 
 /// The state that the previous router handed over when it stopped.
@@ -60,6 +65,7 @@ pub(crate) struct HandedState {
     states: Option<String>,
     /// Its counters, with those of its own predecessors.
     pub(crate) counters: InheritedFigures,
+    subinterfaces: SubinterfaceState,
 }
 
 impl HandedState {
@@ -74,7 +80,16 @@ impl HandedState {
             positions,
             states: state["states"].as_str().map(str::to_owned),
             counters: InheritedFigures::read(&state["counters"]).unwrap_or_default(),
+            subinterfaces: SubinterfaceState::deserialize(&state["subinterfaces"]).ok()?,
         })
+    }
+
+    /// Makes the subinterfaces go on with the sockets, devices and neighbours of a previous router
+    /// that has ended. Returns a warning if the frames of some do not arrive.
+    pub(crate) fn begin_subinterfaces(self, handle: &RoutingHandle) -> Option<String> {
+        let (own, ifindexes, workers) = parts_of_subinterfaces(handle)?;
+        own.learn(&self.subinterfaces);
+        begin(&own, self.subinterfaces, &ifindexes, &workers)
     }
 
     /// Gives the rules the states that the previous router had for them. Returns warnings about
@@ -99,44 +114,55 @@ impl RoutePlan {
     /// If a check fails, if no router runs, or if the running router has other settings or refuses.
     pub(crate) fn begin_takeover(
         &self,
-        ifaces: &[Iface],
+        running: Option<RunningPredecessor>,
+        (ifaces, own): (&[Iface], &[OwnSubinterface]),
         session: &mut Session<'_>,
     ) -> Result<TakeoverStart, Failure> {
-        let alone = |found| TakeoverStart { found, handed: HandedState::default(), offered: None };
-        if !self.takes_over {
+        let alone = |found| TakeoverStart {
+            found,
+            handed: HandedState::default(),
+            offered: None,
+            subinterfaces: SubinterfaceOffer::default(),
+        };
+        let Some(running) = running else {
             return Ok(alone(start::check(self, ifaces, 0)?));
-        }
-        let mut successor = self.find_predecessor(ifaces, session)?;
+        };
+        let mut successor = self.connect(running, ifaces)?;
         let offer = receive_offer(&mut successor.channel).map_err(|error| failed(&error))?;
-        if offer.document["ends_first"] == true {
+        let invalid = || failed(&io::ErrorKind::InvalidData.into());
+        let (document, mut fds) = (offer.document, offer.fds.into_iter());
+        let ends_first = document["ends_first"] == true;
+        let engine = match ends_first {
+            true => None,
+            false => Some(EngineOffer::read(&document["engine"], &mut fds).ok_or_else(invalid)?),
+        };
+        let subinterfaces = SubinterfaceOffer::read(&document["subinterfaces"], &mut fds);
+        let mut subinterfaces = subinterfaces.ok_or_else(invalid)?;
+        subinterfaces.keep(own);
+        if let Some(parent) = subinterfaces.changed_parent(own) {
+            let why = format!("{parent} had another number of receive queues when it was started");
+            return Err(failed(&io::Error::other(why)));
+        }
+        let Some(engine) = engine else {
             let found = start::check(self, ifaces, 0)?;
             resident::try_to_load()?;
             let handed = successor.let_end(session)?;
-            return Ok(TakeoverStart { handed, ..alone(found) });
+            return Ok(TakeoverStart { handed, subinterfaces, ..alone(found) });
+        };
+        if !engine.fits(ifaces) {
+            return Err(invalid());
         }
-        let engine = EngineOffer::read(&offer.document["engine"], offer.fds);
-        let engine = engine.filter(|engine| engine.fits(ifaces));
-        let engine = engine.ok_or_else(|| failed(&io::ErrorKind::InvalidData.into()))?;
         let found = start::check(self, ifaces, engine.tcx_programs())?;
-        Ok(TakeoverStart { offered: Some((successor, engine)), ..alone(found) })
+        let offered = Some((successor, engine));
+        Ok(TakeoverStart { offered, subinterfaces, ..alone(found) })
     }
 
-    fn find_predecessor(
-        &self,
-        ifaces: &[Iface],
-        session: &mut Session<'_>,
-    ) -> Result<Successor, Failure> {
-        let refused = |error: ControlError| match error {
-            ControlError::NoAnswer(_) | ControlError::TimedOut { .. } => {
-                failed(&io::Error::other(error))
-            }
-            error => Diagnostic::of(&error).into(),
-        };
-        let client =
-            ControlClient::find_program(&session.run_dir, self.name.as_deref(), PROGRAM_NAME);
-        let mut client = client.map_err(refused)?;
+    fn connect(&self, running: RunningPredecessor, ifaces: &[Iface]) -> Result<Successor, Failure> {
+        let mut client = running.client;
+        let names = ifaces.iter().map(|iface| iface.name.as_str()).collect();
+        let settings = settings_of(self, names).into_iter();
         let mut args: Map<String, Value> =
-            settings_of(self).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            settings.map(|(name, value)| (name.to_owned(), value)).collect();
         args.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
         args.insert("ifindexes".to_owned(), ifaces.iter().map(|iface| iface.index).collect());
         args.insert("queues".to_owned(), queues_of(ifaces.iter()));
@@ -199,7 +225,12 @@ impl Successor {
         let parts = parts.unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::NotConnected)));
         let (programs, workers) = parts.map_err(|error| failed(&error))?;
         let mut warnings = Vec::new();
+        let own = parts_of_subinterfaces(handle);
         let handed = self.take(&programs, |handed| {
+            if let Some((own, ..)) = &own {
+                own.fits(&handed.subinterfaces).then_some(()).ok_or(io::ErrorKind::InvalidData)?;
+                own.learn(&handed.subinterfaces);
+            }
             warnings = handed.restore_states(rules)?;
             let counters = handed.counters.clone();
             handle.ask(move |routing| {
@@ -210,6 +241,9 @@ impl Successor {
         })?;
         handle.ask(|routing| routing.engine.inherit_settings());
         handed.positions.iter().for_each(|at| open_gate(&workers, *at));
+        if let Some((own, ifindexes, workers)) = own {
+            warnings.extend(begin(&own, handed.subinterfaces, &ifindexes, &workers));
+        }
         workers.iter().for_each(WorkerLink::begin);
         Ok(warnings)
     }
@@ -261,7 +295,34 @@ fn open_gate(workers: &[WorkerLink], (interface, number, position): (usize, usiz
     }
 }
 
-fn failed(error: &io::Error) -> Failure {
+/// The subinterfaces, the interface of each port, and the threads that forward. `None` without
+/// subinterfaces that this router makes.
+fn parts_of_subinterfaces(
+    handle: &RoutingHandle,
+) -> Option<(SubinterfaceHandle, Vec<u32>, Vec<WorkerLink>)> {
+    handle.ask(|routing| {
+        let own = routing.subinterfaces.clone()?;
+        Some((own, routing.ifindexes().collect(), routing.workers.clone()))
+    })?
+}
+
+fn begin(
+    own: &SubinterfaceHandle,
+    state: SubinterfaceState,
+    ifindexes: &[u32],
+    workers: &[WorkerLink],
+) -> Option<String> {
+    let hand = |thread: usize, packet| {
+        if let Some(worker) = workers.get(thread % workers.len().max(1)) {
+            worker.tell(|worker| worker.hand(packet));
+        }
+    };
+    let begun = own.begin(state, ifindexes, hand);
+    workers.iter().for_each(WorkerLink::wake);
+    begun.err().map(|error| format!("frames of some VLANs do not arrive: {error}"))
+}
+
+pub(super) fn failed(error: &io::Error) -> Failure {
     Diagnostic::new(SR0405, "the running router does not hand over")
         .with_cause(error.to_string())
         .with_help("see whether it still runs: slipring route ctl status")

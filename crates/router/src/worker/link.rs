@@ -9,19 +9,19 @@ use slipring_datapath::control_queue::ControlQueue;
 
 use slipring_route_bpf::ResidentHeartbeat;
 
-use super::drain::DrainGoal;
-use super::gate::QueueGate;
 use super::parking::WorkerParking;
 use super::{RouteWorker, WorkerFigures};
+use crate::drain::DrainGoal;
+use crate::queue_gate::QueueGate;
 
 /// Maximum time for which workers forward the frames that they have received, at the end of a run
 /// or in a takeover. There are at most some thousand such frames.
-const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+pub(crate) const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 /// Maximum time for which a takeover waits until the kernel has taken the frames of the tx rings,
 /// so that no frame of the successor overtakes them. Meanwhile, the successor's frames wait in
 /// receive rings, which hold the frames of some ten milliseconds. Frames that the kernel has not
 /// taken in this time can still leave until the end of the run.
-const SEND_LIMIT: Duration = Duration::from_millis(50);
+pub(crate) const SEND_LIMIT: Duration = Duration::from_millis(50);
 
 /// A task that another thread gives to a worker. It runs between two loop iterations.
 pub(crate) type RouteWorkerTask = Box<dyn FnOnce(&mut RouteWorker) + Send>;

@@ -16,22 +16,22 @@ use slipring_port::{packet, xdp};
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
 use slipring_route::{PortPolicy, RouteBatch, RouteConfig, RouteEngine};
 
-use super::drain::WorkerDrain;
-use super::gate::{GateWatch, QueueGate};
 use super::handover::Handover;
 use super::held::HeldFrames;
 use super::link::{WorkerLink, WorkerShared};
 use super::pipes::{WorkerPipe, WorkerPipes};
 use super::punt::KernelPunts;
-use super::survivor::SurvivingQueue;
 use super::vlan_queues::SubinterfaceQueues;
 use super::{RouteWorker, WorkerPorts, WorkerTotals};
 use crate::config::EngineSettings;
+use crate::drain::WorkerDrain;
 use crate::pace::IDLE_AFTER_NS;
+use crate::queue_gate::{GateWatch, QueueGate};
 use crate::resident::{InterfaceSockets, UserSpaceIo};
 use crate::routing::RoutingHandle;
 use crate::rules::InitialRules;
 use crate::subinterface::{OwnSubinterface, SubinterfacePorts, parents};
+use crate::surviving_queue::SurvivingQueue;
 
 /// Slots of a ring.
 const SLOTS: u32 = 1024;
@@ -162,6 +162,7 @@ impl UserSpacePorts {
                 subinterfaces,
                 punts: KernelPunts::new(io.injector.clone(), count),
                 held: HeldFrames::new(settings.limits(NeighbourLimits::default())),
+                handed: Vec::new(),
                 unsent: None,
                 scratch: Vec::new(),
                 shared,

@@ -85,8 +85,8 @@ mod tests {
     use slipring_datapath::virtual_time::{SharedTraffic, VirtualTime, lock};
     use slipring_port::{Nanos, RunCause};
 
-    use super::super::failing_queue::FailingQueue;
     use super::*;
+    use crate::failing_queue::FailingQueue;
 
     /// Returns a queue of 64 slots at which this number of frames arrives, and which is lost after
     /// `syncs` syncs.

@@ -14,6 +14,7 @@
 
 use slipring_datapath::queues::WorkerQueues;
 use slipring_datapath::slots;
+use slipring_fib::FibPortIndex;
 use slipring_neighbour::HoldDropCause;
 use slipring_port::Nanos;
 use slipring_route::{HeldPacket, MAX_ROUTE_BATCH, PuntClass, RouteDropCause, RouteFrame};
@@ -68,7 +69,7 @@ impl RouteWorker {
         if let Some(of) = &mut self.subinterfaces {
             of.frames = frames;
         }
-        self.moved += used as u32;
+        self.moved += taken;
         taken
     }
 
@@ -168,7 +169,33 @@ impl RouteWorker {
         if let Some(of) = &mut self.subinterfaces {
             of.frames = frames;
         }
+        self.moved += taken;
         taken
+    }
+
+    /// Forwards packets that waited for a neighbour of a subinterface in the previous router. That
+    /// router has counted their arrival, and its rules have admitted them.
+    pub(super) fn forward_handed(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
+        if self.handed.is_empty() {
+            return;
+        }
+        let rules = self.rules.take();
+        for handed in std::mem::take(&mut self.handed).chunks_mut(MAX_ROUTE_BATCH) {
+            let mut batch: Vec<_> =
+                handed.iter_mut().map(|(port, frame)| RouteFrame::new(frame, *port)).collect();
+            let left = self.decide(&mut batch, now_ns);
+            drop(batch);
+            for (at, (ingress, frame)) in handed.iter_mut().enumerate() {
+                let source = BatchFrame::Copy { frame, ingress: *ingress };
+                self.deliver(queues, source, at, left & 1 << at != 0, now_ns);
+            }
+        }
+        self.rules = rules;
+    }
+
+    /// Gives the worker a packet for [`Self::forward_handed`].
+    pub(crate) fn hand(&mut self, packet: (FibPortIndex, Vec<u8>)) {
+        self.handed.push(packet);
     }
 
     /// Sends a frame of the kernel, or of address resolution, by the parent of a subinterface, or

@@ -1,6 +1,6 @@
 //! The queues of subinterfaces, distributed over workers. Each worker receives and sends with one
-//! queue of each parent interface and one of each TAP device. Further queues of a parent only
-//! receive.
+//! queue of each parent interface and one of each TAP device. Further queues of a parent or a device
+//! only receive.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use slipring_fib::FibPortIndex;
 use slipring_port::Queue;
 use slipring_route::PortPolicy;
 
-use super::survivor::SurvivingQueue;
 use super::vlan_state::{WorkerSubinterfaces, WorkerWakers};
 use super::{WorkerLink, WorkerPorts};
+use crate::queue_gate::{GateWatch, QueueGate};
 use crate::subinterface::{QueueRole, SharedSubinterfaces, SubinterfacePorts};
+use crate::surviving_queue::SurvivingQueue;
 
 /// A queue and the port of its frames. For a queue of a parent interface, this is the port of any
 /// of its subinterfaces.
@@ -22,6 +23,8 @@ struct RoleQueue {
     /// Whether the worker sends frames by this queue.
     sends: bool,
     queue: Box<dyn Queue>,
+    /// The gate that a takeover closes.
+    gate: Option<Arc<QueueGate>>,
 }
 
 /// The queues that workers have not taken yet.
@@ -40,7 +43,7 @@ impl SubinterfaceQueues {
     /// Distributes the queues of `own` over the workers. `ifindexes` contains the indices of the
     /// router's other interfaces.
     pub(super) fn new(own: SubinterfacePorts, ifindexes: &[u32], workers: usize) -> Self {
-        let SubinterfacePorts { shared, wires, taps, policies, priorities, .. } = own;
+        let SubinterfacePorts { handle, shared, wires, taps, policies, priorities } = own;
         let mut queues: Vec<Vec<RoleQueue>> = (0..workers).map(|_| Vec::new()).collect();
         let mut carriers = Vec::new();
         for wire in wires {
@@ -49,14 +52,17 @@ impl SubinterfaceQueues {
             }
             let (role, port) = (QueueRole::Wire(wire.ifindex), wire.any_port);
             for (number, queue) in wire.port.queues.into_iter().enumerate() {
-                let of = RoleQueue { role, port, sends: number < workers, queue };
+                let gate = handle.gate(role, number);
+                let of = RoleQueue { role, port, sends: number < workers, queue, gate };
                 queues[number % workers].push(of);
             }
         }
         for (number, tap) in taps.into_iter().enumerate() {
             let (role, port) = (QueueRole::Tap(number), shared.all()[number].port);
-            for (worker, queue) in tap.queues.into_iter().enumerate() {
-                queues[worker].push(RoleQueue { role, port, sends: true, queue });
+            for (at, queue) in tap.queues.into_iter().enumerate() {
+                let gate = handle.gate(role, at);
+                let of = RoleQueue { role, port, sends: at < workers, queue, gate };
+                queues[at % workers].push(of);
             }
         }
         Self { shared, queues, carriers, policies, priorities, wakers: Arc::default() }
@@ -71,7 +77,7 @@ impl SubinterfaceQueues {
         id: usize,
     ) -> WorkerSubinterfaces {
         let (first, mut roles) = (inputs.len(), Vec::new());
-        for RoleQueue { role, port, sends, queue } in std::mem::take(&mut self.queues[id]) {
+        for RoleQueue { role, port, sends, queue, gate } in std::mem::take(&mut self.queues[id]) {
             if let QueueRole::Wire(ifindex) = role
                 && sends
                 && self.carriers.contains(&ifindex)
@@ -81,7 +87,8 @@ impl SubinterfaceQueues {
             }
             ports.of_queue.push(Some(port));
             ports.counters.push(queue.counters().clone());
-            inputs.push(WorkerQueue::input(Box::new(SurvivingQueue::new(queue, None))));
+            let queue = SurvivingQueue::new(queue, gate.map(GateWatch::new));
+            inputs.push(WorkerQueue::input(Box::new(queue)));
             roles.push(role);
         }
         let (shared, wakers) = (self.shared.clone(), self.wakers.clone());

@@ -136,6 +136,7 @@ mod slow_egress;
 mod soak;
 mod system_calls;
 mod takeover;
+mod takeover_vlan;
 mod threads;
 mod top;
 mod topology;

@@ -41,6 +41,12 @@ without_a_gap! {
 }
 
 crate::instances! {
+    auto: crate::rig::Setup = crate::rig::Subject::Slipring("auto"),
+    policers_go_and_come_by_a_takeover_that_keeps_the_engine,
+    a_router_in_xdp_is_not_taken_over_by_one_with_policers
+}
+
+crate::instances! {
     rules_in_xsk: crate::rig::Setup = crate::rig::Subject::Slipring("xsk"),
     states_of_rules_move
 }
@@ -277,14 +283,15 @@ fn a_router_that_is_killed_while_it_is_taken_over_doubles_no_packet(setup: Setup
 
 /// A takeover request like that of a new router that sees `queues` queues in each direction of each
 /// interface.
-fn request_of(rig: &Rig, queues: u32) -> Value {
+pub(crate) fn request_of(rig: &Rig, queues: u32) -> Value {
     let answer = rig.ask(&["interface"]);
-    let interfaces = answer["interfaces"].as_array().unwrap();
+    let interfaces = answer["interfaces"].as_array().unwrap().iter();
+    let interfaces: Vec<_> = interfaces.filter(|it| it["mode"] != "packet, tap").collect();
     let of = |key: &str| interfaces.iter().map(|it| it[key].clone()).collect::<Vec<_>>();
     let queues = vec![[queues; 2]; interfaces.len()];
     let crate::rig::Subject::Slipring(io) = rig.subject else { unreachable!() };
     json!({
-        "id": 1, "do": "takeover", "protocol": 1, "version": env!("CARGO_PKG_VERSION"),
+        "id": 1, "do": "takeover", "protocol": 2, "version": env!("CARGO_PKG_VERSION"),
         "interfaces": of("name"), "ifindexes": of("ifindex"), "queues": queues, "io": io, "threads": null,
         "rules": false,
     })
@@ -294,7 +301,7 @@ fn request_of(rig: &Rig, queues: u32) -> Value {
 ///
 /// # Errors
 /// The system's error, if the running router ends.
-fn send(
+pub(crate) fn send(
     rig: &Rig,
     running: &Program,
     request: &Value,
@@ -374,6 +381,50 @@ fn a_router_that_is_ended_while_it_is_taken_over_ends(setup: Setup) {
     assert_eq!(answer["ok"]["pid"].as_u64(), Some(running.pid().into()), "{answer}");
     rig.forwards(&[Packet::udp(v4().a, v4().b, b"as before")]);
     running.stop(Signal::INT).well();
+}
+
+/// Writes a file with a policer that drops nothing. Returns the flags of a router with it.
+fn with_policer(dir: &tempfile::TempDir) -> String {
+    let path = dir.path().join("edge.toml");
+    let policer = "[[policer]]\ninterface = 'e0'\nrate = '100Gbit'\nburst = '1GB'\n";
+    std::fs::write(&path, policer).unwrap();
+    format!("e0 e1 --config {}", path.display())
+}
+
+/// Without policers, `--io auto` would choose XDP.
+fn policers_go_and_come_by_a_takeover_that_keeps_the_engine(setup: Setup) {
+    let dir = tempfile::tempdir().unwrap();
+    let with = with_policer(&dir);
+    let flags = with.strip_prefix("e0 e1 ").unwrap().to_owned();
+    let rig = setup.with_flags(&flags).start();
+    let mut stream = Stream::new(&rig);
+    let mut running = rig.take_program();
+    for (words, says_so) in [("e0 e1", true), ("e0 e1", true), (with.as_str(), false)] {
+        stream.flow(200);
+        let next = rig.launch_with(&format!("{words} --takeover"));
+        stream.flow_until("a takeover", |_| is_forwarding(&next) && running.has_ended());
+        running.finish().well();
+        let output = next.so_far();
+        let text = [output.stdout, output.stderr].concat();
+        assert_eq!(text.contains("keeps the running router's engine: xsk"), says_so, "{text}");
+        assert!(text.contains("1 thread forwards"), "{text}");
+        running = next;
+    }
+    stream.flow(200);
+    stream.each_has_arrived_once();
+    running.stop(Signal::INT).well();
+}
+
+fn a_router_in_xdp_is_not_taken_over_by_one_with_policers(setup: Setup) {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = setup.start();
+    let running = rig.take_program();
+    let other = rig.launch_with(&format!("{} --takeover", with_policer(&dir))).finish();
+    assert_ne!(other.code(), 0);
+    for part in ["it forwards in XDP, which has no policers", "slipring route ctl shutdown"] {
+        assert!(other.stderr.contains(part), "no `{part}` in {}", other.stderr);
+    }
+    is_untouched(&rig, running);
 }
 
 /// The router that takes over admits answers to a flow for which the earlier router had a state.

@@ -78,14 +78,18 @@ pub(crate) fn start(setup: Setup, flags: &str) -> Rig {
     rig
 }
 
-fn address(rig: &Rig) {
+pub(crate) fn address(rig: &Rig) {
     rig.ip("addr add 10.100.0.1/24 dev e1.100
             addr add fd64::1/64 dev e1.100 nodad
             addr add 10.200.0.1/16 dev e1.200.7
             addr add fdc8::1/64 dev e1.200.7 nodad");
     wait_for_own_addresses(&rig.router);
-    // The router knows its addresses when it answers requests for them.
-    for vlan in [&ONE, &TWO] {
+    until_addresses_are_known(rig, &[&ONE, &TWO]);
+}
+
+/// Waits until the router answers for its addresses in these VLANs. It knows them then.
+pub(crate) fn until_addresses_are_known(rig: &Rig, vlans: &[&Vlan]) {
+    for vlan in vlans {
         let own = ip(vlan.router[0]);
         vlan.until_answered(rig, own);
         let (target, group) = (ip(vlan.router[1]), solicited_node(ip(vlan.router[1])));

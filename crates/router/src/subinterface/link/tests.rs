@@ -291,3 +291,28 @@ fn invalid_messages_end_here_and_are_counted() {
     assert_eq!(link.receive(&frame, 1), LinkVerdict::Invalid);
     assert_eq!((link.invalid, link.pop().is_none()), (1, true));
 }
+
+#[test]
+fn a_link_that_learns_what_another_one_knew_asks_for_no_address_again() {
+    let (mut old, mut engine) = (link(LIMITS), engine());
+    let mac = |last| MacAddr([2, 0, 0, 0, 9, last]);
+    for number in [0, 1] {
+        old.hold(packet(&mut engine, host(number), number as u16), 0).unwrap();
+    }
+    // One host answers, another one only asks, and a third one does not answer.
+    let reply = ArpPacket::request(OWN_MAC, OWN, host(0)).reply(mac(0)).frame(OWN_MAC);
+    old.receive(&reply, 1);
+    old.receive(&request(mac(2), host(2), OWN), 1);
+    let states = |link: &SubinterfaceLink| -> Vec<_> {
+        let known = link.neighbours().cache().iter(2).filter(|entry| entry.mac.is_some());
+        known.map(|entry| (entry.address, entry.mac, entry.state)).collect()
+    };
+    let mut new = link(LIMITS);
+    new.learn(&old.known(2), 2);
+    assert_eq!(states(&new), states(&old));
+    assert_eq!(states(&new).len(), 2);
+    assert!(new.pop().is_none(), "nothing is asked");
+    let waiting: Vec<_> =
+        old.waiting().into_iter().map(|(port, thread, _)| (port, thread)).collect();
+    assert_eq!(waiting, [(FibPortIndex(0), 0)], "what waits for the host that does not answer");
+}

@@ -36,7 +36,9 @@ fn processor() -> SubinterfaceProcessor {
         tasks: ControlQueue::new().unwrap(),
         seen: AtomicU64::new(0),
         generation: AtomicU64::new(0),
+        has_begun: AtomicBool::new(true),
         figures: Mutex::default(),
+        queues: Vec::new(),
     };
     let subinterface = Subinterface {
         port: FibPortIndex(0),

@@ -5,6 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use super::*;
 
 /// Which of the routers take frames.
@@ -54,14 +56,18 @@ struct Running<'t> {
     takers: &'t Takers,
     fault: OldFault,
     stream: UnixStream,
-    has_ended: bool,
+    /// Stands for a device, which lasts as long as a router has a descriptor; `None` after the end.
+    device: Option<OwnedFd>,
 }
 
 impl Predecessor for Running<'_> {
     fn offer(&mut self) -> Result<OfferMessage, String> {
         match self.fault {
             OldFault::OfferRefused => Err("no".to_owned()),
-            _ => Ok(OfferMessage { document: json!({ "step": "offer" }), fds: Vec::new() }),
+            _ => {
+                let fds = self.device.iter().map(|device| device.try_clone().unwrap()).collect();
+                Ok(OfferMessage { document: json!({ "step": "offer" }), fds })
+            }
         }
     }
 
@@ -70,7 +76,7 @@ impl Predecessor for Running<'_> {
         match self.fault {
             OldFault::ReleaseRefused => Err("not now".to_owned()),
             OldFault::EndInRelease => {
-                self.has_ended = true;
+                self.device = None;
                 self.stream.shutdown(std::net::Shutdown::Both).unwrap();
                 Err("it has ended".to_owned())
             }
@@ -79,51 +85,68 @@ impl Predecessor for Running<'_> {
     }
 
     fn resume(&mut self) {
-        if !self.has_ended {
+        if self.device.is_some() {
             self.takers.take(|it| &it.old, |it| &it.new);
         }
     }
 }
 
-fn successor(mut channel: Channel, end: NewEnd, takers: &Takers) -> io::Result<()> {
+/// Returns the devices of a successor that goes on.
+fn successor(mut channel: Channel, end: NewEnd, takers: &Takers) -> io::Result<Vec<OwnedFd>> {
     let ended = |step: NewEnd| match end == step {
         true => Err(io::Error::other("this router ends")),
         false => Ok(()),
     };
     ended(NewEnd::Start)?;
-    receive_offer(&mut channel)?;
+    let devices = receive_offer(&mut channel)?.fds;
     ended(NewEnd::Offer)?;
     if end == NewEnd::Ready {
         channel.send(&json!({ "step": "ready" }), &[])?;
-        return ended(NewEnd::Ready);
+        return ended(NewEnd::Ready).map(|()| devices);
     }
     take_over(&mut channel, &[], |_| ended(NewEnd::Yours))?;
-    if end != NewEnd::Taken {
-        takers.take(|it| &it.new, |it| &it.old);
-    }
-    Ok(())
+    ended(NewEnd::Taken)?;
+    takers.take(|it| &it.new, |it| &it.old);
+    Ok(devices)
 }
 
-fn run(fault: OldFault, end: NewEnd) -> (HandedOver, (bool, bool)) {
+/// Returns the result, which of the routers takes frames, and which of them has the device.
+fn run(fault: OldFault, end: NewEnd) -> (HandedOver, (bool, bool), (bool, bool)) {
     let takers = Takers::default();
     takers.old.store(true, Ordering::SeqCst);
     let (old, new) = UnixStream::pair().unwrap();
-    let handed = thread::scope(|scope| {
+    let (device, other_end) = UnixStream::pair().unwrap();
+    let (handed, of_old, of_new) = thread::scope(|scope| {
         let (takers, channel) = (&takers, Channel::new(new));
-        scope.spawn(move || drop(successor(channel, end, takers)));
+        let successor = scope.spawn(move || successor(channel, end, takers).unwrap_or_default());
         let stream = old.try_clone().unwrap();
-        let mut router = Running { takers, fault, stream, has_ended: false };
-        hand_over(&mut Channel::new(old), &mut router)
+        let mut router = Running { takers, fault, stream, device: Some(device.into()) };
+        let handed = hand_over(&mut Channel::new(old), &mut router);
+        // A router that has handed over ends.
+        let of_old = router.device.filter(|_| handed != HandedOver::Yes);
+        (handed, of_old, successor.join().unwrap())
     });
-    (handed, takers.both())
+    let has = (of_old.is_some(), !of_new.is_empty());
+    let is_kept = has.0 || has.1;
+    assert_eq!(is_held(&other_end, is_kept), is_kept, "no other descriptor is left");
+    (handed, takers.both(), has)
+}
+
+/// Whether a process has a descriptor of the other end. If none should have, waits for the copies of
+/// programs that other tests start, which have all descriptors for a moment.
+fn is_held(end: &UnixStream, should_be: bool) -> bool {
+    let mut fds = [PollFd::new(end, PollFlags::IN)];
+    let limit = Timespec { tv_sec: if should_be { 0 } else { 10 }, tv_nsec: 0 };
+    poll(&mut fds, Some(&limit)).unwrap();
+    !fds[0].revents().contains(PollFlags::HUP)
 }
 
 #[test]
-fn whoever_ends_or_refuses_one_router_takes_frames_and_never_two() {
+fn whoever_ends_or_refuses_one_router_takes_frames_and_has_the_devices() {
     for fault in OLD {
         for end in NEW {
             for _ in 0..20 {
-                let (handed, (old, new)) = run(fault, end);
+                let (handed, (old, new), has) = run(fault, end);
                 let is_handed = handed == HandedOver::Yes;
                 let what = format!("{fault:?}, {end:?}: {handed:?}, old {old}, new {new}");
                 let is_expected = fault == OldFault::None && end >= NewEnd::Taken;
@@ -131,6 +154,7 @@ fn whoever_ends_or_refuses_one_router_takes_frames_and_never_two() {
                 let has_ended = fault == OldFault::EndInRelease && end >= NewEnd::Ready;
                 assert_eq!(old, !is_handed && !has_ended, "{what}");
                 assert_eq!(new, is_handed && end == NewEnd::Never, "{what}");
+                assert_eq!(has, (old, new), "{what}: only who takes frames has the device");
             }
         }
     }

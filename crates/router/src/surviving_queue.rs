@@ -10,10 +10,10 @@ use slipring_port::{
     DropCause, Interest, Nanos, Queue, QueueCounters, QueueRings, RunCause, RunError, WaitFds,
 };
 
-use super::gate::GateWatch;
+use crate::queue_gate::GateWatch;
 
 /// A queue that does nothing any more after its interface was deleted.
-pub(super) struct SurvivingQueue {
+pub(crate) struct SurvivingQueue {
     queue: Box<dyn Queue>,
     /// The gate that a takeover closes; `None` for a queue that is not handed over.
     gate: Option<GateWatch>,
@@ -23,7 +23,7 @@ pub(super) struct SurvivingQueue {
 }
 
 impl SurvivingQueue {
-    pub(super) fn new(queue: Box<dyn Queue>, gate: Option<GateWatch>) -> Self {
+    pub(crate) fn new(queue: Box<dyn Queue>, gate: Option<GateWatch>) -> Self {
         Self { queue, gate, is_gone: false, counted: 0 }
     }
 
@@ -64,7 +64,9 @@ impl Queue for SurvivingQueue {
 
     fn rx_sync(&mut self) -> Result<(), RunError> {
         let Self { queue, gate, is_gone, .. } = self;
-        if *is_gone || gate.as_mut().is_some_and(|gate| !gate.admits(&mut **queue)) {
+        // The gate is looked at first: a takeover waits for this also at a deleted interface.
+        let is_closed = gate.as_mut().is_some_and(|gate| !gate.admits(&mut **queue));
+        if is_closed || *is_gone {
             return Ok(());
         }
         let synced = self.queue.rx_sync();
@@ -119,8 +121,8 @@ mod tests {
     use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
     use slipring_datapath::virtual_time::VirtualTime;
 
-    use super::super::failing_queue::FailingQueue;
     use super::*;
+    use crate::failing_queue::FailingQueue;
 
     #[test]
     fn what_a_deleted_interface_has_not_sent_is_counted_once_and_keeps_no_thread_waiting() {

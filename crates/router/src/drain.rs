@@ -16,7 +16,7 @@ const RETRY_PERIOD_NS: Nanos = 1_000_000;
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DrainGoal {
+pub(crate) enum DrainGoal {
     /// The worker has processed all frames that it had received.
     Processed,
     /// The kernel has also taken all frames that the worker has sent.
@@ -26,28 +26,28 @@ pub(super) enum DrainGoal {
 /// The threads that wait until the worker is drained. The `Weak` of a thread that has given up
 /// waiting is dangling.
 #[derive(Debug, Default)]
-pub(super) struct WorkerDrain(Vec<(DrainGoal, SyncSender<()>, Weak<()>)>);
+pub(crate) struct WorkerDrain(Vec<(DrainGoal, SyncSender<()>, Weak<()>)>);
 
 impl WorkerDrain {
     /// Adds a waiting thread. Called between two turns.
-    pub(super) fn wait(&mut self, goal: DrainGoal, waiter: SyncSender<()>, waits: Weak<()>) {
+    pub(crate) fn wait(&mut self, goal: DrainGoal, waiter: SyncSender<()>, waits: Weak<()>) {
         self.0.push((goal, waiter, waits));
     }
 
     /// When the worker must try again to send; `None` if no thread waits for that.
-    pub(super) fn next_ns(&self, turn_start: Nanos) -> Option<Nanos> {
+    pub(crate) fn next_ns(&self, turn_start: Nanos) -> Option<Nanos> {
         let is_awaited = self.0.iter().any(|(goal, ..)| *goal == DrainGoal::Sent);
         is_awaited.then_some(turn_start + RETRY_PERIOD_NS)
     }
 
     /// Whether no thread waits.
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Records a turn: whether it found no frames although it was allowed to take some, and whether
     /// the tx rings were empty, too. Forgets threads that no longer wait.
-    pub(super) fn note_turn(&mut self, is_processed: bool, is_sent: bool) {
+    pub(crate) fn note_turn(&mut self, is_processed: bool, is_sent: bool) {
         self.0.retain(|(goal, waiter, waits)| {
             let is_reached = is_processed && (is_sent || *goal == DrainGoal::Processed);
             if is_reached {

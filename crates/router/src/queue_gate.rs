@@ -9,21 +9,25 @@
 //! Only one router has an open gate for a socket at any time. A worker takes no frames from the
 //! socket while its gate is closed.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use slipring_port::{Queue, SocketRing};
 
 /// The gate of a queue, as other threads use it.
 #[derive(Debug)]
 pub(crate) struct QueueGate {
-    /// Position of the queue's interface in the router's list of interfaces; not its ifindex.
+    /// Position of the queue's interface in the router's list of interfaces; not its ifindex. For a
+    /// queue of subinterfaces: position of its device, or of the interface that carries it.
     pub(crate) interface: usize,
     /// Number of the queue.
     pub(crate) number: usize,
-    /// The socket and its ring; `None` if a successor cannot continue with them.
-    socket: Option<(OwnedFd, SocketRing)>,
+    /// The socket or device; `None` if a successor cannot continue with it, or after the end of the
+    /// queue.
+    descriptor: Mutex<Option<Arc<OwnedFd>>>,
+    /// The ring of the socket; `None` for a device.
+    ring: Option<SocketRing>,
     is_closed: AtomicBool,
     /// The position at which the ring's reader has stopped. It is published by the Release store to
     /// `is_noted`, or by the thread that opens the gate.
@@ -34,12 +38,14 @@ pub(crate) struct QueueGate {
 
 impl QueueGate {
     /// Creates the gate of a queue. It is closed if another router still reads the socket.
-    pub(super) fn new(interface: usize, number: usize, queue: &dyn Queue, is_closed: bool) -> Self {
-        let socket = queue.wait_fds().rx.and_then(|fd| fd.try_clone_to_owned().ok());
+    pub(crate) fn new(interface: usize, number: usize, queue: &dyn Queue, is_closed: bool) -> Self {
+        let fd = queue.resume_position().and(queue.wait_fds().rx);
+        let descriptor = fd.and_then(|fd| fd.try_clone_to_owned().ok()).map(Arc::new);
         Self {
             interface,
             number,
-            socket: socket.zip(queue.socket_ring()),
+            descriptor: Mutex::new(descriptor),
+            ring: queue.socket_ring(),
             is_closed: AtomicBool::new(is_closed),
             position: AtomicU32::new(0),
             is_noted: AtomicBool::new(is_closed),
@@ -47,8 +53,13 @@ impl QueueGate {
     }
 
     /// The socket; `None` if a successor cannot continue with its ring.
-    pub(crate) fn socket(&self) -> Option<(BorrowedFd<'_>, SocketRing)> {
-        self.socket.as_ref().map(|(socket, ring)| (socket.as_fd(), *ring))
+    pub(crate) fn socket(&self) -> Option<(Arc<OwnedFd>, SocketRing)> {
+        self.descriptor().zip(self.ring)
+    }
+
+    /// The socket or device; `None` if a successor cannot continue with it.
+    pub(crate) fn descriptor(&self) -> Option<Arc<OwnedFd>> {
+        self.descriptor.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Closes the gate. The worker takes no more frames from the socket once it has checked the
@@ -77,13 +88,13 @@ impl QueueGate {
 }
 
 /// The worker's side of a gate.
-pub(super) struct GateWatch {
+pub(crate) struct GateWatch {
     gate: Arc<QueueGate>,
     was_closed: bool,
 }
 
 impl GateWatch {
-    pub(super) fn new(gate: Arc<QueueGate>) -> Self {
+    pub(crate) fn new(gate: Arc<QueueGate>) -> Self {
         let was_closed = gate.is_closed.load(Ordering::Acquire);
         Self { gate, was_closed }
     }
@@ -114,9 +125,16 @@ impl GateWatch {
         // The kernel resets its loss counts when they are read. Reading them here makes this router
         // report all losses up to now.
         queue.update_stats();
-        let position = queue.socket_ring().map_or(0, |ring| ring.position);
+        let position = queue.resume_position().unwrap_or_default();
         self.gate.position.store(position, Ordering::Relaxed);
         // Release: pairs with the Acquire in `position`.
         self.gate.is_noted.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for GateWatch {
+    /// Gives the descriptor back, so that a device ends with its queues.
+    fn drop(&mut self) {
+        self.gate.descriptor.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
