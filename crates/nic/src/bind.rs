@@ -43,7 +43,8 @@ pub(crate) struct BindPlan {
 /// A step of binding a card to vfio-pci.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BindStep {
-    /// Gives the card back first, because an earlier bind of it did not end.
+    /// Gives the card back first, because an earlier bind of it did not end, or discards what was
+    /// saved of another card in its place.
     PutBack,
     /// Saves the state of the card.
     Save,
@@ -61,6 +62,8 @@ pub(crate) enum BindStep {
     Chown(u32),
     /// Creates a TAP device with the interface's name, addresses and routes.
     CreateTap,
+    /// Deletes the TAP device of a card that is taken already.
+    DeleteTap,
     /// Notes in the state that the card is taken.
     Complete,
 }
@@ -90,7 +93,7 @@ impl BindPlan {
     }
 
     /// Plans what a card that is taken already lacks of the request: another time limit, another
-    /// user, a TAP device that is gone.
+    /// user, a TAP device that is gone, or none.
     ///
     /// # Errors
     /// If the links of the machine cannot be listed.
@@ -105,8 +108,12 @@ impl BindPlan {
             steps.extend([BindStep::Save, BindStep::StartTimer(time)]);
         }
         steps.extend(request.uid.map(BindStep::Chown));
-        if saved.tap && request.tap && stand_in::find(&host.links()?, &saved).is_none() {
-            steps.push(BindStep::CreateTap);
+        match (saved.tap, request.tap) {
+            (true, true) if stand_in::find(&host.links()?, &saved).is_none() => {
+                steps.push(BindStep::CreateTap);
+            }
+            (true, false) => steps.push(BindStep::DeleteTap),
+            _ => {}
         }
         let former = Some(saved.clone());
         Ok(Self { nic, checks: Vec::new(), steps, saved, index: None, former })
@@ -119,6 +126,22 @@ impl BindPlan {
         let mut steps = steps(&nic, &saved, request);
         steps.insert(0, BindStep::PutBack);
         Self { nic, checks: Vec::new(), steps, saved, index: None, former: None }
+    }
+
+    /// Plans a dry run for a card in whose place another one was taken: what was saved of that one
+    /// is discarded first, with its TAP device.
+    ///
+    /// # Errors
+    /// Those of [`Self::new`].
+    pub(crate) fn of_replacement(
+        host: &dyn NicHost,
+        nic: PciNic,
+        request: &BindRequest,
+    ) -> io::Result<Self> {
+        let mut plan = Self::new(host, nic, request)?;
+        plan.checks.retain(|check| check.check != checks::LEFT_OVER);
+        plan.steps.insert(0, BindStep::PutBack);
+        Ok(plan)
     }
 
     /// Returns whether the card is taken already.
@@ -137,7 +160,9 @@ impl BindPlan {
         let name = self.saved.display_name();
         match step {
             BindStep::PutBack => {
-                format!("slipring nic restore {bdf}, because an earlier bind of it did not end")
+                format!(
+                    "slipring nic restore {bdf}, because what an earlier bind has saved is still there"
+                )
             }
             BindStep::Save => format!("save the card's state to {}", state.path(bdf).display()),
             BindStep::StartTimer(time) => format!(
@@ -156,6 +181,7 @@ impl BindPlan {
                     "create the TAP device {name} with the card's MAC address, MTU, addresses and routes"
                 )
             }
+            BindStep::DeleteTap => format!("delete the TAP device {name}"),
             BindStep::Complete => {
                 format!("note in {} that the card is taken", state.path(bdf).display())
             }
@@ -224,10 +250,11 @@ impl BindPlan {
             }
             BindStep::Chown(uid) => host.chown(&group_node(host, self.saved.group), *uid),
             BindStep::CreateTap => stand_in::create(host, &self.saved),
-            BindStep::Complete => match state.read(bdf)? {
-                Some(saved) => state.write(&saved.completed()),
-                None => Err(io::Error::other("the saved state is gone")),
-            },
+            BindStep::DeleteTap => {
+                note(state, bdf, |saved| saved.tap = false)?;
+                stand_in::delete(host, &self.saved)
+            }
+            BindStep::Complete => note(state, bdf, |saved| saved.complete = true),
         }
     }
 
@@ -235,9 +262,22 @@ impl BindPlan {
     /// card that was taken already stays so, with the state that it had.
     pub(crate) fn undo(&self, host: &dyn NicHost, state: &StateDir) -> io::Result<Vec<Unrestored>> {
         match &self.former {
+            // A disk that is full keeps the state as it is.
+            Some(former) if state.read(&former.bdf)?.as_ref() == Some(former) => Ok(Vec::new()),
             Some(former) => state.write(former).map(|()| Vec::new()),
             None => restore::put_back(host, state, &self.saved),
         }
+    }
+}
+
+/// Changes the saved state of a card.
+fn note(state: &StateDir, bdf: &str, change: impl FnOnce(&mut SavedNic)) -> io::Result<()> {
+    match state.read(bdf)? {
+        Some(mut saved) => {
+            change(&mut saved);
+            state.write(&saved)
+        }
+        None => Err(io::Error::other("the saved state is gone")),
     }
 }
 

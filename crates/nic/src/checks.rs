@@ -3,7 +3,7 @@
 mod machine;
 mod usage;
 
-pub(crate) use usage::REACHED_BY;
+pub(crate) use usage::{LEFT_OVER, REACHED_BY};
 
 use serde::Serialize;
 

@@ -14,12 +14,12 @@ use crate::doctor;
 use crate::flags::NicRequest;
 use crate::host::NicHost;
 use crate::list;
-use crate::lookup::{TakenCards, is_named};
-use crate::refusals::failed;
+use crate::lookup::TakenCards;
+use crate::refusals::{failed, unreadable};
 use crate::report;
 use crate::set;
-use crate::state::{SavedNic, StateDir, UnreadableState};
-use crate::sysfs::{self, NamedDevice};
+use crate::state::{SavedNic, StateDir};
+use crate::sysfs;
 use crate::timer;
 
 pub(crate) fn run(
@@ -37,9 +37,9 @@ pub(crate) fn run(
             cards.refuse_roots("confirm", Some(nics))?;
             confirm(host, &state, nics, session)
         }
-        NicRequest::Restore { nics, all, force } => {
-            cards.refuse_roots("restore", (!all).then_some(nics))?;
-            restore::restore(host, &state, (nics, *all), *force, session)
+        NicRequest::Restore(flags) => {
+            cards.refuse_roots("restore", (!flags.all).then_some(&flags.nics[..]))?;
+            restore::restore(host, &state, flags, session)
         }
         NicRequest::Set { nic, request } => {
             let nic = cards.find(nic)?;
@@ -63,7 +63,8 @@ fn show_list(
     cards: &TakenCards<'_>,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    let rows = list::rows(host, cards).map_err(|error| failed("list the cards", &error))?;
+    let rows =
+        list::rows(host, cards).map_err(|error| failed("list the cards", cards.own(), &error))?;
     let text = match rows.is_empty() {
         true => "This machine has no network card on PCI.".to_owned(),
         false => list::table(&rows),
@@ -83,6 +84,12 @@ pub(crate) fn user_id(root: &Path, user: &str) -> Result<u32, Failure> {
                 .into());
         }
         Ok(uid) => return Ok(uid),
+        Err(_) if user.is_empty() => {
+            return Err(Diagnostic::new(SR0002, "--user names no user")
+                .with_cause("its value is empty")
+                .with_help("give a name or a number: --user \"$(id -un)\"")
+                .into());
+        }
         Err(_) => {}
     }
     let accounts = fs::read_to_string(root.join("etc/passwd")).unwrap_or_default();
@@ -104,12 +111,12 @@ fn confirm(
     names: &[String],
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    let _lock = state.lock(host).map_err(|error| failed("lock the cards", &error))?;
+    let _lock = state.lock(host).map_err(|error| failed("lock the cards", state, &error))?;
     let saved = chosen(host, state, names)?;
     for saved in &saved {
         state
             .write(&saved.with_confirm_by(None))
-            .map_err(|error| failed("save the state", &error))?;
+            .map_err(|error| failed("save the state", state, &error))?;
     }
     let lines: Vec<_> = saved.iter().map(|saved| format!("{} stays taken", saved.bdf)).collect();
     let rows: Vec<_> = saved.iter().map(row_of).collect();
@@ -128,40 +135,38 @@ fn chosen(
     state: &StateDir,
     names: &[String],
 ) -> Result<Vec<SavedNic>, Failure> {
-    let all = state.all(host).map_err(|error| failed("read the saved state", &error))?;
+    let cards = TakenCards::new(host, state);
     let mut chosen: Vec<SavedNic> = Vec::new();
     for name in names {
-        let found = all.iter().find(|saved| is_named(saved, name));
-        let saved = found.ok_or_else(|| unsaved(host, state, name))?;
+        let bdf = cards.address_of(name)?;
+        let saved = match &bdf {
+            Some(bdf) => {
+                state.of(host, bdf).map_err(|error| unreadable(&state.damaged(bdf, error)))?
+            }
+            None => None,
+        };
+        let saved = saved.ok_or_else(|| unsaved(host, state, name, bdf.as_deref()))?;
         if chosen.iter().all(|other| other.bdf != saved.bdf) {
-            chosen.push(saved.clone());
+            chosen.push(saved);
         }
     }
     Ok(chosen)
 }
 
-/// Explains why there is no saved state of a card.
-fn unsaved(host: &dyn NicHost, state: &StateDir, name: &str) -> Failure {
-    let address = match sysfs::find(host.root(), name) {
-        NamedDevice::Pci(nic) => Some(nic.bdf),
-        _ => None,
-    };
+/// Explains why there is no saved state of a card. `bdf` is its PCI address, if the name means a
+/// device.
+fn unsaved(host: &dyn NicHost, state: &StateDir, name: &str, bdf: Option<&str>) -> Failure {
     // The name of a card's interface stands in its state only.
-    let is_meant = |damaged: &UnreadableState| match &address {
-        Some(address) => damaged.bdf == *address,
-        None => true,
-    };
-    if let Some(damaged) = state.unreadable().into_iter().find(is_meant) {
-        return restore::unreadable(&damaged).into();
+    let damaged = state.unreadable().into_iter().next().filter(|_| bdf.is_none());
+    if let Some(damaged) = damaged {
+        return unreadable(&damaged).into();
     }
-    let error = Diagnostic::new(SR0306, format!("`{name}` was not taken by slipring"));
-    let driver = match sysfs::find(host.root(), name) {
-        NamedDevice::Pci(nic) => nic.driver,
-        _ => None,
+    let cause = match bdf.and_then(|bdf| sysfs::driver_of(host.root(), bdf)) {
+        Some(driver) => format!("its driver is {driver}"),
+        None => "there is no saved state of it".to_owned(),
     };
-    let (cause, help) = match driver {
-        Some(driver) => (format!("its driver is {driver}"), "slipring nic list"),
-        None => ("there is no saved state of it".to_owned(), "slipring nic list"),
-    };
-    error.with_cause(cause).with_help(help).into()
+    Diagnostic::new(SR0306, format!("`{name}` was not taken by slipring"))
+        .with_cause(cause)
+        .with_help("slipring nic list")
+        .into()
 }

@@ -30,7 +30,7 @@ pub(crate) enum NicRequest {
     Doctor { nic: String },
     Bind(BindFlags),
     Confirm { nics: Vec<String> },
-    Restore { nics: Vec<String>, all: bool, force: bool },
+    Restore(RestoreFlags),
     Set { nic: String, request: SettingsRequest },
     Report { nic: String },
     Expire { bdf: String },
@@ -45,6 +45,17 @@ pub(crate) struct BindFlags {
     pub(crate) confirm_within: Option<Duration>,
     pub(crate) user: Option<String>,
     pub(crate) tap: bool,
+}
+
+/// The flags of `restore`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RestoreFlags {
+    pub(crate) nics: Vec<String>,
+    pub(crate) all: bool,
+    /// Whether to end the programs that have the cards open.
+    pub(crate) force: bool,
+    /// Whether to discard what was saved of cards that are not there.
+    pub(crate) forget: bool,
 }
 
 /// The flag table.
@@ -147,9 +158,13 @@ fn restore() -> Command {
             cards().required_unless_present("all").conflicts_with("all"),
             switch("all", "Every card that was taken"),
             switch("force", "End the programs that have the cards open"),
+            switch("forget", "Discard what was saved of cards that are not there any more"),
         ])
         .after_help(
-            "Examples:\n  sudo slipring nic restore eth1\n  sudo slipring nic restore --all",
+            "A card whose saved state cannot be read gets what its TAP device still has. What was saved of a\n\
+             card that is not there, and its TAP device, are kept for its return, unless --forget is given.\n\n\
+             Examples:\n  sudo slipring nic restore eth1\n  sudo slipring nic restore --all\n  \
+             sudo slipring nic restore 0000:03:00.0 --forget",
         )
 }
 
@@ -217,11 +232,12 @@ impl NicRequest {
                 tap: !args.get_flag("no-tap"),
             }),
             "confirm" => Self::Confirm { nics: nics() },
-            "restore" => Self::Restore {
+            "restore" => Self::Restore(RestoreFlags {
                 nics: nics(),
                 all: args.get_flag("all"),
                 force: args.get_flag("force"),
-            },
+                forget: args.get_flag("forget"),
+            }),
             "set" => Self::Set {
                 nic: nic(),
                 request: SettingsRequest { change: settings(args), reset: args.get_flag("reset") },

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod alias;
 mod bind;
 mod checks;
 mod chips;
@@ -33,6 +34,7 @@ mod report;
 mod request;
 mod restore;
 mod routes;
+mod salvage;
 mod set;
 mod stand_in;
 mod state;

@@ -8,6 +8,7 @@ use crate::checks;
 use crate::chips::ChipSupport;
 use crate::host::NicHost;
 use crate::lookup::TakenCards;
+use crate::state::SavedNic;
 use crate::sysfs::PciNic;
 
 /// A card, as the command lists it.
@@ -25,6 +26,8 @@ pub(crate) struct CardRow {
     pub(crate) driver: Option<String>,
     /// The number of the IOMMU group; `null` without an IOMMU.
     pub(crate) group: Option<u32>,
+    /// Whether the card is there. If not, it was taken, and what was saved is kept for its return.
+    pub(crate) present: bool,
     /// Whether VFIO has the card.
     pub(crate) bound: bool,
     /// Whether `slipring nic restore` can give the card back.
@@ -41,7 +44,7 @@ pub(crate) struct CardRow {
     pub(crate) note: String,
 }
 
-/// Returns every network card of the machine.
+/// Returns every network card of the machine, and those that were taken and are not there.
 ///
 /// # Errors
 /// If the saved states cannot be read, or the links cannot be listed.
@@ -49,7 +52,7 @@ pub(crate) fn rows(host: &dyn NicHost, cards: &TakenCards<'_>) -> io::Result<Vec
     let saved = cards.all()?;
     let damaged = cards.own().unreadable();
     let links = host.links()?;
-    let row = |nic: PciNic| {
+    let row = |nic: &PciNic| {
         let saved = saved.iter().find(|saved| saved.bdf == nic.bdf);
         let bound = nic.is_bound();
         let of_saved = saved.and_then(|saved| Some(saved.interface.as_ref()?.name.clone()));
@@ -59,26 +62,69 @@ pub(crate) fn rows(host: &dyn NicHost, cards: &TakenCards<'_>) -> io::Result<Vec
         });
         let link = links.iter().find(|link| nic.interfaces.contains(&link.name));
         let zero_copy = link.and_then(|link| host.has_zero_copy(link.index));
-        let left = |ms: u64| (ms / 1000).saturating_sub(host.uptime().as_secs());
         CardRow {
             interface: nic.interfaces.first().cloned().or(of_saved),
-            id: format!("{:04x}:{:04x}", nic.chip.vendor, nic.chip.device),
+            id: nic.id(),
             chip: nic.known_chip().map(|chip| chip.name),
             driver: nic.driver.clone(),
             group: nic.group,
+            present: true,
             bound,
             saved: saved.is_some(),
-            confirm_within_s: saved.and_then(|saved| saved.confirm_by_ms).map(left),
+            confirm_within_s: saved.and_then(|saved| left(host, saved)),
             native,
             zero_copy,
-            note: match damaged.iter().find(|damaged| damaged.bdf == nic.bdf) {
-                Some(damaged) => format!("its saved state cannot be read: {}", damaged.error),
-                None => note(host, &nic, bound, zero_copy),
+            note: match (damaged.iter().find(|damaged| damaged.bdf == nic.bdf), saved) {
+                (Some(damaged), _) => format!(
+                    "its saved state cannot be read: {}; give it back: sudo slipring nic restore {}",
+                    damaged.error, nic.bdf
+                ),
+                (None, Some(saved)) if !saved.is_of(nic) => format!(
+                    "not the card that was taken as {}; discard what was saved of that: sudo slipring nic restore {}",
+                    saved.display_name(),
+                    nic.bdf
+                ),
+                (None, _) => note(host, nic, bound, zero_copy),
             },
-            pci_address: nic.bdf,
+            pci_address: nic.bdf.clone(),
         }
     };
-    Ok(PciNic::all(host.root()).into_iter().map(row).collect())
+    let present = PciNic::all(host.root());
+    let mut rows: Vec<_> = present.iter().map(row).collect();
+    let unknown: Vec<_> = damaged.iter().map(|damaged| SavedNic::unknown(&damaged.bdf)).collect();
+    let taken = saved.iter().chain(&unknown);
+    let gone = taken.filter(|saved| present.iter().all(|nic| nic.bdf != saved.bdf));
+    rows.extend(gone.map(|saved| row_of_gone(host, saved)));
+    rows.sort_by(|one, other| one.pci_address.cmp(&other.pci_address));
+    Ok(rows)
+}
+
+/// Returns the row of a card that was taken and is not there.
+fn row_of_gone(host: &dyn NicHost, saved: &SavedNic) -> CardRow {
+    CardRow {
+        pci_address: saved.bdf.clone(),
+        interface: saved.interface.as_ref().map(|interface| interface.name.clone()),
+        id: saved.id.clone().unwrap_or_else(|| "-".to_owned()),
+        chip: None,
+        driver: None,
+        group: None,
+        present: false,
+        bound: false,
+        saved: true,
+        confirm_within_s: left(host, saved),
+        native: None,
+        zero_copy: None,
+        note: format!(
+            "not there; what was saved is kept for its return, or discarded by: sudo slipring nic restore {} --forget",
+            saved.bdf
+        ),
+    }
+}
+
+/// Returns the number of seconds that are left to confirm that a card stays taken.
+fn left(host: &dyn NicHost, saved: &SavedNic) -> Option<u64> {
+    let ms = saved.confirm_by_ms?;
+    Some((ms / 1000).saturating_sub(host.uptime().as_secs()))
 }
 
 fn note(host: &dyn NicHost, nic: &PciNic, bound: bool, zero_copy: Option<bool>) -> String {
@@ -101,7 +147,11 @@ pub(crate) fn table(rows: &[CardRow]) -> String {
     let none = || "-".to_owned();
     let head = ["PCI ADDRESS", "INTERFACE", "CHIP", "DRIVER", "GROUP", "NOTE"].map(str::to_owned);
     let cells = |row: &CardRow| {
-        let seconds = row.confirm_within_s.map(|left| format!("; to be confirmed within {left} s"));
+        let seconds = row.confirm_within_s.map(|left| match left {
+            // The process that gives it back may have been killed.
+            0 => format!("; not confirmed in time: sudo slipring nic restore {}", row.pci_address),
+            _ => format!("; to be confirmed within {left} s"),
+        });
         [
             row.pci_address.clone(),
             row.interface.clone().unwrap_or_else(none),

@@ -6,16 +6,19 @@
 //!   root's                /run/slipring: only root can take a card, and all users can read its state
 //! ```
 
+use std::collections::BTreeSet;
+
 use slipring_cli::codes::SR0309;
 use slipring_cli::{Diagnostic, Failure};
 use slipring_drivers::TakenPeriod;
 
+use crate::alias;
 use crate::checks;
 use crate::host::NicHost;
 use crate::pci_address::PciAddress;
-use crate::refusals::{failed, refused};
+use crate::refusals::{ambiguous, failed, no_card, not_there};
 use crate::state::{SavedNic, StateDir, boot_id};
-use crate::sysfs::{self, NamedDevice, PciNic};
+use crate::sysfs::{self, NamedDevice, PciNic, device_dir};
 
 /// The run directory of root, below the root directory.
 const ROOTS_RUN_DIR: &str = "run/slipring";
@@ -75,15 +78,43 @@ impl<'a> TakenCards<'a> {
         Ok(all)
     }
 
-    /// Finds a card by interface, by PCI address, or by the name of the interface that it had
-    /// before it was taken.
+    /// Returns the PCI address of the card that a word means: by its PCI address, by its interface,
+    /// by the interface that it had before it was taken, or by its TAP device. `None` if the word
+    /// means no PCI device.
+    ///
+    /// # Errors
+    /// If the word means more than one card, or the saved states cannot be read.
+    pub(crate) fn address_of(&self, name: &str) -> Result<Option<String>, Failure> {
+        let saved = self.all().map_err(|error| failed("read the saved state", self.own, &error))?;
+        let root = self.host.root();
+        if let Some(bdf) = PciAddress::parse(name).map(|address| address.to_string()) {
+            let is_known = saved.iter().any(|saved| saved.bdf == bdf) || self.own.has(&bdf);
+            if is_known || device_dir(root, &bdf).exists() {
+                return Ok(Some(bdf));
+            }
+        }
+        let before = saved.into_iter().filter(|saved| saved.display_name() == name);
+        let mut meant: BTreeSet<_> = before.map(|saved| saved.bdf).collect();
+        meant.extend(alias::card_of(&self.host.links().unwrap_or_default(), name));
+        if let NamedDevice::Pci(nic) = sysfs::find(root, name) {
+            meant.insert(nic.bdf);
+        }
+        match meant.len() {
+            0 | 1 => Ok(meant.pop_first()),
+            _ => Err(ambiguous(name, &meant).into()),
+        }
+    }
+
+    /// Finds a card by [`Self::address_of`].
     pub(crate) fn find(&self, name: &str) -> Result<PciNic, Failure> {
-        let saved = self.all().map_err(|error| failed("read the saved state", &error))?;
-        let before = saved.iter().find(|saved| saved.display_name() == name);
-        let device = sysfs::find(self.host.root(), before.map_or(name, |saved| &saved.bdf));
-        match (checks::no_card(name, &device), device) {
-            (None, NamedDevice::Pci(nic)) => Ok(nic),
-            (refusal, _) => Err(refused(name, &refusal.iter().collect::<Vec<_>>()).into()),
+        let address = self.address_of(name)?;
+        let device = sysfs::find(self.host.root(), address.as_deref().unwrap_or(name));
+        match (address, device) {
+            (Some(bdf), NamedDevice::Unknown) => Err(not_there(name, &bdf).into()),
+            (_, device) => match (checks::no_card(name, &device), device) {
+                (None, NamedDevice::Pci(nic)) => Ok(nic),
+                (refusal, _) => Err(no_card(name, refusal).into()),
+            },
         }
     }
 
@@ -94,13 +125,16 @@ impl<'a> TakenCards<'a> {
     /// A diagnostic with the command of root. States that cannot be read are left to the command.
     pub(crate) fn refuse_roots(&self, verb: &str, names: Option<&[String]>) -> Result<(), Failure> {
         let Ok(own) = self.own.all(self.host) else { return Ok(()) };
-        let is_own = |name: &String| own.iter().any(|saved| is_named(saved, name));
         let mut of_root = self.of_root().into_iter();
         let found = match names {
             None if own.is_empty() && !self.host.is_privileged() => of_root.next(),
             None => None,
-            Some(names) => of_root
-                .find(|saved| names.iter().any(|name| is_named(saved, name) && !is_own(name))),
+            Some(names) => {
+                let meant = names.iter().filter_map(|name| self.address_of(name).transpose());
+                let meant = meant.collect::<Result<Vec<_>, _>>()?;
+                let is_own = |bdf: &String| own.iter().any(|saved| saved.bdf == *bdf);
+                of_root.find(|saved| meant.contains(&saved.bdf) && !is_own(&saved.bdf))
+            }
         };
         let Some(saved) = found else { return Ok(()) };
         let words = names.map_or_else(|| "--all".to_owned(), |names| names.join(" "));
@@ -110,10 +144,4 @@ impl<'a> TakenCards<'a> {
             .with_help(format!("sudo slipring nic {verb} {words} --run-dir /run/slipring"))
             .into())
     }
-}
-
-/// Returns whether a word of the command line means the card of a saved state.
-pub(crate) fn is_named(saved: &SavedNic, name: &str) -> bool {
-    let address = PciAddress::parse(name);
-    saved.display_name() == name || address.is_some_and(|address| address.to_string() == saved.bdf)
 }

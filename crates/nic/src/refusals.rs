@@ -1,12 +1,16 @@
 //! The errors of the commands, with what helps.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
 
 use rustix::process::geteuid;
 use slipring_cli::codes::{ErrorCode, SR0304, SR0305, SR0306, SR0307, SR0308};
 use slipring_cli::{Diagnostic, Failure};
+use slipring_native_proto::trust::TrustError;
 
 use crate::checks::{CardCheck, Verdict};
+use crate::state::{StateDir, UnreadableState};
 
 /// Explains why a card is not bound to vfio-pci: one reason a line, with the command that helps.
 pub(crate) fn refused(name: &str, refusals: &[&CardCheck]) -> Diagnostic {
@@ -27,22 +31,83 @@ fn code_of(verdict: Verdict) -> ErrorCode {
     }
 }
 
-/// Starts the error of an operation that failed.
-pub(crate) fn failed(what: &str, error: &io::Error) -> Failure {
+/// Explains that a word of the command line is not the name of a card.
+pub(crate) fn no_card(name: &str, refusal: Option<CardCheck>) -> Diagnostic {
+    let error = Diagnostic::new(SR0306, format!("`{name}` is no network card on PCI"));
+    match refusal {
+        Some(CardCheck { finding, help, .. }) => {
+            error.with_cause(finding).with_help(help.unwrap_or_default())
+        }
+        None => error,
+    }
+}
+
+/// Explains that a word of the command line means more than one card.
+pub(crate) fn ambiguous(name: &str, meant: &BTreeSet<String>) -> Diagnostic {
+    let addresses: Vec<_> = meant.iter().map(String::as_str).collect();
+    Diagnostic::new(SR0306, format!("`{name}` is the name of {} cards", meant.len()))
+        .with_cause("one of them was taken with this name, and another one has it now")
+        .with_help(format!(
+            "write the PCI address of the one that you mean: {}",
+            addresses.join(" or ")
+        ))
+}
+
+/// Returns the name of a card, followed by its PCI address.
+pub(crate) fn with_address(name: &str, bdf: &str) -> String {
+    if name == bdf { bdf.to_owned() } else { format!("{name} ({bdf})") }
+}
+
+/// Explains that a card that was taken is not there.
+pub(crate) fn not_there(name: &str, bdf: &str) -> Diagnostic {
+    Diagnostic::new(SR0307, format!("{} is not there", with_address(name, bdf)))
+        .with_cause(
+            "it is no longer in the machine; what was saved, and its TAP device with the addresses, are kept for its return",
+        )
+        .with_help(format!(
+            "look for it again: echo 1 > /sys/bus/pci/rescan\n\
+             discard what was saved: sudo slipring nic restore {bdf} --forget"
+        ))
+}
+
+/// Explains how to give a card back whose saved state cannot be read.
+pub(crate) fn unreadable(damaged: &UnreadableState) -> Diagnostic {
+    let UnreadableState { bdf, path, error } = damaged;
+    let help = match error.kind() {
+        io::ErrorKind::InvalidData => format!(
+            "give it back with what its TAP device still has: sudo slipring nic restore {bdf}; a restart of the machine gives every card back"
+        ),
+        _ => format!("see what is there, as root: ls -l {}", path.display()),
+    };
+    Diagnostic::new(SR0307, format!("cannot read what was saved of {bdf}"))
+        .with_cause(error.to_string())
+        .with_help(help)
+}
+
+/// Starts the error of an operation that failed. `state` is the directory of states that it uses.
+pub(crate) fn failed(what: &str, state: &StateDir, error: &io::Error) -> Failure {
     Diagnostic::new(SR0307, format!("cannot {what}"))
         .with_cause(error.to_string())
-        .with_help(help_with(error.kind(), geteuid().is_root()))
+        .with_help(help_with(error, state.dir(), geteuid().is_root()))
         .into()
 }
 
-/// Returns what helps if the run directory, or the list of links, cannot be read or written.
-pub(crate) fn help_with(kind: io::ErrorKind, is_root: bool) -> &'static str {
-    match kind {
-        io::ErrorKind::PermissionDenied if !is_root => "run it as root: sudo slipring nic list",
-        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::StorageFull => {
-            "name a run directory in which this user can create files: --run-dir DIR"
+/// Returns what helps if a directory of states, or the list of links, cannot be read or written.
+pub(crate) fn help_with(error: &io::Error, dir: &Path, is_root: bool) -> String {
+    let shown = dir.display();
+    match (error.kind(), TrustError::of(error)) {
+        (_, Some(TrustError::Writable { path, .. })) => format!("chmod go-w {}", path.display()),
+        (_, Some(untrusted)) => untrusted.help(),
+        (io::ErrorKind::PermissionDenied, _) if !is_root => {
+            "run it as root: sudo slipring nic list".to_owned()
         }
-        io::ErrorKind::TimedOut => "repeat this command when the other one has ended",
-        _ => "see what is in the run directory: ls -l RUN_DIR/nic",
+        (io::ErrorKind::ReadOnlyFilesystem, _) => {
+            // The directory itself may not be there yet.
+            let there = dir.ancestors().find(|dir| dir.exists()).unwrap_or(dir).display();
+            format!("mount -o remount,rw \"$(findmnt -n -o TARGET -T {there})\"")
+        }
+        (io::ErrorKind::StorageFull, _) => format!("make room there: df {shown}"),
+        (io::ErrorKind::TimedOut, _) => "repeat this command when the other one has ended".into(),
+        _ => format!("see what is there: ls -l {shown}"),
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::checks::{self, CardCheck};
+use crate::checks::{self, CardCheck, REACHED_BY, Verdict};
 use crate::chips::xid;
 use crate::host::NicHost;
 use crate::request::BindRequest;
@@ -44,7 +44,7 @@ pub(crate) fn of(host: &dyn NicHost, nic: &PciNic) -> CardReport {
         version: env!("CARGO_PKG_VERSION"),
         kernel: sysfs::read(&root.join("proc/sys/kernel/osrelease")).unwrap_or_default(),
         cpu: cpu.map_or_else(String::new, |(_, model)| model.to_owned()),
-        id: format!("{:04x}:{:04x}", nic.chip.vendor, nic.chip.device),
+        id: nic.id(),
         subsystem: format!("{}:{}", hex("subsystem_vendor"), hex("subsystem_device")),
         revision: format!("{:02x}", nic.chip.revision),
         xid: registers
@@ -88,18 +88,18 @@ impl CardReport {
             text += &format!("- {check} ({verdict:?}): {finding}\n");
         }
         text += "\nTo be measured, with a second machine at the other end of the cable:\n\n```\n";
-        text += &measurements(&self.pci_address);
+        text += &measurements(&self.pci_address, bind_flags(&self.checks));
         text + "```"
     }
 }
 
 /// Returns the commands of the measurements that a person makes for a report about the card at a
-/// PCI address: one a line, some with a remark.
+/// PCI address: one a line, some with a remark. `flags` are those that `bind` needs for this card.
 #[must_use]
-pub fn measurements(pci_address: &str) -> String {
+pub fn measurements(pci_address: &str, flags: &str) -> String {
     let port = format!("vfio:{pci_address}");
     let lines = [
-        (format!("sudo slipring nic bind {pci_address}"), ""),
+        (format!("sudo slipring nic bind {pci_address}{flags}"), ""),
         (
             format!("sudo slipring gen -i {port} -f tx --duration 10s"),
             "packets/s, and CPU by `top`:",
@@ -108,7 +108,11 @@ pub fn measurements(pci_address: &str) -> String {
             format!("sudo slipring gen -i {port} -f rx --duration 10s"),
             "packets/s, and CPU by `top`:",
         ),
-        ("grep vfio /proc/interrupts".to_owned(), "before and after:"),
+        // The kernel shows the interrupt only while a program has the card open.
+        (
+            "sleep 5; grep vfio /proc/interrupts".to_owned(),
+            "in another terminal, while each of those two runs:",
+        ),
         (format!("sudo slipring nic restore {pci_address}"), "does the network come back?"),
     ];
     let line = |(command, remark): &(String, &str)| match remark.is_empty() {
@@ -116,4 +120,16 @@ pub fn measurements(pci_address: &str) -> String {
         false => format!("{command:62}  # {remark}\n"),
     };
     lines.iter().map(line).collect()
+}
+
+/// Returns the flags without which `bind` refuses a card.
+fn bind_flags(checks: &[CardCheck]) -> &'static str {
+    let is_used = checks.iter().any(|check| check.verdict == Verdict::InUse);
+    let is_way = checks.iter().any(|check| REACHED_BY.contains(&check.check));
+    match (is_used, is_way) {
+        (false, _) => "",
+        (true, false) => " --force",
+        // The measurements take less.
+        (true, true) => " --force --confirm-within 600",
+    }
 }

@@ -8,15 +8,15 @@
 use std::io;
 use std::time::Duration;
 
-use slipring_port::netlink::NetlinkLink;
+use slipring_port::netlink::{NetlinkLink, SavedSetting};
 
 use crate::holders::{GroupHolder, group_holders};
 use crate::host::{LinkChange, NicHost};
 use crate::routes::{self, Unrestored};
 use crate::stand_in;
-use crate::state::{SavedInterface, SavedNic, StateDir};
+use crate::state::{SavedInterface, SavedMessage, SavedNic, StateDir};
 use crate::sysctls;
-use crate::sysfs::{self, VFIO_DRIVER, device_dir};
+use crate::sysfs::{self, PciNic, VFIO_DRIVER, device_dir};
 
 /// How long to wait for the interface after the driver was bound.
 const INTERFACE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,22 +37,86 @@ pub(crate) fn put_back(
     state: &StateDir,
     saved: &SavedNic,
 ) -> io::Result<Vec<Unrestored>> {
-    let mut unrestored = Vec::new();
     if !device_dir(host.root(), &saved.bdf).exists() {
         return Err(io::Error::new(
             io::ErrorKind::NotFound,
             "the card is no longer in the machine; to look for it: echo 1 > /sys/bus/pci/rescan",
         ));
     }
+    let mut unrestored: Vec<_> = lost_with_state(saved).into_iter().collect();
+    unrestored.extend(added_meanwhile(host, saved));
     stand_in::delete(host, saved)?;
     give_to_driver(host, saved)?;
-    if let Some(interface) = saved.interface.as_ref().filter(|_| saved.driver.is_some()) {
+    let has_driver = sysfs::driver_of(host.root(), &saved.bdf).is_some();
+    if let Some(interface) = saved.interface.as_ref().filter(|_| has_driver) {
         let link = wait_for_interface(host, saved, interface)?;
         unrestored.extend(rename(host, &link, interface)?);
         unrestored.extend(configure(host, link.index, interface)?);
     }
     state.remove(&saved.bdf)?;
     Ok(unrestored)
+}
+
+/// Whether a card that was taken is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Presence {
+    There,
+    Gone,
+    /// Another card, with these IDs, is in its place.
+    Replaced(String),
+}
+
+/// Finds out whether a card that was taken is there.
+pub(crate) fn presence(host: &dyn NicHost, saved: &SavedNic) -> Presence {
+    match PciNic::read(host.root(), &saved.bdf) {
+        None => Presence::Gone,
+        Some(nic) if saved.is_of(&nic) => Presence::There,
+        Some(nic) => Presence::Replaced(nic.id()),
+    }
+}
+
+/// Discards what was saved of a card that is not there any more: its TAP device, with the addresses
+/// and routes, its state and its settings.
+///
+/// # Errors
+/// The first error; the state stays, so that the command can be repeated.
+pub(crate) fn forget(host: &dyn NicHost, state: &StateDir, saved: &SavedNic) -> io::Result<()> {
+    stand_in::delete(host, saved)?;
+    state.remove(&saved.bdf)
+}
+
+/// Returns what is lost of a card whose first state could not be read.
+fn lost_with_state(saved: &SavedNic) -> Option<Unrestored> {
+    let error = saved.rebuilt.as_ref()?;
+    let what = match &saved.interface {
+        Some(SavedInterface { name, .. }) => format!(
+            "what was saved; name, MAC address, MTU, addresses and routes are those of the TAP device {name}"
+        ),
+        None => "what was saved, such as the name and the addresses".to_owned(),
+    };
+    Some(Unrestored { what, why: format!("the saved state cannot be read: {error}") })
+}
+
+/// Returns the addresses and routes that the TAP device has got while the card was taken. They end
+/// with it.
+fn added_meanwhile(host: &dyn NicHost, saved: &SavedNic) -> Vec<Unrestored> {
+    // What cannot be listed is not named, and keeps nothing from being restored.
+    let links = host.links().unwrap_or_default();
+    let (Some(interface), Some(tap)) = (&saved.interface, stand_in::find(&links, saved)) else {
+        return Vec::new();
+    };
+    let now = host.snapshot(tap.index).unwrap_or_default();
+    let added = |kind: &str, now: &[SavedSetting], before: &[SavedMessage]| {
+        let is_new = |one: &&SavedSetting| before.iter().all(|other| other.text != one.text);
+        let dropped = |one: &SavedSetting| Unrestored {
+            what: format!("the {kind} {}", one.text),
+            why: format!("{} got it while the card was taken", tap.name),
+        };
+        now.iter().filter(is_new).map(dropped).collect::<Vec<_>>()
+    };
+    let mut dropped = added("address", &now.addresses, &interface.addresses);
+    dropped.extend(added("route", &now.routes, &interface.routes));
+    dropped
 }
 
 fn give_to_driver(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
@@ -68,11 +132,12 @@ fn give_to_driver(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     {
         host.write(&dir.join("driver/unbind"), &saved.bdf)?;
     }
-    if saved.driver.is_some() && sysfs::driver_of(root, &saved.bdf).is_none() {
+    let is_any = saved.rebuilt.is_some();
+    if (saved.driver.is_some() || is_any) && sysfs::driver_of(root, &saved.bdf).is_none() {
         host.write(&root.join("sys/bus/pci/drivers_probe"), &saved.bdf)?;
     }
     let driver = sysfs::driver_of(root, &saved.bdf);
-    if driver != saved.driver {
+    if driver != saved.driver && !is_any {
         let name = |driver: &Option<String>| driver.clone().unwrap_or_else(|| "no driver".into());
         return Err(io::Error::other(format!(
             "the kernel gave the card to {}, and not to {}",

@@ -14,16 +14,19 @@
 
 use std::io;
 
+use rustix::process::geteuid;
 use serde_json::json;
 use slipring_cli::codes::{SR0002, SR0305, SR0306, SR0307};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
 use slipring_drivers::{
     CardSettings, CardStatus, LinkAbilities, PciId, SettingRefusal, SettingsRequest, driver_of,
 };
+use slipring_native_proto::trust::TrustError;
 
 use crate::holders::{GroupHolder, group_holders};
 use crate::host::{LinkChange, NicHost};
 use crate::lookup::TakenCards;
+use crate::refusals::{help_with, unreadable};
 use crate::stand_in;
 use crate::state::StateDir;
 use crate::sysfs::{PciNic, VFIO_DRIVER};
@@ -108,8 +111,13 @@ pub(crate) fn apply(
         return Err(not_taken(nic).into());
     }
     let cards = TakenCards::new(host, state);
+    if !request.is_empty() {
+        // Whether there is a TAP device to follow stands in the state. A program that has the card
+        // must not be changed before that is known.
+        refuse_damaged(&cards, nic)?;
+    }
     let sudo = if cards.roots().is_some() { "" } else { "sudo " };
-    let unkept = |error: io::Error| unkept(nic, sudo, &error);
+    let unkept = |error: io::Error| unkept(nic, state, sudo, &error);
     // Held until the settings are written, so that no other command changes them meanwhile.
     let _lock = match request.is_empty() {
         true => None,
@@ -122,7 +130,7 @@ pub(crate) fn apply(
     }
     let period = cards.period(&nic.bdf);
     let of_root = cards.roots().map(|roots| roots.settings(&nic.bdf, &period)).transpose();
-    let of_root = of_root.map_err(|error| self::unkept(nic, "sudo ", &error))?;
+    let of_root = of_root.map_err(|error| self::unkept(nic, state, "sudo ", &error))?;
     // A reset does not read the saved settings, so it also works if their file cannot be read.
     let kept = match request.reset {
         true => CardSettings::default(),
@@ -147,9 +155,18 @@ pub(crate) fn apply(
     let mut tap_mtu = None;
     if !request.is_empty() {
         state.keep_settings(&nic.bdf, &own, &period).map_err(unkept)?;
-        tap_mtu = follow_mtu(host, &cards, nic, request, of_root).map_err(unkept)?;
+        tap_mtu = follow_mtu(host, &cards, nic, request, of_root)
+            .map_err(|error| not_followed(nic, &error))?;
     }
     Ok(SetOutcome { settings, of_root, status, tap_mtu })
+}
+
+/// Refuses a change of a card whose saved state cannot be read.
+fn refuse_damaged(cards: &TakenCards<'_>, nic: &PciNic) -> Result<(), Failure> {
+    match cards.saved(&nic.bdf) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(unreadable(&cards.own().damaged(&nic.bdf, error)).into()),
+    }
 }
 
 /// Returns the settings that the chip of a card supports.
@@ -259,8 +276,15 @@ fn unreachable(nic: &PciNic, holder: &GroupHolder, error: &io::Error) -> Diagnos
     Diagnostic::new(SR0305, summary).with_cause(cause).with_help(help)
 }
 
+/// Explains why the TAP device does not have the MTU that was kept for the card.
+fn not_followed(nic: &PciNic, error: &io::Error) -> Diagnostic {
+    let summary = format!("the settings of {} are kept, but its TAP device keeps its MTU", nic.bdf);
+    Diagnostic::new(SR0307, summary).with_cause(error.to_string()).with_help("ip link")
+}
+
 /// Explains why settings are not saved. `sudo` stands before the advised command.
-fn unkept(nic: &PciNic, sudo: &str, error: &io::Error) -> Diagnostic {
+fn unkept(nic: &PciNic, state: &StateDir, sudo: &str, error: &io::Error) -> Diagnostic {
+    let is_root = geteuid().is_root();
     let help = match error.kind() {
         io::ErrorKind::InvalidData => {
             format!("discard what was saved: {sudo}slipring nic set {} --reset", nic.bdf)
@@ -268,7 +292,10 @@ fn unkept(nic: &PciNic, sudo: &str, error: &io::Error) -> Diagnostic {
         // Another command holds the lock, but only for a limited time, so this command can be
         // repeated.
         io::ErrorKind::TimedOut => format!("slipring nic set {} ...", nic.bdf),
-        _ => format!("sudo slipring nic set {} ...", nic.bdf),
+        io::ErrorKind::PermissionDenied if !is_root && TrustError::of(error).is_none() => {
+            format!("sudo slipring nic set {} ...", nic.bdf)
+        }
+        _ => help_with(error, state.dir(), is_root),
     };
     Diagnostic::new(SR0307, format!("the settings of {} cannot be kept", nic.bdf))
         .with_cause(error.to_string())

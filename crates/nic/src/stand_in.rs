@@ -6,19 +6,20 @@ use std::io;
 use slipring_port::netlink::NetlinkLink;
 use slipring_port::taken;
 
+use crate::alias::taps_of;
 use crate::host::{LinkChange, NicHost};
 use crate::restore;
 use crate::state::{SavedInterface, SavedNic};
 
 /// Finds the TAP device of a card by its alias, because it may have been renamed, and another may
-/// have its name.
+/// have its name. Of several with the alias, the one with the name counts.
 pub(crate) fn find<'a>(links: &'a [NetlinkLink], saved: &SavedNic) -> Option<&'a NetlinkLink> {
     let interface = saved.interface.as_ref()?;
-    let alias = taken::alias_of(&saved.bdf);
-    let mut taps = links.iter().filter(|link| link.kind == "tun");
-    taps.clone().find(|tap| tap.alias == alias).or_else(|| {
+    let mut own = taps_of(links, &saved.bdf);
+    let with_name = own.clone().find(|tap| tap.name == interface.name);
+    with_name.or_else(|| own.next()).or_else(|| {
         // The alias may have been changed, or `bind` was killed before it was set.
-        taps.find(|tap| {
+        links.iter().filter(|link| link.kind == "tun").find(|tap| {
             let is_new = !saved.complete && tap.alias.is_empty();
             tap.name == interface.name && (is_new || tap.mac == interface.mac)
         })
@@ -45,16 +46,27 @@ pub(crate) fn create(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     }
 }
 
-/// Deletes the TAP device of a card, if there is one.
+/// Deletes the TAP device of a card, if there is one, and all others with the card's alias.
 ///
 /// # Errors
 /// The kernel's error.
 pub(crate) fn delete(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
-    if !saved.tap {
-        return Ok(());
-    }
-    match find(&host.links()?, saved) {
-        Some(tap) => host.change_link(tap.index, &LinkChange::Delete),
-        None => Ok(()),
-    }
+    let links = host.links()?;
+    let found = find(&links, saved).filter(|_| saved.tap).map(|tap| tap.index);
+    let mut indices: Vec<_> = taps_of(&links, &saved.bdf).map(|tap| tap.index).collect();
+    indices.extend(found.filter(|index| !indices.contains(index)));
+    delete_all(host, &indices)
+}
+
+/// Deletes every TAP device with the alias of a card.
+///
+/// # Errors
+/// The kernel's error.
+pub(crate) fn delete_of_card(host: &dyn NicHost, bdf: &str) -> io::Result<()> {
+    let indices: Vec<_> = taps_of(&host.links()?, bdf).map(|tap| tap.index).collect();
+    delete_all(host, &indices)
+}
+
+fn delete_all(host: &dyn NicHost, indices: &[u32]) -> io::Result<()> {
+    indices.iter().try_for_each(|index| host.change_link(*index, &LinkChange::Delete))
 }

@@ -8,6 +8,8 @@
 //! one. The state is valid only until the machine restarts, because every card then has its kernel
 //! driver again.
 
+mod saved;
+
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -16,161 +18,24 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
-use serde::{Deserialize, Serialize};
 use slipring_drivers::{CardSettings, TakenPeriod};
 use slipring_native_proto::trust::{self, FileLock};
-use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
 
 use crate::host::NicHost;
 use crate::pci_address::PciAddress;
-use crate::sysctls::{self, SavedSysctl};
 use crate::sysfs;
+use saved::VERSION;
+pub(crate) use saved::{SavedInterface, SavedMessage, SavedNic};
 
-/// The version of the file format.
-const VERSION: u32 = 2;
 /// The permission bits of all files except the lock.
 const FILE_MODE: u32 = 0o644;
+/// The extensions of files that are not written in full yet: of a state, and of settings.
+const STATE_PARTIAL: &str = "partial";
+const SETTINGS_PARTIAL: &str = "link-partial";
 /// How long to wait for another running `slipring nic`.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two attempts to get the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
-
-/// The state of a card before it was bound to vfio-pci.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SavedNic {
-    version: u32,
-    /// The PCI address.
-    pub(crate) bdf: String,
-    /// The kernel driver; `None` if the card had none.
-    pub(crate) driver: Option<String>,
-    /// The only driver that was allowed to bind the device (`driver_override`); `None` if any
-    /// driver was.
-    pub(crate) driver_override: Option<String>,
-    /// The IOMMU group.
-    pub(crate) group: u32,
-    /// The `boot_id` of the machine when the card was bound to vfio-pci.
-    pub(crate) boot_id: String,
-    /// The interface; `None` if the card had none.
-    pub(crate) interface: Option<SavedInterface>,
-    /// Whether a TAP device has the interface's name and addresses while the card is bound to
-    /// vfio-pci.
-    pub(crate) tap: bool,
-    /// When the kernel driver gets the card back unless the user confirms, in ms since the machine
-    /// was started; `None` if nothing needs to be confirmed.
-    pub(crate) confirm_by_ms: Option<u64>,
-    /// Whether all steps of the bind were done. States of version 1 do not say, and count as if
-    /// they were.
-    #[serde(default = "yes")]
-    pub(crate) complete: bool,
-    /// When the card was taken, in ms since the machine was started.
-    /// `slipring_drivers::TakenPeriod` reads it: settings from before then do not count.
-    #[serde(default)]
-    pub(crate) bound_at_ms: u64,
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// The settings of an interface before its card was bound to vfio-pci.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SavedInterface {
-    pub(crate) name: String,
-    pub(crate) mac: [u8; 6],
-    pub(crate) mtu: u32,
-    pub(crate) up: bool,
-    pub(crate) addresses: Vec<SavedMessage>,
-    pub(crate) routes: Vec<SavedMessage>,
-    /// The bridge, bond or team that the interface is a member of.
-    #[serde(default)]
-    pub(crate) master: Option<String>,
-    /// The settings below `/proc/sys/net` that differ from those of new interfaces.
-    #[serde(default)]
-    pub(crate) sysctls: Vec<SavedSysctl>,
-}
-
-/// An address or a route: its text, and the kernel's message in hexadecimal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SavedMessage {
-    pub(crate) text: String,
-    message: String,
-}
-
-impl SavedMessage {
-    fn of(setting: &SavedSetting) -> Self {
-        let message = setting.message.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { text: setting.text.clone(), message }
-    }
-
-    pub(crate) fn setting(&self) -> io::Result<SavedSetting> {
-        let byte = |at| {
-            let digits = self.message.get(at..at + 2)?;
-            u8::from_str_radix(digits, 16).ok()
-        };
-        let bytes: Option<Vec<_>> = (0..self.message.len()).step_by(2).map(byte).collect();
-        let message = bytes.ok_or(io::ErrorKind::InvalidData)?;
-        Ok(SavedSetting { text: self.text.clone(), message })
-    }
-}
-
-impl SavedInterface {
-    /// Collects the settings of a link. `links` are all links of its machine.
-    pub(crate) fn of(
-        host: &dyn NicHost,
-        link: &NetlinkLink,
-        links: &[NetlinkLink],
-        saved: &LinkSnapshot,
-    ) -> Self {
-        let master = links.iter().find(|other| Some(other.index) == link.master);
-        Self {
-            name: link.name.clone(),
-            mac: <[u8; 6]>::try_from(&link.mac[..]).unwrap_or_default(),
-            mtu: link.mtu,
-            up: link.up,
-            master: master.map(|master| master.name.clone()),
-            sysctls: sysctls::of(host.root(), &link.name),
-            addresses: saved.addresses.iter().map(SavedMessage::of).collect(),
-            routes: saved.routes.iter().map(SavedMessage::of).collect(),
-        }
-    }
-}
-
-impl SavedNic {
-    pub(crate) fn new(nic: &sysfs::PciNic, group: u32, boot_id: String) -> Self {
-        Self {
-            version: VERSION,
-            bdf: nic.bdf.clone(),
-            driver: nic.driver.clone(),
-            driver_override: nic.driver_override.clone(),
-            group,
-            boot_id,
-            interface: None,
-            tap: false,
-            confirm_by_ms: None,
-            complete: false,
-            bound_at_ms: 0,
-        }
-    }
-
-    /// Returns the same state with another time at which the card is given back.
-    pub(crate) fn with_confirm_by(&self, confirm_by: Option<Duration>) -> Self {
-        let confirm_by_ms = confirm_by.map(|time| time.as_millis() as u64);
-        Self { confirm_by_ms, ..self.clone() }
-    }
-
-    /// Returns the state of a card for which all steps of the bind were done.
-    pub(crate) fn completed(&self) -> Self {
-        Self { complete: true, ..self.clone() }
-    }
-
-    /// Returns the name of the card for messages.
-    pub(crate) fn display_name(&self) -> &str {
-        self.interface.as_ref().map_or(&self.bdf, |interface| &interface.name)
-    }
-}
 
 /// Returns the identifier of the machine's current boot.
 pub(crate) fn boot_id(root: &Path) -> String {
@@ -274,6 +139,11 @@ impl StateDir {
         UnreadableState { bdf: bdf.to_owned(), path: self.path(bdf), error }
     }
 
+    /// Returns whether a card has a state, also if that cannot be read.
+    pub(crate) fn has(&self, bdf: &str) -> bool {
+        self.path(bdf).exists()
+    }
+
     /// Returns the PCI addresses of all cards that have a state.
     fn cards(&self) -> Vec<String> {
         let names = sysfs::names(&self.dir).into_iter();
@@ -313,15 +183,27 @@ impl StateDir {
         let saved: SavedNic =
             serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
         match saved.version {
-            1..=VERSION if saved.bdf == bdf => Ok(Some(saved)),
+            1..=VERSION if saved.bdf == bdf => {
+                saved.check().map_err(invalid)?;
+                Ok(Some(saved))
+            }
             1..=VERSION => Err(invalid(format!("is the state of {}", saved.bdf))),
             version => Err(invalid(format!("has version {version}, not 1 to {VERSION}"))),
         }
     }
 
+    /// Replaces a state that cannot be read, which may be a directory.
+    pub(crate) fn write_over_damaged(&self, saved: &SavedNic) -> io::Result<()> {
+        let path = self.path(&saved.bdf);
+        if path.is_dir() {
+            fs::remove_dir_all(&path)?;
+        }
+        self.write(saved)
+    }
+
     /// Replaces the state of a card.
     pub(crate) fn write(&self, saved: &SavedNic) -> io::Result<()> {
-        replace(&self.path(&saved.bdf), "partial", &serde_json::to_vec_pretty(saved)?)
+        replace(&self.path(&saved.bdf), STATE_PARTIAL, &serde_json::to_vec_pretty(saved)?)
     }
 
     /// Returns the settings that are saved for a card.
@@ -349,7 +231,7 @@ impl StateDir {
             return remove(&path);
         }
         let text = settings.saved_text(period);
-        replace(&path, "link-partial", text.as_bytes())
+        replace(&path, SETTINGS_PARTIAL, text.as_bytes())
     }
 
     /// Returns the path of a card's settings file, which `vfio:` ports read.
@@ -359,8 +241,13 @@ impl StateDir {
 
     /// Deletes the saved state and the settings of a card.
     pub(crate) fn remove(&self, bdf: &str) -> io::Result<()> {
-        remove(&self.settings_path(bdf))?;
-        remove(&self.path(bdf))
+        let settings = self.settings_path(bdf);
+        remove(&settings)?;
+        let path = self.path(bdf);
+        // A process that was killed may have left them.
+        remove(&settings.with_extension(SETTINGS_PARTIAL))?;
+        remove(&path.with_extension(STATE_PARTIAL))?;
+        if path.is_dir() { fs::remove_dir_all(&path) } else { remove(&path) }
     }
 
     /// Adds a line to the log, for a process without a terminal.
@@ -377,11 +264,19 @@ impl StateDir {
 /// Replaces a file as a whole. `partial` is the extension of the file that is written first.
 fn replace(path: &Path, partial: &str, bytes: &[u8]) -> io::Result<()> {
     let partial = path.with_extension(partial);
-    let mut file = File::create(&partial)?;
+    let replaced = write_whole(&partial, bytes).and_then(|()| fs::rename(&partial, path));
+    if replaced.is_err() {
+        // The first error counts.
+        let _ = fs::remove_file(&partial);
+    }
+    replaced
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
     file.set_permissions(Permissions::from_mode(FILE_MODE))?;
     file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&partial, path)
+    file.sync_all()
 }
 
 /// Opens a directory, so that what is checked is what is changed.

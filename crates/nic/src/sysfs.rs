@@ -133,6 +133,11 @@ impl PciNic {
         cards.filter(Self::is_ethernet).collect()
     }
 
+    /// Returns the vendor and device ID: `8086:10d3`.
+    pub(crate) fn id(&self) -> String {
+        format!("{:04x}:{:04x}", self.chip.vendor, self.chip.device)
+    }
+
     /// Returns whether vfio-pci has the card.
     pub(crate) fn is_bound(&self) -> bool {
         self.driver.as_deref() == Some(VFIO_DRIVER)

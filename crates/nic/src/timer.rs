@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::host::NicHost;
-use crate::restore;
+use crate::restore::{self, Presence};
 use crate::routes::Unrestored;
 use crate::state::StateDir;
 
@@ -66,6 +66,12 @@ pub(crate) fn expire(host: &dyn NicHost, state: &StateDir, bdf: &str) -> bool {
                 state.log(&format!("{bdf}: not confirmed in time, so it was given back{lost}"));
                 return true;
             }
+            Ok(TimerStep::Replaced(id)) => {
+                state.log(&format!(
+                    "{bdf}: another card ({id}) is in its place, so what was saved is discarded"
+                ));
+                return false;
+            }
             Err(error) => {
                 let text = format!("{bdf}: cannot be given back yet, will try again: {error}");
                 if text != told {
@@ -84,6 +90,8 @@ enum TimerStep {
     Wait(Duration),
     End,
     GivenBack(Vec<Unrestored>),
+    /// Another card, with these IDs, is in the place of the card, whose state was discarded.
+    Replaced(String),
 }
 
 /// Examines a card, and gives it back if its time is over. `watched` is the time limit for which
@@ -109,6 +117,10 @@ fn step(
     // it stays bound.
     let saved = state.of(host, bdf)?.filter(|saved| saved.confirm_by_ms == Some(limit));
     let Some(saved) = saved else { return Ok(TimerStep::End) };
+    if let Presence::Replaced(id) = restore::presence(host, &saved) {
+        restore::forget(host, state, &saved)?;
+        return Ok(TimerStep::Replaced(id));
+    }
     restore::end_holders(host, saved.group)?;
     restore::put_back(host, state, &saved).map(TimerStep::GivenBack)
 }

@@ -7,11 +7,15 @@ use std::path::Path;
 use slipring_port::netlink::{LinkSnapshot, NetlinkLink};
 
 use super::{CardCheck, Verdict};
+use crate::alias;
 use crate::host::NicHost;
 use crate::sysfs::{self, PciNic};
 
 /// The checks that make `--force` require `--confirm-within`.
 pub(crate) const REACHED_BY: [&str; 3] = ["default route", "member", "connection"];
+
+/// The check for a TAP device of an earlier bind.
+pub(crate) const LEFT_OVER: &str = "stand-in";
 
 pub(super) fn examine(host: &dyn NicHost, nic: &PciNic) -> Vec<CardCheck> {
     let links = match host.links() {
@@ -26,6 +30,7 @@ pub(super) fn examine(host: &dyn NicHost, nic: &PciNic) -> Vec<CardCheck> {
             results.push(elsewhere(name, nic));
             continue;
         };
+        results.extend(left_over(nic, &links));
         match host.snapshot(link.index) {
             Ok(snapshot) => {
                 results.push(kernel_driver(host, link));
@@ -52,6 +57,20 @@ fn elsewhere(name: &str, nic: &PciNic) -> CardCheck {
         format!("`{name}`, the interface of {}, is not in this network namespace", nic.bdf),
         format!("run it where the interface is: nsenter -t 1 -n -m slipring nic bind {}", nic.bdf),
     )
+}
+
+/// Returns a refusal if a TAP device of an earlier bind, whose state was deleted by hand, still has
+/// the card's alias and addresses.
+fn left_over(nic: &PciNic, links: &[NetlinkLink]) -> Option<CardCheck> {
+    let taps: Vec<_> = alias::taps_of(links, &nic.bdf).map(|tap| &*tap.name).collect();
+    let first = taps.first()?;
+    let commands: Vec<_> = taps.iter().map(|name| format!("ip link delete {name}")).collect();
+    Some(CardCheck::bad(
+        LEFT_OVER,
+        Verdict::Machine,
+        format!("{first} is the TAP device of this card from an earlier bind"),
+        commands.join("\n"),
+    ))
 }
 
 /// Reports whether the kernel's driver would be sufficient.

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use slipring_cli::codes::{SR0306, SR0307};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
 
-use super::restore::{restore_one, unreadable};
+use super::restore::{Ending, restore_one};
 use super::user_id;
 use crate::bind::{BindError, BindPlan};
-use crate::flags::BindFlags;
+use crate::flags::{BindFlags, RestoreFlags};
 use crate::host::NicHost;
 use crate::lookup::TakenCards;
-use crate::refusals::{failed, refused};
+use crate::refusals::{failed, refused, unreadable};
 use crate::request::BindRequest;
 use crate::routes::Unrestored;
 use crate::state::{SavedNic, StateDir};
@@ -57,7 +57,7 @@ pub(crate) fn take(
     // run writes nothing, not even a lock.
     let _lock = match flags.dry_run {
         true => None,
-        false => Some(state.lock(host).map_err(|error| failed("lock the cards", &error))?),
+        false => Some(state.lock(host).map_err(|error| failed("lock the cards", state, &error))?),
     };
     let cards = TakenCards::new(host, state);
     let mut nics = Vec::<PciNic>::new();
@@ -125,12 +125,17 @@ fn end_unfinished(
     state: &StateDir,
     nic: &PciNic,
 ) -> Result<Vec<Unrestored>, Failure> {
-    match saved_of(host, state, &nic.bdf)? {
-        Some(saved) if !(is_bound(nic) && saved.complete) => {
-            restore_one(host, state, &saved, false)
-        }
-        _ => Ok(Vec::new()),
-    }
+    let unfinished = saved_of(host, state, &nic.bdf)?
+        .filter(|saved| !(is_bound(nic) && saved.complete && saved.is_of(nic)));
+    let Some(saved) = unfinished else { return Ok(Vec::new()) };
+    Ok(match restore_one(host, state, &saved, &RestoreFlags::default())? {
+        Ending::GivenBack(unrestored) => unrestored,
+        Ending::Forgotten => Vec::new(),
+        Ending::Replaced(id) => vec![Unrestored {
+            what: format!("what was saved of {}", saved.display_name()),
+            why: format!("another card ({id}) is in its place"),
+        }],
+    })
 }
 
 /// Plans what a card needs. Only in a dry run, its earlier bind may not have ended.
@@ -141,6 +146,7 @@ fn plan(
     request: &BindRequest,
 ) -> Result<Planned, Failure> {
     let plan = match saved_of(host, state, &nic.bdf)? {
+        Some(saved) if !saved.is_of(&nic) => BindPlan::of_replacement(host, nic, request),
         None if is_bound(&nic) => return foreign(host, state, &nic, request),
         None => BindPlan::new(host, nic, request),
         Some(saved) if is_bound(&nic) && saved.complete => {
@@ -148,7 +154,7 @@ fn plan(
         }
         Some(saved) => Ok(BindPlan::of_unfinished(nic, saved, request)),
     };
-    let plan = plan.map_err(|error| failed("examine the card", &error))?;
+    let plan = plan.map_err(|error| failed("examine the card", state, &error))?;
     Ok(Planned::Plan(Box::new(plan)))
 }
 

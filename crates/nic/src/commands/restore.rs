@@ -6,24 +6,27 @@ use serde_json::{Value, json};
 use slipring_cli::codes::{SR0305, SR0307};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
 
-use super::{chosen, row_of};
+use super::{row_of, unsaved};
+use crate::flags::RestoreFlags;
 use crate::holders::{GroupHolder, group_holders};
 use crate::host::NicHost;
-use crate::refusals::failed;
-use crate::restore;
+use crate::lookup::TakenCards;
+use crate::refusals::{failed, not_there, unreadable, with_address};
+use crate::restore::{self, Presence};
 use crate::routes::Unrestored;
+use crate::salvage;
+use crate::stand_in;
 use crate::state::{SavedNic, StateDir, UnreadableState};
-use crate::sysfs::{self, NamedDevice};
+use crate::sysfs::PciNic;
 
 /// Gives cards back, and reports what was done.
 pub(super) fn restore(
     host: &dyn NicHost,
     state: &StateDir,
-    cards: (&[String], bool),
-    force: bool,
+    flags: &RestoreFlags,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    let GivenBack { restored, mut failures } = give_back(host, state, cards, force)?;
+    let GivenBack { restored, mut failures } = give_back(host, state, flags)?;
     if !restored.is_empty() || failures.is_empty() {
         let rows: Vec<_> = restored.iter().map(restored_row).collect();
         session.reporter.document(&json!({ "cards": rows }), restored_text(&restored))?;
@@ -52,33 +55,98 @@ pub(crate) struct GivenBack {
 pub(crate) fn give_back(
     host: &dyn NicHost,
     state: &StateDir,
-    (names, all): (&[String], bool),
-    force: bool,
+    flags: &RestoreFlags,
 ) -> Result<GivenBack, Failure> {
-    let _lock = state.lock(host).map_err(|error| failed("lock the cards", &error))?;
-    let saved = match all {
-        true => state.all(host).map_err(|error| failed("read the saved state", &error))?,
-        false => restorable(host, state, names)?,
+    let _lock = state.lock(host).map_err(|error| failed("lock the cards", state, &error))?;
+    let cards = match flags.all {
+        true => all(host, state)?,
+        false => named(host, state, &flags.nics)?,
     };
     let mut restored = Vec::new();
     let mut failures = Vec::new();
-    for saved in saved {
-        match restore_one(host, state, &saved, force) {
-            Ok(unrestored) => restored.push((saved, unrestored)),
+    for card in cards {
+        let ended = match card {
+            TakenCard::Saved(saved) => {
+                restore_one(host, state, &saved, flags).map(|ending| (*saved, ending))
+            }
+            TakenCard::Damaged(damaged) => restore_damaged(host, state, &damaged, flags),
+        };
+        match ended {
+            Ok(ended) => restored.push(ended),
             Err(failure) => failures.push(failure),
         }
-    }
-    if all {
-        failures.extend(state.unreadable().iter().map(|damaged| unreadable(damaged).into()));
     }
     Ok(GivenBack { restored, failures })
 }
 
-/// A card that was given back, and what could not be restored.
-pub(crate) type RestoredNic = (SavedNic, Vec<Unrestored>);
+/// A card that was taken.
+enum TakenCard {
+    Saved(Box<SavedNic>),
+    /// Its state cannot be read.
+    Damaged(UnreadableState),
+}
 
-fn restored_row((saved, unrestored): &RestoredNic) -> Value {
+fn all(host: &dyn NicHost, state: &StateDir) -> Result<Vec<TakenCard>, Failure> {
+    let saved = state.all(host).map_err(|error| failed("read the saved state", state, &error))?;
+    let saved = saved.into_iter().map(|saved| TakenCard::Saved(Box::new(saved)));
+    Ok(saved.chain(state.unreadable().into_iter().map(TakenCard::Damaged)).collect())
+}
+
+/// Returns the named cards, each once, without those that already have their kernel driver.
+fn named(
+    host: &dyn NicHost,
+    state: &StateDir,
+    names: &[String],
+) -> Result<Vec<TakenCard>, Failure> {
+    let cards = TakenCards::new(host, state);
+    let mut seen = Vec::new();
+    let mut found = Vec::new();
+    for name in names {
+        let Some(bdf) = cards.address_of(name)? else {
+            return Err(unsaved(host, state, name, None));
+        };
+        if seen.contains(&bdf) {
+            continue;
+        }
+        match state.of(host, &bdf) {
+            Ok(Some(saved)) => found.push(TakenCard::Saved(Box::new(saved))),
+            Ok(None) if is_kernels(host, &bdf) => {}
+            Ok(None) => return Err(unsaved(host, state, name, Some(&bdf))),
+            Err(error) => found.push(TakenCard::Damaged(state.damaged(&bdf, error))),
+        }
+        seen.push(bdf);
+    }
+    Ok(found)
+}
+
+/// Returns whether a card has a kernel driver.
+fn is_kernels(host: &dyn NicHost, bdf: &str) -> bool {
+    let nic = PciNic::read(host.root(), bdf);
+    nic.is_some_and(|nic| nic.driver.is_some() && !nic.is_bound())
+}
+
+/// How the time in which a card was taken ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The kernel has the card again. What could not be restored of it is named.
+    GivenBack(Vec<Unrestored>),
+    /// The card is not there, and what was saved of it is discarded, as requested.
+    Forgotten,
+    /// Another card, with these IDs, is in its place, and what was saved of it is discarded.
+    Replaced(String),
+}
+
+/// A card whose state is gone, and why.
+pub(crate) type RestoredNic = (SavedNic, Ending);
+
+fn restored_row((saved, ending): &RestoredNic) -> Value {
     let mut row = row_of(saved);
+    let (word, unrestored) = match ending {
+        Ending::GivenBack(unrestored) => ("given-back", &unrestored[..]),
+        Ending::Forgotten => ("forgotten", &[][..]),
+        Ending::Replaced(_) => ("replaced", &[][..]),
+    };
+    row["ending"] = word.into();
     row["not_restored"] = unrestored.iter().map(|lost| json!(lost.to_string())).collect();
     row
 }
@@ -88,49 +156,93 @@ fn restored_text(restored: &[RestoredNic]) -> String {
         return "Nothing is taken.".to_owned();
     }
     let mut lines = Vec::new();
-    for (saved, unrestored) in restored {
-        lines.push(format!("{} ({}) is the kernel's again", saved.display_name(), saved.bdf));
-        lines.extend(unrestored.iter().map(|lost| format!("  not restored: {lost}")));
+    for (saved, ending) in restored {
+        let name = with_address(saved.display_name(), &saved.bdf);
+        match ending {
+            Ending::GivenBack(unrestored) => {
+                lines.push(format!("{name} is the kernel's again"));
+                lines.extend(unrestored.iter().map(|lost| format!("  not restored: {lost}")));
+            }
+            Ending::Forgotten => {
+                lines.push(format!("{name} is not there, and what was saved of it is discarded"));
+            }
+            Ending::Replaced(id) => lines.push(format!(
+                "{name} is not there: another card ({id}) is in its place, and keeps its own name and addresses\n  \
+                 what was saved is discarded"
+            )),
+        }
     }
     lines.join("\n")
 }
 
-/// Returns the saved states of the named cards, without cards that already have their kernel
-/// driver.
-fn restorable(
-    host: &dyn NicHost,
-    state: &StateDir,
-    names: &[String],
-) -> Result<Vec<SavedNic>, Failure> {
-    let saved = state.all(host).map_err(|error| failed("read the saved state", &error))?;
-    let is_kernels = |name: &&String| match sysfs::find(host.root(), name) {
-        NamedDevice::Pci(nic) => {
-            nic.driver.as_deref().is_some_and(|driver| driver != sysfs::VFIO_DRIVER)
-                && saved.iter().all(|saved| saved.bdf != nic.bdf)
-        }
-        _ => false,
-    };
-    let names: Vec<_> = names.iter().filter(|name| !is_kernels(name)).cloned().collect();
-    chosen(host, state, &names)
-}
-
+/// Gives a card back, or discards what was saved of one that is not there.
 pub(super) fn restore_one(
     host: &dyn NicHost,
     state: &StateDir,
     saved: &SavedNic,
-    force: bool,
-) -> Result<Vec<Unrestored>, Failure> {
+    flags: &RestoreFlags,
+) -> Result<Ending, Failure> {
+    let forget =
+        || restore::forget(host, state, saved).map_err(|error| not_restored(saved, &error));
+    match restore::presence(host, saved) {
+        Presence::Gone if flags.forget => Ok(forget().map(|()| Ending::Forgotten)?),
+        Presence::Gone => Err(not_there(saved.display_name(), &saved.bdf).into()),
+        Presence::Replaced(id) => Ok(forget().map(|()| Ending::Replaced(id))?),
+        Presence::There => {
+            free_group(host, saved, flags.force)?;
+            let put_back = restore::put_back(host, state, saved);
+            Ok(Ending::GivenBack(put_back.map_err(|error| not_restored(saved, &error))?))
+        }
+    }
+}
+
+/// Gives a card back whose saved state cannot be read, with what its TAP device still has.
+fn restore_damaged(
+    host: &dyn NicHost,
+    state: &StateDir,
+    damaged: &UnreadableState,
+    flags: &RestoreFlags,
+) -> Result<RestoredNic, Failure> {
+    let bdf = &damaged.bdf;
+    // What the kernel does not let this process read may be whole.
+    if damaged.error.kind() != io::ErrorKind::InvalidData {
+        return Err(unreadable(damaged).into());
+    }
+    let failed = |error: io::Error| failed("give the card back", state, &error);
+    let saved = match salvage::rebuild(host, damaged) {
+        Ok(saved) => saved,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && flags.forget => {
+            stand_in::delete_of_card(host, bdf).map_err(failed)?;
+            state.remove(bdf).map_err(failed)?;
+            return Ok((SavedNic::unknown(bdf), Ending::Forgotten));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(not_there(bdf, bdf).into());
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    free_group(host, &saved, flags.force)?;
+    // Written before the TAP device goes, so that the command can be repeated.
+    state.write_over_damaged(&saved).map_err(failed)?;
+    let ending = restore_one(host, state, &saved, flags)?;
+    Ok((saved, ending))
+}
+
+/// Refuses a card that a program has open, or ends the program.
+fn free_group(host: &dyn NicHost, saved: &SavedNic, force: bool) -> Result<(), Failure> {
     if force {
         restore::end_holders(host, saved.group).map_err(|error| not_restored(saved, &error))?;
     }
-    if let Some(GroupHolder { pid, process }) = group_holders(host.root(), saved.group).first() {
-        let summary = format!("{} cannot be given back now", saved.display_name());
-        return Err(Diagnostic::new(SR0305, summary)
-            .with_cause(format!("the program {process} (process {pid}) has it open"))
-            .with_help(format!("end it: kill {pid}; or add --force"))
-            .into());
+    match group_holders(host.root(), saved.group).first() {
+        None => Ok(()),
+        Some(GroupHolder { pid, process }) => {
+            let summary = format!("{} cannot be given back now", saved.display_name());
+            Err(Diagnostic::new(SR0305, summary)
+                .with_cause(format!("the program {process} (process {pid}) has it open"))
+                .with_help(format!("end it: kill {pid}; or add --force"))
+                .into())
+        }
     }
-    restore::put_back(host, state, saved).map_err(|error| not_restored(saved, &error).into())
 }
 
 fn not_restored(saved: &SavedNic, error: &io::Error) -> Diagnostic {
@@ -139,22 +251,5 @@ fn not_restored(saved: &SavedNic, error: &io::Error) -> Diagnostic {
         .with_help(format!(
             "the saved state stays, so try again: slipring nic restore {}; a restart of the machine gives every card back",
             saved.bdf
-        ))
-}
-
-/// Explains how to give a card back whose saved state cannot be read.
-pub(super) fn unreadable(damaged: &UnreadableState) -> Diagnostic {
-    let UnreadableState { bdf, path, error } = damaged;
-    let device = format!("/sys/bus/pci/devices/{bdf}");
-    Diagnostic::new(SR0307, format!("cannot read what was saved of {bdf}"))
-        .with_cause(error.to_string())
-        .with_help(format!(
-            "give it back without its addresses and routes, as root:\n\
-             rm -r {}\n\
-             echo > {device}/driver_override\n\
-             echo {bdf} > {device}/driver/unbind\n\
-             echo {bdf} > /sys/bus/pci/drivers_probe\n\
-             a restart of the machine gives every card back",
-            path.display()
         ))
 }

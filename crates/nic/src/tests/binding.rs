@@ -360,3 +360,25 @@ fn a_file_that_cannot_be_read_does_not_keep_other_cards_from_being_given_back() 
     let all = host.state().all(&host).unwrap();
     assert_eq!(all.iter().map(|saved| saved.bdf.as_str()).collect::<Vec<_>>(), [BDF]);
 }
+
+#[test]
+fn what_the_tap_device_got_while_the_card_was_taken_is_named_when_it_ends() {
+    let host = busy_host();
+    let before = host.link("eth1").unwrap();
+    bind(&host).unwrap();
+    host.edit("eth1", |tap| {
+        tap.addresses.push("10.0.0.77/24".into());
+        tap.routes.push("10.77.0.0/16 via 10.0.0.254".into());
+        tap.link.mtu = 1000;
+    });
+    let unrestored = restore::put_back(&host, &host.state(), &saved(&host).unwrap()).unwrap();
+    let told: Vec<_> = unrestored.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "the address 10.0.0.77/24: eth1 got it while the card was taken",
+            "the route 10.77.0.0/16 via 10.0.0.254: eth1 got it while the card was taken",
+        ]
+    );
+    assert_eq!(host.link("eth1").unwrap(), before);
+}

@@ -4,9 +4,9 @@ use super::binding::hold_group;
 use super::machine::MadeUpHost;
 use crate::bind::BindPlan;
 use crate::checks::{self, Verdict};
-use crate::commands::{bind, user_id};
+use crate::commands::{bind, restore, user_id};
 use crate::doctor;
-use crate::flags::{self, BindFlags, NicRequest};
+use crate::flags::{self, BindFlags, NicRequest, RestoreFlags};
 use crate::host::NicHost;
 use crate::list;
 use crate::lookup::TakenCards;
@@ -92,6 +92,7 @@ fn a_directory_that_others_can_write_to_names_no_cards() {
     let host = taken_by_root();
     let everyone = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(host.path("run/slipring/nic"), everyone).unwrap();
+    host.edit("eth1", |tap| tap.link.alias.clear());
     let own = user(&host);
     let cards = TakenCards::new(&host, &own);
     assert!(cards.find("eth1").is_err());
@@ -145,12 +146,109 @@ fn a_number_that_means_no_user_is_refused() {
 
 #[test]
 fn only_a_user_without_rights_is_told_to_become_root() {
-    use std::io::ErrorKind;
-    assert!(help_with(ErrorKind::PermissionDenied, false).contains("sudo slipring nic list"));
+    use std::io::{Error, ErrorKind};
+    let dir = tempfile::tempdir().unwrap();
+    let help = |kind: ErrorKind, is_root| help_with(&Error::from(kind), dir.path(), is_root);
+    assert!(help(ErrorKind::PermissionDenied, false).contains("sudo slipring nic list"));
     for kind in [ErrorKind::PermissionDenied, ErrorKind::IsADirectory, ErrorKind::TimedOut] {
-        assert!(!help_with(kind, true).contains("sudo"), "{kind}");
+        assert!(!help(kind, true).contains("sudo"), "{kind}");
     }
-    assert!(help_with(ErrorKind::ReadOnlyFilesystem, true).contains("--run-dir DIR"));
+}
+
+#[test]
+fn a_run_directory_that_cannot_be_written_is_named_with_what_mends_it() {
+    use std::io::{Error, ErrorKind};
+    use std::os::unix::fs::PermissionsExt;
+    let host = MadeUpHost::new();
+    let dir = host.path("run/nic");
+    let help = |error: &Error| help_with(error, &dir, true);
+    let read_only = help(&ErrorKind::ReadOnlyFilesystem.into());
+    let run = host.root().display().to_string();
+    assert!(read_only.contains("mount -o remount,rw") && read_only.contains(&run), "{read_only}");
+    assert_eq!(
+        help(&ErrorKind::StorageFull.into()),
+        format!("make room there: df {}", dir.display())
+    );
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let refusal = host.state().lock(&host).unwrap_err();
+    assert_eq!(help(&refusal), format!("chmod go-w {}", dir.display()));
+}
+
+#[test]
+fn an_empty_name_of_a_user_is_refused_with_a_command_that_works() {
+    let refusal = format!("{:?}", user_id(MadeUpHost::new().root(), "").unwrap_err());
+    assert!(refusal.contains("--user names no user") && refusal.contains("id -un"), "{refusal}");
+}
+
+#[test]
+fn a_word_that_names_no_card_is_not_said_to_be_untaken() {
+    let host = MadeUpHost::new();
+    let state = host.state();
+    let told = format!("{:?}", TakenCards::new(&host, &state).find("nosuch").unwrap_err());
+    assert!(told.contains("`nosuch` is no network card on PCI"), "{told}");
+    assert!(!told.contains("nothing was changed"), "{told}");
+}
+
+#[test]
+fn a_name_of_a_taken_card_that_another_card_has_is_refused_by_every_verb() {
+    let host = MadeUpHost::new();
+    let state = host.state();
+    let lock = state.lock(&host).unwrap();
+    let request = BindRequest::default();
+    let nic = PciNic::read(host.root(), BDF).unwrap();
+    BindPlan::new(&host, nic, &request).unwrap().execute(&host, &state).unwrap();
+    drop(lock);
+    host.add_card("0000:04:00.0", [0x8086, 0x10d3], "e1000e", 8);
+    host.make_interface("0000:04:00.0", "eth1");
+    let cards = TakenCards::new(&host, &state);
+    let nics = vec!["eth1".to_owned()];
+    let bind_flags = BindFlags {
+        nics: nics.clone(),
+        dry_run: true,
+        force: false,
+        confirm_within: None,
+        user: None,
+        tap: true,
+    };
+    let restore_flags = RestoreFlags { nics: nics.clone(), ..RestoreFlags::default() };
+    for told in [
+        format!("{:?}", cards.find("eth1").unwrap_err()),
+        format!("{:?}", cards.refuse_roots("confirm", Some(&nics)).unwrap_err()),
+        format!("{:?}", bind::take(&host, &state, &bind_flags).unwrap_err()),
+        format!("{:?}", restore::give_back(&host, &state, &restore_flags).unwrap_err()),
+    ] {
+        assert!(told.contains("`eth1` is the name of 2 cards"), "{told}");
+        assert!(told.contains("0000:03:00.0 or 0000:04:00.0"), "{told}");
+    }
+    assert_eq!(cards.find("0000:04:00.0").unwrap().bdf, "0000:04:00.0");
+    assert_eq!(cards.find(BDF).unwrap().bdf, BDF);
+}
+
+#[test]
+fn a_renamed_tap_device_stands_for_its_card() {
+    let host = taken_by_root();
+    host.edit("eth1", |link| link.link.name = "wan0".into());
+    let own = user(&host);
+    assert_eq!(TakenCards::new(&host, &own).find("wan0").unwrap().bdf, BDF);
+}
+
+#[test]
+fn a_report_names_the_flags_without_which_the_card_is_not_taken() {
+    let host = MadeUpHost::new();
+    let nic = || PciNic::read(host.root(), BDF).unwrap();
+    let binds = |words: &str| {
+        let text = report::of(&host, &nic()).text();
+        assert!(text.contains(&format!("sudo slipring nic bind {BDF}{words}\n")), "{text}");
+        text
+    };
+    let text = binds("");
+    assert!(text.contains("grep vfio /proc/interrupts"), "{text}");
+    assert!(text.contains("while each of those two runs"), "{text}");
+    host.edit("eth1", |link| link.addresses = vec!["10.0.0.1/24".into()]);
+    binds(" --force");
+    host.edit("eth1", |link| link.routes = vec!["default via 10.0.0.254".into()]);
+    binds(" --force --confirm-within 600");
 }
 
 #[test]

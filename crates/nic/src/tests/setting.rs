@@ -258,3 +258,28 @@ fn settings_are_forgotten_when_the_card_is_given_back() {
     restore::put_back(&host, &host.state(), &saved).unwrap();
     assert_eq!(kept(&host), "");
 }
+
+#[test]
+fn a_card_whose_state_cannot_be_read_is_not_set_and_nothing_is_kept_or_asked() {
+    let host = taken();
+    hold(&host, "/dev/vfio/7");
+    fs::write(host.state().path(BDF), "{").unwrap();
+    for reset in [false, true] {
+        let refusal = set_or_reset(&host, "mtu=1200", reset).unwrap_err();
+        assert!(refusal.contains("cannot read what was saved of 0000:03:00.0"), "{refusal}");
+        assert!(refusal.contains("sudo slipring nic restore 0000:03:00.0"), "{refusal}");
+        assert!(!refusal.contains("--reset"), "{refusal}");
+    }
+    assert!(host.asked.borrow().is_empty());
+    assert_eq!(kept(&host), "");
+    set(&host, "").unwrap();
+}
+
+#[test]
+fn settings_that_are_kept_are_said_to_be_if_the_tap_device_does_not_follow() {
+    let host = taken();
+    host.changes_left.set(Some(0));
+    let refusal = set(&host, "mtu=4000").unwrap_err();
+    assert!(refusal.contains("are kept, but its TAP device keeps its MTU"), "{refusal}");
+    assert_eq!(kept(&host), "mtu=4000");
+}

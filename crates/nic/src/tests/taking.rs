@@ -9,7 +9,7 @@ use super::binding::{busy_host, saved};
 use super::machine::{MadeUpHost, MadeUpLink};
 use crate::commands::bind::{Taking, take};
 use crate::commands::restore::give_back;
-use crate::flags::BindFlags;
+use crate::flags::{BindFlags, RestoreFlags};
 use crate::host::{LinkChange, NicHost};
 use crate::restore;
 use crate::set;
@@ -27,6 +27,11 @@ fn flags() -> BindFlags {
         user: None,
         tap: true,
     }
+}
+
+fn named(names: &[&str]) -> RestoreFlags {
+    let nics = names.iter().map(|name| (*name).to_owned()).collect();
+    RestoreFlags { nics, ..RestoreFlags::default() }
 }
 
 fn bind(host: &MadeUpHost) -> Result<Taking, Failure> {
@@ -209,7 +214,7 @@ fn an_address_in_capital_letters_is_given_back_as_it_was_taken() {
     let nics = vec!["0A:00.0".to_owned()];
     take(&host, &host.state(), &BindFlags { nics, force: false, ..flags() }).unwrap();
     *host.new_name.borrow_mut() = "eth2".into();
-    let given = give_back(&host, &host.state(), (&["0000:0A:00.0".into()], false), false).unwrap();
+    let given = give_back(&host, &host.state(), &named(&["0000:0A:00.0"])).unwrap();
     assert_eq!(given.restored[0].0.bdf, "0000:0a:00.0");
 }
 
@@ -217,47 +222,54 @@ fn an_address_in_capital_letters_is_given_back_as_it_was_taken() {
 fn a_card_that_is_named_twice_is_given_back_once() {
     let host = busy_host();
     bind(&host).unwrap();
-    let names = [BDF.to_owned(), "eth1".to_owned(), BDF.to_owned()];
-    let given = give_back(&host, &host.state(), (&names, false), false).unwrap();
+    let given = give_back(&host, &host.state(), &named(&[BDF, "eth1", BDF])).unwrap();
     assert_eq!((given.restored.len(), given.failures.len()), (1, 0));
 }
 
 #[test]
-fn states_that_cannot_be_read_are_named_and_all_others_given_back() {
-    let host = busy_host();
+fn a_taken_card_that_is_bound_again_without_a_tap_device_has_none() {
+    let host = host_without_default_route();
     let before = host.link("eth1").unwrap();
     bind(&host).unwrap();
-    let text = std::fs::read_to_string(host.state().path(BDF)).unwrap();
-    let newer = text.replace("\"version\": 2", "\"version\": 99");
-    let other = text.replace(BDF, "0000:07:00.0");
-    for (bdf, text) in [("0000:04:00.0", "{"), ("0000:05:00.0", &newer), ("0000:06:00.0", &other)] {
-        std::fs::write(host.state().path(bdf), text).unwrap();
-    }
-    std::fs::create_dir(host.state().path("0000:08:00.0")).unwrap();
-    let given = give_back(&host, &host.state(), (&[], true), false).unwrap();
+    let confirm_by = saved(&host).unwrap().confirm_by_ms;
+    let without = BindFlags { tap: false, confirm_within: None, ..flags() };
+    let taking = take(&host, &host.state(), &without).unwrap();
+    let plan = &taking.plans[0];
+    assert_eq!(plan.describe(&plan.steps[0], &host.state()), "delete the TAP device eth1");
+    assert_eq!(host.link("eth1"), None);
+    assert_eq!(saved(&host).unwrap().confirm_by_ms, confirm_by, "the time limit stays");
+    restore(&host);
     assert_is_as(&host, &before);
-    let told: Vec<_> = given.failures.iter().map(|failure| format!("{failure:?}")).collect();
-    assert_eq!(told.len(), 4, "{told:#?}");
-    for (told, words) in told.iter().zip([
-        "0000:04:00.0.json: EOF",
-        "has version 99, not 1 to 2",
-        "is the state of 0000:07:00.0",
-        "is a directory",
-    ]) {
-        assert!(told.contains(words), "{words}: {told}");
-        assert!(told.contains("/sys/bus/pci/drivers_probe"), "{told}");
-    }
 }
 
 #[test]
-fn a_card_whose_state_cannot_be_read_is_not_taken_anew() {
-    let host = busy_host();
+fn a_card_whose_tap_device_was_left_by_an_earlier_bind_is_refused() {
+    let host = host_without_default_route();
     bind(&host).unwrap();
-    std::fs::write(host.state().path(BDF), "{").unwrap();
-    let nics = vec![BDF.to_owned()];
-    let told = format!("{:?}", take(&host, &host.state(), &BindFlags { nics, ..flags() }));
-    assert!(told.contains("cannot read what was saved of 0000:03:00.0"), "{told}");
-    let told = format!("{:?}", give_back(&host, &host.state(), (&[BDF.into()], false), false));
-    assert!(told.contains("cannot read what was saved of 0000:03:00.0"), "{told}");
-    assert_eq!(std::fs::read_to_string(host.state().path(BDF)).unwrap(), "{");
+    // What the state says is lost, and the kernel has the card again.
+    std::fs::remove_file(host.state().path(BDF)).unwrap();
+    *host.new_name.borrow_mut() = "eth8".into();
+    host.put(&format!("sys/bus/pci/devices/{BDF}/driver_override"), "(null)\n");
+    host.write(&device_dir(host.root(), BDF).join("driver/unbind"), BDF).unwrap();
+    host.write(&host.path("sys/bus/pci/drivers_probe"), BDF).unwrap();
+    let told = format!("{:?}", bind(&host).unwrap_err());
+    assert!(told.contains("eth1 is the TAP device of this card"), "{told}");
+    assert!(told.contains("ip link delete eth1"), "{told}");
+    assert_eq!(driver_of(host.root(), BDF).as_deref(), Some("e1000e"));
+    let tap = host.links().unwrap().iter().find(|link| link.kind == "tun").unwrap().index;
+    host.change_link(tap, &LinkChange::Delete).unwrap();
+    take(&host, &host.state(), &BindFlags { nics: vec![BDF.into()], ..flags() }).unwrap();
+}
+
+#[test]
+fn a_taken_card_whose_state_cannot_be_changed_keeps_its_tap_device() {
+    let host = host_without_default_route();
+    take(&host, &host.state(), &BindFlags { confirm_within: None, ..flags() }).unwrap();
+    let (tap, state) = (host.link("eth1"), saved(&host));
+    // A file cannot be written where a directory is.
+    std::fs::create_dir(host.state().path(BDF).with_extension("partial")).unwrap();
+    let without = BindFlags { tap: false, confirm_within: None, ..flags() };
+    let told = format!("{:?}", take(&host, &host.state(), &without).unwrap_err());
+    assert!(told.contains("what was done before was undone"), "{told}");
+    assert_eq!((host.link("eth1"), saved(&host)), (tap, state));
 }

@@ -40,7 +40,7 @@ fn help_of_every_command_has_examples_and_they_are_command_lines() {
 
 #[test]
 fn the_commands_of_a_card_report_are_command_lines() {
-    let lines = slipring_nic::measurements("0000:03:00.0");
+    let lines = slipring_nic::measurements("0000:03:00.0", " --force --confirm-within 600");
     let ours: Vec<_> = lines.lines().filter_map(|line| line.strip_prefix("sudo ")).collect();
     assert_eq!(ours.len(), 4, "{lines}");
     for line in ours {
