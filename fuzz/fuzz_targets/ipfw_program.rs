@@ -3,10 +3,10 @@
 //! frames.
 //!
 //! The first byte is the number of bytes that describe rules, six bytes for each rule; they select
-//! parts of the rule from the lists below. If its lowest three bits are set, the rules are repeated
-//! up to [`LONG`] rules. The remaining bytes are frames. Each frame is preceded by a byte with its
-//! length, and with a bit that ends the batch. The frame's bytes are used as they are, or change
-//! [`WELL_FORMED`].
+//! parts of the rule from the lists below. If the lowest three bits of the first byte are set, the
+//! rules are repeated until there are [`LONG`] rules. The remaining bytes are frames. Each frame is
+//! preceded by a byte with its length, and with a bit that ends the batch. The frame's bytes are
+//! used as they are, or change [`WELL_FORMED`].
 #![no_main]
 
 use std::sync::LazyLock;

@@ -35,8 +35,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Returns `bytes` if their first bit is set; otherwise a well-formed UDP packet over IPv4, XORed
-/// with `bytes`.
+/// Returns `bytes` if the lowest bit of their first byte is set; otherwise a well-formed UDP packet
+/// over IPv4, XORed with `bytes`.
 fn packet(bytes: &[u8]) -> Vec<u8> {
     if bytes.first().is_some_and(|first| first & 1 == 1) {
         return bytes.to_vec();

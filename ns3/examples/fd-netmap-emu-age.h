@@ -113,8 +113,8 @@ class PacketAges
         return {time, m_preempted};
     }
 
-    /// If the time in ns between two deliveries is at most this, the simulator counts as running in
-    /// it
+    /// If the time between two deliveries is at most this, in ns, the simulator counts as running
+    /// for all of it
     static constexpr int64_t LEAST_PAUSE = 100000;
 
     std::deque<Delivery> m_deliveries; //!< since the packet delivered last was sent

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// A device that costs nothing. What a program takes for a packet with it is not the device's share.
+// A device that takes no time. So the time for a packet with it is the share of the rest of a
+// program.
 
 #ifndef FD_NETMAP_EMU_DISCARD_H
 #define FD_NETMAP_EMU_DISCARD_H
@@ -14,7 +15,8 @@
 namespace emu
 {
 
-/// Discards each packet at once, and receives nothing. As the stock device, it has no flow control.
+/// Discards each packet at once, and receives nothing. Like the stock device, it has no flow
+/// control.
 class DiscardingDevice : public ns3::FdNetDevice
 {
   public:
@@ -44,7 +46,7 @@ AddNeighbour(ns3::Ptr<ns3::Node> node, ns3::Ptr<ns3::NetDevice> device, const st
     entry->MarkPermanent();
 }
 
-/// Prints how many packets a discarding device has had; nothing for another one.
+/// Prints how many packets a discarding device has discarded; nothing for another device.
 inline void
 PrintDiscarded(ns3::Ptr<ns3::NetDevice> device)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // What the four examples fd-netmap-emu-* share: options, the device, ping, samples, the end.
+// slipring-federation uses a part of it.
 
 #ifndef FD_NETMAP_EMU_H
 #define FD_NETMAP_EMU_H
@@ -69,7 +70,7 @@ EndOnSignals()
     Simulator::Schedule(Time(0), &StopIfInterrupted);
 }
 
-/// Options of all four examples. ns-3.48 has a type Options of its own.
+/// Options of all four examples. The name is not Options, because ns-3.48 has a type of that name.
 struct ExampleOptions
 {
     std::string deviceName{"veth0"};

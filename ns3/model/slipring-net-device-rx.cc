@@ -55,7 +55,8 @@ SlipringNetDevice::ScheduleService()
     if (!m_servicePending && m_running)
     {
         m_servicePending = true;
-        // While frames keep arriving, simulated time follows the clock, and other events run.
+        // With this delay, simulated time follows the clock and other events run, even while frames
+        // keep arriving.
         ScheduleMember(GetLag(), &SlipringNetDevice::Service);
     }
 }

@@ -247,10 +247,10 @@ class SlipringNetDevice : public FdNetDevice
     /// Starts the device now.
     void StartPort();
 
-    /// Stops the device now, and closes the port.
+    /// Stops the device now, cancels its scheduled start and stop, and closes the port.
     void StopPort();
 
-    /// Stops the device, and then closes the port.
+    /// Closes the port, if it is open. If the device runs, stops it before.
     void ClosePort();
 
     /**
@@ -310,7 +310,7 @@ class SlipringNetDevice : public FdNetDevice
     /// Schedules the check for stalls, unless it is scheduled already.
     void ScheduleStallCheck();
 
-    /// Serves the port, and schedules the next periodic service.
+    /// Sends published frames, serves the port, and schedules the next periodic service.
     void ServePeriod();
 
     /// Sends published frames, if their flush is due.

@@ -13,7 +13,8 @@ namespace ns3
 
 namespace
 {
-/// Longest frame that a shared ring can bring, in bytes: IP's longest packet with its headers
+/// Longest frame that a shared ring can bring, in bytes: the longest IP packet, and the headers
+/// before it
 constexpr std::size_t MAX_SHARED_FRAME = 65536 + 64;
 } // namespace
 

@@ -126,7 +126,7 @@ class VethTest : public TestCase
     }
 };
 
-/// What is lost of frames that an interface receives faster than the device
+/// Which frames are lost if an interface receives them faster than the device takes them
 class OverrunTest : public TestCase
 {
   public:
@@ -236,7 +236,7 @@ class OverrunTest : public TestCase
     }
 };
 
-/// While it lives, this thread may not configure interfaces
+/// While an object of this class exists, its thread lacks CAP_NET_ADMIN
 class NoNetAdmin
 {
   public:

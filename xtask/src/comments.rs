@@ -36,7 +36,8 @@ pub(crate) fn paragraphs_of_document(text: &str) -> Vec<String> {
     text.split("\n\n").map(|paragraph| paragraph.lines().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// Returns the column at which the comment of a line begins. `line` is counted from 1.
+/// Returns the column at which the comment of a line begins; `None` if it has none. `number` is the
+/// number of the line, counted from 1.
 fn comment_start(
     number: usize,
     line: &[char],

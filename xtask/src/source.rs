@@ -58,7 +58,7 @@ impl Source {
         declared.collect()
     }
 
-    /// Returns the number of lines without items that exist only in tests.
+    /// Returns the number of lines. Items that exist only in tests are not counted.
     pub(crate) fn shipped_lines(&self) -> usize {
         let all = self.text.lines().count();
         let mut tests = TestLineCounter(0);

@@ -2,8 +2,8 @@
 //!
 //! Two programs must agree on some interfaces before they can share a ring. Only this crate defines
 //! them: the layout of slots and rings ([`NetmapSlot`], [`NetmapRing`], [`NetmapIf`]), the
-//! arguments of ioctls ([`NmreqHeader`] and the bodies that belong to it), the meaning of numbers,
-//! and the names of ports ([`name::PortName`]).
+//! arguments of ioctls ([`NmreqHeader`] and the bodies that belong to it), the numbers of requests
+//! and flags, and the names of ports ([`name::PortName`]).
 //!
 //! # Invariants
 //! 1. Every structure is `repr(C)` with explicit padding. The offset of every field is asserted

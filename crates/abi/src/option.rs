@@ -72,12 +72,13 @@ abi_structs! {
         48: nro_min_gap: u64,
     }
 
-    /// Selects the thread that moves frames: the sync loop's, or the thread that rings the
-    /// doorbell.
+    /// Selects the thread that moves frames: the loop's thread, or the thread that signals the
+    /// eventfd.
     struct NmreqOptSyncKloopMode: 32 {
         /// The common head of all options.
         0: nro_opt: NmreqOption,
-        /// The directions that the kicking thread handles, as `NM_OPT_SYNC_KLOOP_DIRECT_*` bits.
+        /// The directions in which the signalling thread moves frames, as
+        /// `NM_OPT_SYNC_KLOOP_DIRECT_*` bits.
         24: mode: u32,
         /// Pads the structure to a multiple of 8 bytes.
         28: pad1: u32,

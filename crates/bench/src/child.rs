@@ -63,7 +63,7 @@ fn idle() -> Result<BenchRound, BenchError> {
     let args = ["bridge", "-q", "--sleep", "-T", "0", "-t", MAX_RUN_SECS, &one, &other];
     let start = || Ok(command(&args)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
     let mut bridge = BenchChild(lab.within(start)?);
-    // By then, the bridge has usually opened its ports.
+    // After this time, the bridge has usually opened its ports.
     std::thread::sleep(Duration::from_millis(300));
     Ok(Box::new(move |time| {
         let _ = &lab;

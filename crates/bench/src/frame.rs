@@ -1,4 +1,4 @@
-//! The frames of the pipe rows. Every byte is written, and every byte is read and checked.
+//! The frames of the pipe benchmarks. Every byte is written, and every byte is read and checked.
 
 use slipring_ring::SharedBuf;
 

@@ -1,5 +1,5 @@
-//! The floor of every call to another process, which is the least that any implementation must do.
-//! Two threads on one CPU wake each other in turn.
+//! The floor of every call to another process: the least that any implementation must do. Two
+//! threads on one CPU wake each other in turn.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -93,7 +93,7 @@ fn configure_link(netlink: &Netlink, name: &str, address: Ipv4Addr) -> Result<()
 }
 
 /// Moves the router's work to the CPU on which measured programs run (RPS). The CPU of the source
-/// only receives, as in the rows of these programs.
+/// only receives, as when these programs are measured.
 fn spread_receive_work() -> Result<(), BenchError> {
     let mask = 1 << PROGRAM_CPU;
     let script = format!(

@@ -31,8 +31,8 @@ pub(super) const SINK_IFNAME: &str = "srbench1b";
 
 /// The instructions of a BPF program that drops all frames: it returns `XDP_DROP`.
 const XDP_DROP_ALL: [BpfInsn; 2] = [mov_imm(BpfReg::R0, 1), exit()];
-/// Number of frames per run of the source, which takes about 4 ms. The next constant is the number
-/// per batch in a run.
+/// Number of frames per run of the source. A run takes about 4 ms. The next constant is the number
+/// of frames per batch in a run.
 const FRAMES_PER_RUN: u32 = 50_000;
 const FRAMES_PER_BATCH: u32 = 64;
 

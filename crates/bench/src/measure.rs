@@ -21,7 +21,7 @@ pub(crate) const PROGRAM_CPU: usize = 1;
 pub(crate) enum BenchError {
     /// The machine lacks something that the contender needs.
     Skipped(String),
-    /// The contender has failed, at its start or in a turn.
+    /// The contender has failed, at its start or when it was run.
     Failed(String),
 }
 

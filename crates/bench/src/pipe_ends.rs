@@ -26,8 +26,8 @@ pub(super) const TWO_THREADS_NAME: &str = "own pipe, 2 threads";
 pub(crate) enum ReadMode {
     /// The frame is not copied to another region. In a private region it is read in place.
     Swap,
-    /// The frame is copied to another region and read there. This is as between ports that do not
-    /// share a region.
+    /// The frame is copied to another region and read there, as between ports that do not share a
+    /// region.
     Copy,
 }
 
@@ -260,7 +260,7 @@ pub(super) fn two_threads<const N: usize>(
     }))
 }
 
-/// Runs `read` while another thread writes. The CPU time of both is counted.
+/// Runs `read` while another thread writes. Returns the tally of `read`, with the CPU time of both.
 pub(super) fn beside_writer<const N: usize>(
     writer: &mut PipeWriter<impl BenchPipeEnd + Send>,
     batch: u32,

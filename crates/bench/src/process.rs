@@ -17,8 +17,8 @@ use super::measure::{BenchError, BenchTally, PROGRAM_CPU, pin};
 use super::pipe_ends::{PipeReader, PipeWriter, ReadMode, beside_writer, pipe};
 use super::row::BenchRound;
 
-/// Number of descriptors that are passed: the region, the doorbell of the process, and the doorbell
-/// of its peer.
+/// Number of descriptors that are passed: the region, the doorbell of the reading end, and that of
+/// the writing end.
 const NUM_FDS: usize = 3;
 
 /// The pipe end that is passed to another process.

@@ -135,7 +135,8 @@ impl MappedArray {
     }
 
     /// Sets a value word by word: a program may see some new and some old words. To change a value
-    /// as a whole, publish it by an atomic in another value, or use an array of maps.
+    /// as a whole, write the new one to an unused index and then store that index in an atomic that
+    /// programs read first, or use an array of maps.
     ///
     /// # Panics
     /// As [`Self::read`].

@@ -225,7 +225,8 @@ fn change(key: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Change> 
     )
 }
 
-/// Makes the same changes in both maps; compares the answers, and then all values.
+/// Makes the same changes in a map of the kernel and in one of the interpreter; compares the result
+/// of each change, and then all values.
 fn compare(
     spec: BpfMapSpec,
     changes: &[Change],

@@ -10,12 +10,12 @@ use slipring_bpf::insn::{BpfReg, exit, mov_imm};
 use slipring_bpf::{BpfError, BpfProgram, BpfProgramFlags, BpfProgramKind};
 use slipring_test_support::skip;
 
-/// The name of the variable that makes [`loader`] load a program.
+/// The name of the environment variable that makes [`loader`] load a program.
 const LOAD: &str = "SLIPRING_LOAD_PROGRAM";
 /// Enough instructions to keep the verifier busy for some milliseconds.
 const INSNS: usize = 100_000;
-/// How often the process is stopped. Even if each stop costs two attempts to load the program,
-/// attempts are left.
+/// How often the process is stopped. Even if each stop costs two of the 16 attempts that
+/// [`BpfProgram::load`] makes, some are left.
 const STOPS: u32 = 5;
 
 /// Not a test of its own: the next test runs this function in a process that it stops and

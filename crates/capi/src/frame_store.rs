@@ -36,8 +36,8 @@ struct PushOutcomes {
 }
 
 impl PushOutcomes {
-    /// Starts to count the frames of a push, with one frame: the original. Returns `None` if 2^32
-    /// pushes are being counted.
+    /// Starts to count the frames of a push. The count starts at one, for the original. Returns the
+    /// index of the count; `None` if 2^32 pushes are being counted.
     fn begin(&mut self) -> Option<u32> {
         if let Some(push) = self.free.pop() {
             self.remaining[push as usize] = 1;
@@ -53,8 +53,8 @@ impl PushOutcomes {
         self.remaining[push as usize] += 1;
     }
 
-    /// Counts that the caller has taken an outcome of a push. Returns how many outcomes of this
-    /// push it has not taken yet.
+    /// Records that the caller has taken an outcome of a push. Returns how many outcomes of this
+    /// push the caller has not taken yet.
     fn end(&mut self, push: u32) -> u32 {
         let remaining = &mut self.remaining[push as usize];
         *remaining -= 1;
@@ -81,7 +81,7 @@ impl LinkFrameStore {
         Self { max_bytes, keep_losses, ..Self::default() }
     }
 
-    /// Stores a frame that was pushed; `None` if the store is full.
+    /// Stores a frame that was pushed, and returns its handle; `None` if the store is full.
     pub(crate) fn store(&mut self, bytes: &[u8], tag: u64, arrival_ns: u64) -> Option<FrameHandle> {
         let push = self.outcomes.begin()?;
         let stored = self.insert(bytes, PushedTag { tag, push }, arrival_ns);

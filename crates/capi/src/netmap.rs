@@ -41,8 +41,8 @@ pub(crate) enum SyncedDirection {
 /// The result of syncing the rings of one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SyncOutcome {
-    /// Whether the library has done the sync, or nothing is to be done. If not, the device must do
-    /// it.
+    /// Whether the library has done the sync, or no sync is necessary. If this is false, the device
+    /// must do the sync.
     pub(crate) done: bool,
     /// Whether a ring has slots after `cur`.
     pub(crate) ready: bool,

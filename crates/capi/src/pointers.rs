@@ -38,7 +38,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str
     text.to_str().map_err(|_| CallError::argument(format!("{what} is not UTF-8")))
 }
 
-/// Reads `count` consecutive values.
+/// Returns a slice of `count` consecutive values.
 ///
 /// # Safety
 /// `first` must be null, or point to `count` initialised values that do not change during `'a`.
@@ -117,8 +117,8 @@ unsafe impl Sized32 for SlipringLoss {}
 // SAFETY: integers after `size`.
 unsafe impl Sized32 for SlipringLinkStats {}
 
-/// Maximum size that a caller may give for a [`Sized32`] structure. In no later version of the
-/// library may such a structure become larger, because this version would refuse it.
+/// Maximum size that a caller may give for a [`Sized32`] structure. Later versions of the library
+/// must not make such a structure larger than this, because this version would refuse it.
 const MAX_STRUCT: u32 = 4096;
 
 /// Reads the size from the structure at `at`.
@@ -171,8 +171,8 @@ pub(crate) unsafe fn read_sized<T: Sized32>(from: *const T, what: &str) -> Resul
     Ok(unsafe { value.assume_init() })
 }
 
-/// Writes to a structure of the caller, as many bytes as the structure has, but not the size field.
-/// Fills bytes that this library does not know with zeros.
+/// Copies `value` to a structure of the caller, except the size field. Copies no more bytes than
+/// the caller's structure has; fills its bytes that this library does not know with zeros.
 ///
 /// # Safety
 /// `to` must be null, or point to a structure with the size that is in its first field. The

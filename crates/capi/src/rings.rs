@@ -91,7 +91,8 @@ pub(crate) fn receive(
     }))
 }
 
-/// For each queue, syncs the rx ring, forwards at most `max` slots, and syncs the tx ring.
+/// For each queue of `from`, syncs its rx ring, forwards at most `max` slots to a queue of `to`,
+/// and syncs the tx ring of that queue. Returns the number of forwarded slots.
 pub(crate) fn forward_all(
     from: &PortHandle,
     to: &PortHandle,

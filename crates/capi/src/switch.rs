@@ -317,8 +317,8 @@ impl SwitchBurst {
         if whole == 0 && arrived + 1 == ring.num_slots() { arrived } else { whole }
     }
 
-    /// Returns the frames, as the engine reads them. The first slot of each is the frame's index in
-    /// the burst.
+    /// Returns the frames in the form that the engine reads. Each frame counts as one slot, whose
+    /// number is the frame's index in the burst.
     fn packets(&self) -> impl Iterator<Item = SwitchPacket<'_>> {
         (0..).zip(&self.frames).map(|(first, (bytes, marks))| SwitchPacket {
             header: &self.bytes[bytes.clone()],

@@ -36,8 +36,9 @@ fn main() {
     prefixes("IPv6", &v6, |draw, near| near ^ u128::from(draw.next()));
 }
 
-/// Measures rules on source and destination prefixes, ports and protocols: for each 64 keys, looks
-/// up all classes first, then for each key the candidates up to the first match.
+/// Measures rules on source and destination prefixes, ports and protocols: for each batch of 64
+/// keys, looks up the classes of all fields first, then searches the candidates of each key up to
+/// the first match.
 fn rules(count: usize, floor: f64) {
     const FIELDS: usize = 5;
     let mut draw = Draw(7);

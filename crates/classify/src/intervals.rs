@@ -86,7 +86,7 @@ pub struct IntervalTree {
     free: Vec<u32>,
     /// The entry of the root.
     root: u32,
-    /// The levels of the tree over the upper halves: at least one.
+    /// Number of levels of the tree over the upper halves; at least one.
     levels: u32,
     /// The number of nodes when the tree was built.
     built: usize,
@@ -185,8 +185,8 @@ impl IntervalTree {
 
     /// Advances many searches from the root to entries of leaves.
     fn descend(&self, keys: &[u64], entries: &mut [u32]) {
-        // The slice is a local copy: `self.nodes` would be loaded again after each store to
-        // `entries`.
+        // The slice is in a local variable. Otherwise, its pointer and length would be loaded from
+        // `self` again after each store to `entries`.
         let nodes = self.nodes.as_slice();
         let node = move |entry: u32| &nodes[(entry & !NODE_FLAG) as usize];
         for level in 1..=self.levels {

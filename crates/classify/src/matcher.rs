@@ -49,7 +49,7 @@ impl Matcher {
         Self::with_dense(wants, MAX_DENSE_RULES)
     }
 
-    /// Like [`Self::build`], but with dense rows only if there are at most `most` rules.
+    /// Like [`Self::build`], but with `most` instead of [`MAX_DENSE_RULES`].
     ///
     /// # Panics
     /// As [`Self::build`].
@@ -136,7 +136,8 @@ impl Matcher {
         if self.dense.is_some() { (CHUNK_WORDS * 64).ilog2() } else { BAND_BITS.ilog2() }
     }
 
-    /// Returns whether a search reads only a few words, so that no other method is faster.
+    /// Returns whether the rows are dense and have at most one band. A search then reads so few
+    /// words that no other method is faster.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.dense.is_some() && self.bands() <= 1

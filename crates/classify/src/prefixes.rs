@@ -65,7 +65,8 @@ impl<K: TrieKey> PrefixMap<K> {
         self.prefixes.iter().map(|(&(key, len), &number)| (key, len, number))
     }
 
-    /// Returns the number of the prefix with exactly this length.
+    /// Returns the number of the prefix that consists of the first `len` bits of `key`; `None` if
+    /// the table does not have it.
     #[must_use]
     pub fn exact(&self, key: K, len: u8) -> Option<u32> {
         self.prefixes.get(&(prefix(key, len.into()), len)).copied()
@@ -191,7 +192,8 @@ impl<K: TrieKey> PrefixMap<K> {
         self.lookup.is_some() && self.changed.is_empty()
     }
 
-    /// Makes lookups fast again after changes.
+    /// Patches the lookup structure for the changes since the last call, or builds it again, so
+    /// that lookups are fast.
     pub fn settle(&mut self) {
         if let Some(mut lookup) = self.lookup.take() {
             for (key, len) in core::mem::take(&mut self.changed) {

@@ -249,9 +249,9 @@ impl<K: TrieKey> Trie<K> {
         self.words.len() > 2 * self.built + MIN_PATCH_WORDS || root_bits(starts) > self.root_bits
     }
 
-    /// Returns the starts in the block of the values with the first `len` bits of `first`, except a
-    /// start at `first` itself, and the number at `first`. Of the starts up to the end of the
-    /// block, keeps only the last one in `rest`.
+    /// For the block of the values with the first `len` bits of `first`, returns the starts after
+    /// `first`, and the number at `first`. Of the starts up to the end of the block, keeps only the
+    /// last one in `rest`.
     fn split<'s>(rest: &mut &'s [(K, u32)], first: K, len: u32) -> (&'s [(K, u32)], u32) {
         let last = first.last_of(len);
         let skipped = rest.iter().take_while(|start| start.0 <= first).count();

@@ -16,8 +16,8 @@ use toml::{Table, Value};
 use crate::codes::{SR0009, SR0010, SR0201};
 use crate::{Diagnostic, flags};
 
-/// Flags that a file cannot set: those that control how files are read, and the hidden flag of
-/// [`flags::called_as`].
+/// Flags that a file cannot set: `--config` itself, those that replace the run, and the hidden flag
+/// of [`flags::called_as`].
 const CONFIG_FLAGS: [&str; 4] = ["config", "print-config", "check", "called-as"];
 
 /// Returns the typed arguments, preceded by those of the `--config` file if one is given.

@@ -62,7 +62,8 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// Starts a diagnostic for an error without a type of its own.
+    /// Creates a diagnostic for an error without a type of its own. It has no cause, help or note
+    /// yet.
     #[must_use]
     pub fn new(code: ErrorCode, summary: impl Into<String>) -> Self {
         Self {
@@ -76,7 +77,7 @@ impl Diagnostic {
         }
     }
 
-    /// Starts the error for a file that cannot be opened for reading.
+    /// Creates the diagnostic for a file that cannot be opened for reading.
     #[must_use]
     pub fn unreadable(path: &Path, error: &io::Error) -> Self {
         let path = path.display();
@@ -86,7 +87,7 @@ impl Diagnostic {
             .with_help(format!("see whether it is there and open to you: ls -ld {path}"))
     }
 
-    /// Starts the error for a file that cannot be created or overwritten.
+    /// Creates the diagnostic for a file that cannot be created or overwritten.
     #[must_use]
     pub fn unwritable(path: &Path, error: &io::Error) -> Self {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
@@ -97,7 +98,7 @@ impl Diagnostic {
             .with_help(format!("see whether its directory is there and open to you: ls -ld {dir}"))
     }
 
-    /// Converts a library's error.
+    /// Converts a library's error to a diagnostic.
     #[must_use]
     pub fn of(error: &(impl Diagnose + ?Sized)) -> Self {
         Self {
@@ -133,7 +134,7 @@ impl Diagnostic {
         self
     }
 
-    /// Sets further information.
+    /// Sets the note, which has further information.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());

@@ -98,7 +98,7 @@ pub fn reporting_as(verb: &str, command: Command) -> Command {
     add_flags(command, [json, quiet, verbose, color])
 }
 
-/// Adds `--config`, `--print-config` and `--check`, for flags that are read from a file.
+/// Adds `--config`, `--print-config` and `--check`, for a command whose flags a file may set.
 #[must_use]
 pub fn configuration(command: Command) -> Command {
     let config =

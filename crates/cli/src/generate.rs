@@ -1,6 +1,6 @@
 //! Manual pages and completion scripts, from the flag tables.
 //!
-//! The completion scripts of bash, zsh and fish run `slipring candidates` for each word, which
+//! For each word, the completion scripts of bash, zsh and fish run `slipring candidates`, which
 //! knows commands, flags, ports, runs and codes. The scripts of elvish and powershell are static,
 //! and know only commands and flags.
 
@@ -27,8 +27,8 @@ pub fn man(command: &Command) -> Vec<u8> {
 }
 
 /// Returns every manual page with its file name: the program's own, one for each command and
-/// subcommand that is not hidden, and a pointer for each classic name that is not the command's own
-/// name.
+/// subcommand that is not hidden, and one for each classic name that is not the command's own name.
+/// The page of a classic name only includes the page of the command.
 #[must_use]
 pub fn man_pages(program: &Command) -> Vec<(String, Vec<u8>)> {
     let root = program.get_name();
@@ -84,7 +84,7 @@ fn exit_section() -> String {
 }
 
 /// Bash splits words at the colons of port names, and replaces only the text after the last colon.
-/// So the script removes the text before it from the candidates.
+/// So the script removes the text up to that colon from the candidates.
 const BASH: &str = r#"_PROGRAM() {
     local line="${COMP_LINE:0:COMP_POINT}" word words
     read -ra words <<< "$line"

@@ -92,7 +92,8 @@ pub(crate) struct RunEnvironment {
 }
 
 impl RunEnvironment {
-    /// Reads `/proc`; values that are missing there are reported as unknown.
+    /// Returns the environment of this run, as `/proc` describes it. Values that are missing there
+    /// are reported as unknown.
     pub(crate) fn current(clock: &str) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let kernel = read("/proc/sys/kernel/osrelease");

@@ -22,7 +22,8 @@ use crate::report::{
 };
 use crate::{Diagnose, Diagnostic, Exit, Failure, OutputStreams};
 
-/// The port setting that counts packets which could not be written to the capture.
+/// The key in the settings of a [`PortReport`](crate::report::PortReport) whose value is the number
+/// of packets that could not be written to the capture.
 pub const UNCAPTURED: &str = "uncaptured";
 
 /// How reports are written.
@@ -190,8 +191,8 @@ impl Reporter {
         }
     }
 
-    /// Writes the single result of a command that does not run over time: in the text format
-    /// `text`, otherwise an object with the common keys and `fields`.
+    /// Writes the single result of a command that does not run over time. In the text format, this
+    /// is `text`; in the others, it is an object with the common keys and `fields`.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -206,8 +207,8 @@ impl Reporter {
         }
     }
 
-    /// Reports the start of a long-running program that moves no frames: in the text format `text`,
-    /// otherwise an object with the common keys and `fields`.
+    /// Reports the start of a long-running program that moves no frames. In the text format, this
+    /// is `text`; in the others, it is an object with the common keys and `fields`.
     ///
     /// # Errors
     /// If the output cannot be written.

@@ -54,13 +54,13 @@ impl SettingsFile {
         Ok(Self::new(path.display().to_string(), read_text(path)?))
     }
 
-    /// Makes a file of this name and text.
+    /// Creates a file of settings from its name, which messages contain, and its text.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { name: name.into(), text: text.into(), mistakes: RefCell::default() }
     }
 
-    /// Reads the settings by `reader`, and returns its result. Keys that `reader` does not ask for
-    /// are mistakes.
+    /// Calls `reader`, which reads the settings, and returns its result. Keys that `reader` does
+    /// not ask for are mistakes.
     ///
     /// # Errors
     /// A [`Diagnostic`] for the first mistake in the file; its note lists up to 20 others.
@@ -145,8 +145,8 @@ impl<'f> SettingsSection<'f> {
         Ok(read)
     }
 
-    /// Reads a section by `reader`, and returns its result. If the file does not have the section,
-    /// `reader` gets a section without keys.
+    /// Calls `reader`, which reads the section `key`, and returns its result. If the file does not
+    /// have the section, `reader` gets a section without keys.
     ///
     /// # Errors
     /// The error of `reader`, or if the value of the key is no section.
@@ -160,7 +160,7 @@ impl<'f> SettingsSection<'f> {
         self.inner(key, table).read(reader)
     }
 
-    /// Reads each of the sections `[[key]]` by `reader`, and returns the results; an empty list if
+    /// Calls `reader` for each of the sections `[[key]]`, and returns the results; an empty list if
     /// there is no such section.
     ///
     /// # Errors
@@ -297,7 +297,7 @@ impl<'f> SettingsSection<'f> {
         Ok(found)
     }
 
-    /// Reads a text by a parser, whose error says what is allowed.
+    /// Reads a text and parses it. The error of the parser says what is allowed.
     ///
     /// # Errors
     /// Never: if the value is not a text, or the parser refuses it, this mistake is noted, and the

@@ -1,6 +1,6 @@
 //! Lists of system calls for [`confine`](crate::confine) to forbid.
 
-/// System calls that no long-running program makes after its start.
+/// System calls that no long-running program of slipring makes after its start.
 pub const FORBIDDEN_CALLS: &[i64] = &[
     libc::SYS_acct,
     libc::SYS_add_key,

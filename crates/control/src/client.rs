@@ -133,8 +133,8 @@ impl ControlClient {
         Ok(())
     }
 
-    /// Returns the connection, after an answer with which the program has upgraded it. The
-    /// connection has no timeouts.
+    /// Returns the connection's stream without timeouts, for use after an answer that upgraded the
+    /// connection ([`ControlReply::Upgrade`](crate::ControlReply::Upgrade)).
     ///
     /// # Errors
     /// [`ControlError`] if the system cannot clear the timeouts.

@@ -113,7 +113,7 @@ pub type Metrics = Box<dyn Fn() -> Result<String, String> + Send>;
 
 impl Drop for MetricsEndpoint {
     fn drop(&mut self) {
-        // If the counter is full, the write fails, but the thread is woken anyway.
+        // If the eventfd's counter is full, the write fails, but the thread is woken anyway.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         if let MetricsAddress::Unix(path) = &self.address {
             // The user may have removed the socket.

@@ -173,8 +173,8 @@ pub(crate) fn needs(
         return driver.needs(&request);
     }
     if name.pipe.is_some() {
-        // If this process has the pipe already, a closed end has its memory there. A pipe of the
-        // daemon is in the daemon's memory.
+        // Both ends of a pipe are created together, so opening a closed end of a pipe of this
+        // process takes no more memory. A pipe of the daemon is in the daemon's memory.
         return Ok(if host.pipes.is_closed_end(name) || daemon_of(host, name, options).is_some() {
             RegionNeeds::default()
         } else {

@@ -11,10 +11,10 @@
 //!
 //! A wait of the supervisor counts as at most one period. So if the supervisor got no processor
 //! time or was stopped, this counts as one period. A thread cannot act while it waits for a
-//! processor or a disk. Of the worker's threads but sync loops, the one that could act for the
-//! shortest time counts, because another thread may wait for it (`thread_states`). So on a busy
-//! machine, it takes longer until a worker that hangs is found. A thread that waits for ever in the
-//! kernel hides that its worker hangs. Hence the limit for silence of any kind.
+//! processor or a disk. The worker's thread that could act for the shortest time counts, because
+//! another thread may wait for it (`thread_states`); sync loops are left out. So on a busy machine,
+//! it takes longer until a worker that hangs is found. A thread that waits for ever in the kernel
+//! hides that its worker hangs. Hence the limit for silence of any kind.
 //!
 //! A worker signals with an eventfd. In contrast to a datagram, it never blocks the worker while
 //! the supervisor is stopped.
@@ -98,7 +98,7 @@ impl Heartbeat {
         rustix::io::read(&self.beats, &mut [0; 8]).is_ok()
     }
 
-    /// Records a sign of life. What was silence before it no longer counts.
+    /// Records a sign of life. The silence before it no longer counts.
     pub(crate) fn record_life(&mut self, worker: Pid) {
         self.restart(ThreadStates::read(worker), Instant::now());
     }

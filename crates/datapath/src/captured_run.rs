@@ -1,5 +1,5 @@
-//! Runs the program inside a test. The arguments go in, and the output and exit status come out.
-//! The run directory belongs to this process.
+//! Runs `slipring` inside a test: takes the arguments, and returns the output and the exit status.
+//! All runs in one process use the same run directory.
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -72,7 +72,7 @@ impl<T> ControlQueue<T> {
         let mut queued = self.lock();
         if !queued.is_closed {
             change(&mut queued);
-            // Release: pairs with the Acquire in `drain`.
+            // Release: pairs with the Acquire in `is_signalled`.
             self.is_signalled.store(true, Ordering::Release);
             self.doorbell.ring();
         }
@@ -89,7 +89,7 @@ impl<T> ControlQueue<T> {
     /// Takes all queued tasks.
     #[inline]
     pub fn drain(&self) -> Vec<T> {
-        // The lock orders all other data.
+        // Without tasks, this takes no lock. The lock below, not the flag, guards the tasks.
         if !self.is_signalled() {
             return Vec::new();
         }

@@ -66,8 +66,8 @@ pub fn is_elsewhere(port: &PortName, options: &OpenOptions) -> bool {
     is_daemons && options.daemon.as_deref().is_some_and(native::serves_other_network)
 }
 
-/// Returns whether the port is an interface of the kernel whose link the kernel decides about. A
-/// TAP device does not count, because a `tap:` port sets its device up; nor does a pipe, nor a name
+/// Returns whether the port is an interface of the kernel that opening the port does not bring up.
+/// A TAP device does not count, because a `tap:` port brings it up; nor does a pipe, nor a name
 /// that opens a taken card, because the interface of this name is the card's TAP device.
 #[must_use]
 pub fn is_interface(port: &PortName) -> bool {

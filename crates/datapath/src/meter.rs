@@ -91,8 +91,9 @@ impl PortMeter {
         Duration::from_nanos(now.saturating_sub(std::mem::replace(&mut self.interval_start, now)))
     }
 
-    /// Ends an interval and begins the next one. Returns the interval's line and its length. A line
-    /// is such as `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps 0.5 Gbit/s drop 0  netmap:b …`.
+    /// Ends an interval and begins the next one. Returns a line of text about the ended interval,
+    /// and the interval's length. An example of a line:
+    /// `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps 0.5 Gbit/s drop 0  netmap:b …`.
     pub fn interval_line(&mut self) -> (String, Duration) {
         let time = self.begin_interval();
         let mut text = format!("{:6.1}s", self.elapsed().as_secs_f64());

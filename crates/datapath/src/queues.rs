@@ -189,7 +189,8 @@ impl WorkerQueue {
         Ok(self.queue.rings().rx.avail() > 0)
     }
 
-    /// Publishes the filled slots. If there are slots to sync, also syncs.
+    /// Publishes the filled slots and syncs the tx ring. Does nothing if no slot is filled and the
+    /// driver has none.
     #[inline]
     pub fn flush(&mut self) -> Result<(), RunError> {
         let tx = self.queue.rings().tx;
@@ -202,9 +203,9 @@ impl WorkerQueue {
         self.queue.tx_sync()
     }
 
-    /// Begins a turn (an iteration of the worker's loop). Forgets that frames waited for space:
-    /// those of this queue in another one, and those of others in this queue. If fewer than half of
-    /// the tx slots are free, takes back the slots of sent frames.
+    /// Begins a turn (an iteration of the worker's loop). Forgets that frames of this queue waited
+    /// for space in another queue, and that frames waited for space in this queue. If fewer than
+    /// half of the tx slots are free, takes back the slots of sent frames.
     #[inline]
     fn begin_turn(&mut self) -> Result<(), RunError> {
         (self.is_blocked, self.is_short) = (false, false);
@@ -339,8 +340,8 @@ impl WorkerQueues {
         self.queues.iter().map(|queue| &*queue.queue).collect()
     }
 
-    /// Sets whether frames may be taken from the inputs. Only then does a wait end when there are
-    /// frames.
+    /// Sets whether frames may be taken from the inputs. As long as they may not, frames do not end
+    /// a wait.
     pub(crate) fn admit(&mut self, admits_frames: bool) {
         self.admits_frames = admits_frames;
     }
@@ -362,8 +363,8 @@ impl WorkerQueues {
         self.inputs[if at < count { at } else { at - count }]
     }
 
-    /// Ends a turn. If the frames of another input have found no space, the next turn begins with
-    /// that input. So inputs with a common output are served alternately.
+    /// Ends a turn. If an input other than the one with which this turn began is blocked, the next
+    /// turn begins with that input. So inputs with a common output are served alternately.
     #[inline]
     pub(crate) fn end_turn(&mut self) {
         let count = self.inputs.len();

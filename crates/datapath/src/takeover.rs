@@ -15,14 +15,14 @@ use slipring_port::OpenOptions;
 use slipring_port::iface::Iface;
 use slipring_port::taken;
 
-/// Which alternative a notice suggests.
+/// Whether a notice is printed, and which alternative it suggests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TakeoverNotice {
     /// `packet:` with `--shared`. The host still gets its frames.
     Shared,
     /// `packet:` without flags. The program only listens.
     Listen,
-    /// No alternative, because there is none.
+    /// No notice is printed.
     None,
 }
 

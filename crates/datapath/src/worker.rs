@@ -15,7 +15,7 @@
 //!    ([`Worker::into_task`]), or in a test that of [`crate::virtual_time`].
 //!
 //! # Invariants
-//! 1. Every frame that a turn sends is published in that turn, once per queue.
+//! 1. The frames that a turn sends are published at its end, by one `flush` per queue.
 //! 2. The time that a program sees for a burst is never before the arrival of the burst.
 //! 3. At the end, held and queued frames have [`FrameProcessor::drain_limits`] to leave. After an
 //!    error, only queued frames are sent, once. In both cases the processor accounts for the rest.
@@ -73,13 +73,13 @@ pub trait FrameProcessor: Send + 'static {
         true
     }
 
-    /// Sends frames that are due or that were held. It is called before the inputs of a turn.
-    /// Returns the number of frames.
+    /// Sends frames that are due or that were held. It is called before a turn takes frames from
+    /// the inputs. Returns the number of frames that were sent.
     fn before_inputs(&mut self, _queues: &mut WorkerQueues, _clock: &impl Clock) -> u32 {
         0
     }
 
-    /// Sends frames that are due. It is called after the inputs of a turn.
+    /// Sends frames that are due. It is called after a turn has taken frames from the inputs.
     fn after_inputs(&mut self, _queues: &mut WorkerQueues, _clock: &impl Clock) {}
 
     /// Returns when the processor's next event is due, even if no frame arrives; `None` if there is

@@ -37,7 +37,8 @@ pub struct CardStatus {
 /// Passes requests to the queue of a card.
 #[derive(Debug, Default)]
 pub struct CardControl {
-    /// Whether there is a request, a socket whose thread must be started, or news of the device.
+    /// Whether the queue must act: there is a request, or a socket whose thread must be started, or
+    /// the kernel wants the device back.
     has_request: AtomicBool,
     exchange: Mutex<Exchange>,
     answered: Condvar,
@@ -124,7 +125,8 @@ impl CardControl {
         self.lock().is_revoked
     }
 
-    /// Returns whether there may be a request, a socket to serve, or news of the device.
+    /// Returns whether there may be a request, a socket to serve, or a wish of the kernel to have
+    /// the device back.
     #[inline(always)]
     pub(crate) fn has_request(&self) -> bool {
         self.has_request.load(Ordering::Acquire)

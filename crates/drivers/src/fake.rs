@@ -59,7 +59,7 @@ pub(crate) fn region(bufs: u32) -> Arc<Region> {
     Region::create_shared(geometry, HugePages::Never).unwrap()
 }
 
-/// A device with one interrupt of each kind, which never comes.
+/// A device with one interrupt of each kind. No interrupt ever comes.
 struct FakeDevice;
 
 impl PciDevice for FakeDevice {

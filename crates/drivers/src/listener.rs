@@ -147,9 +147,9 @@ fn answer(
     client.write_all(written(&result).as_bytes())
 }
 
-/// Returns whether the client has closed its socket. Then it has already told its user that the
-/// request has failed, so the request must not be executed. It has not gone if it has only shut
-/// down its writing side: then it still reads the answer.
+/// Returns whether the client has closed its socket. Such a client has already told its user that
+/// the request has failed, so the request must not be executed. A client that has only shut down
+/// its writing side has not gone: it still reads the answer.
 pub(crate) fn has_gone(client: &UnixStream) -> bool {
     // A poll always reports HUP, which the kernel sets only when both directions are shut down.
     let mut fds = [PollFd::new(client, PollFlags::empty())];
@@ -216,7 +216,8 @@ fn read_link(text: &str) -> Option<LinkState> {
 /// # Errors
 /// `ConnectionRefused` if the process does not listen, or is in another network namespace;
 /// `PermissionDenied` if the socket of this name belongs to another process; `TimedOut` or
-/// `WouldBlock` if there is no answer in time; `InvalidData` if the answer is malformed.
+/// `WouldBlock` if there is no answer in time; `UnexpectedEof` if the process closes the connection
+/// without an answer; `InvalidData` if the answer is malformed.
 pub fn ask(
     pid: u32,
     card: &str,

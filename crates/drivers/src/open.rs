@@ -48,7 +48,7 @@ impl<'s> NicSetup<'s> {
     }
 
     /// Returns the number of slots of a ring: the requested number, but at most `limit`. The port's
-    /// mode shows the result.
+    /// field `mode` shows the result.
     #[must_use]
     pub fn slots(&self, limit: u32) -> u32 {
         self.options.slots.min(limit)
@@ -93,7 +93,8 @@ pub struct NicFacts {
 /// Starts a chip, and creates a port for it.
 ///
 /// # Errors
-/// [`OpenCause`] if the region has no memory left, or the device does not answer.
+/// [`OpenCause`] if the chip does not have a saved setting, the region has no memory left, or the
+/// device does not answer.
 pub fn assemble<C: NicChip>(
     chip: C,
     facts: &NicFacts,

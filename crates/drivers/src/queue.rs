@@ -192,7 +192,7 @@ impl<C: NicChip> CardQueue<C> {
     }
 
     /// Changes the settings as another thread has requested. The request has raised the interrupt's
-    /// event, so a sleep ends, and this is called before the next sleep at the latest.
+    /// event, so a sleep ends, and this function is called before the next sleep at the latest.
     #[cold]
     fn serve_request(&mut self) {
         // Requests a probe, because the link may have changed, or the device may be gone or

@@ -47,7 +47,8 @@ use stats::TallyReader;
 
 /// Bytes of a descriptor.
 const DESCRIPTOR_BYTES: usize = 16;
-/// The page that contains the tally block. The second half of the page contains zeros for padding.
+/// Size of the page that contains the tally block. From `ZEROS_AT` on, the page contains zeros for
+/// padding.
 const PAGE_BYTES: usize = 4096;
 const ZEROS_AT: u64 = 2048;
 /// Delay of interrupts by the chip. It is 0: interrupts are masked while the port is polled, which

@@ -28,7 +28,8 @@ const BOOT: &str = "boot=";
 const TAKEN: &str = "taken=";
 /// Number of bytes that are read of a file of settings; the rest is ignored.
 const MAX_FILE_BYTES: u64 = 4096;
-/// Number of bytes that are read of a file with the state of a card, which has all its routes.
+/// Number of bytes that are read of a file with the state of a card. It contains all routes of the
+/// card's interface.
 const MAX_STATE_BYTES: u64 = 64 << 20;
 
 /// Identifies the period in which a card is taken: by the boot of the machine, and by the time at
@@ -37,9 +38,10 @@ const MAX_STATE_BYTES: u64 = 64 << 20;
 pub struct TakenPeriod(String);
 
 impl TakenPeriod {
-    /// Returns the present period of a card: by the state that the first of these directories has
-    /// saved of it during the boot with the identifier `boot_id`. Without a state, another program
-    /// has given the card to vfio-pci, and the period is that of the boot.
+    /// Returns the present period of a card. It is read from the card's state that was saved during
+    /// the boot with the identifier `boot_id`, in the first of these directories that has one.
+    /// Without a state, another program has given the card to vfio-pci, and the period is that of
+    /// the boot.
     #[must_use]
     pub fn find<D: AsRef<Path>>(dirs: &[D], card: &str, boot_id: &str) -> Self {
         let taken_at = |dir: &D| {

@@ -22,8 +22,8 @@ pub(crate) struct VirtioDriver;
 /// Vendor: Red Hat, which gives its number to all virtio devices.
 const RED_HAT: u16 = 0x1af4;
 
-/// Only the device ID of modern devices. A device with the transitional ID may have the modern
-/// interface too, but is not supported.
+/// The chips of the driver: only those with the device ID of modern devices. A device with the
+/// transitional ID may have the modern interface too, but is not supported.
 static CHIPS: [ChipId; 1] = [ChipId::new(RED_HAT, 0x1041, "virtio-net")];
 
 /// The largest MTU of a device whose frames take one buffer.

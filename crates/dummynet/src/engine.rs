@@ -250,7 +250,8 @@ impl<H: Copy> Dummynet<H> {
         instance.serve(now_ns, link, &mut self.pool, &mut out, &mut sink);
     }
 
-    /// Makes sure that the scheduler instance `at` has an event in time, if a packet waits in it.
+    /// If a packet waits in the scheduler instance `at`, makes sure that the instance has an event
+    /// when the link can send the packet, or earlier.
     #[inline]
     fn wake(&mut self, at: u32) {
         let instance = &mut self.instances[at as usize];

@@ -1,8 +1,8 @@
 //! Schedulers, which decide which of several queues sends next.
 //!
-//! Of a queue, a scheduler knows only its index, its share, and the length of the packet at its
-//! head. The scheduler's owner handles packets, times and links. All schedulers are used through
-//! [`FlowScheduler`]:
+//! All that a scheduler knows of a queue is the queue's index, its share, and the length of the
+//! packet at its head. The scheduler's owner handles packets, times and links. All schedulers are
+//! used through [`FlowScheduler`]:
 //!
 //! ```text
 //!   arrive(queue, length)         a queue that was empty has a packet at its head
@@ -83,8 +83,8 @@ impl FlowScheduler {
     }
 
     /// Sets the share of queue `index`. The packets of the queue stay in it. With WF2Q+ and RR, the
-    /// one at the head also keeps its position. Indexes should be small, because they index arrays
-    /// with the data of the queues.
+    /// packet at the head also keeps its position in the order of the scheduler. Indexes should be
+    /// small, because they index arrays with the data of the queues.
     pub(crate) fn set(&mut self, index: u32, share: QueueShare) {
         each!(self, one => one.set(index, share));
     }

@@ -171,7 +171,7 @@ fn port_of(listed: &str) -> Result<PortName, Failure> {
 }
 
 /// Returns the port name that takes an interface's frames from the host: it opens the interface
-/// instead of listening on it.
+/// instead of listening on it. A name that does not listen is returned unchanged.
 fn takeover_name(port: PortName) -> Result<PortName, Failure> {
     let name = port.to_string();
     let Some(interface) = name.strip_prefix("packet:") else { return Ok(port) };

@@ -1,4 +1,5 @@
-//! `--metrics` of programs that only observe frames: passed and captured frames.
+//! `--metrics` of programs that only observe frames: the traffic of the port, and the number of
+//! captured frames.
 //!
 //! The capturing thread stores its figures after each batch; the endpoint's thread serves the
 //! latest ones. Without the flag, no figures are stored.

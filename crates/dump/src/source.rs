@@ -27,7 +27,8 @@ const MAX_BATCH: u32 = 256;
 pub struct DumpFrame<'f> {
     /// When the frame was captured, in nanoseconds since 1970.
     pub ts_ns: u64,
-    /// Whether this machine sent the frame; `None` if this is not known.
+    /// Whether the frame was sent, not received, where it was captured; `None` if this is not
+    /// known.
     pub outgoing: Option<bool>,
     /// The frame's length in bytes on the wire.
     pub wire_len: u32,

@@ -65,7 +65,7 @@ impl ChangeBounds {
     }
 
     /// Returns an error if a network exceeds a bound. The bound of the rate does not apply to links
-    /// without a rate.
+    /// without a rate limit.
     ///
     /// # Errors
     /// [`Failure`] that names the first link that exceeds a bound.
@@ -115,7 +115,7 @@ fn span(ns: u64) -> String {
     human::span(std::time::Duration::from_nanos(ns))
 }
 
-/// Returns the longest delay that a link's delay model allows, in ns; `None` if it is a user's
+/// Returns the result of `greatest_delay_ns` for a link; `None` if its delay model is a user's
 /// model.
 fn longest_delay_ns(link: &LinkSpec) -> Option<u64> {
     match link.delay.model {

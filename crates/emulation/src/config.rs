@@ -11,7 +11,7 @@
 //! 1. In an [`EmulationConfig`] every part of a link is a table, or for losses a list of tables. A
 //!    part that is written in one line, such as `delay = "normal(20ms, 3ms)"`, is expanded to a
 //!    table when it is read, so each value has a path.
-//! 2. A change that yields no valid network leaves the settings unchanged.
+//! 2. A change that is refused leaves the settings unchanged.
 //!
 //! Not for: applying settings to running links.
 
@@ -199,8 +199,8 @@ impl EmulationConfig {
         Ok(())
     }
 
-    /// Returns the top-level key with which a path begins; `None` if the path begins with `link`
-    /// or the name of a link.
+    /// Returns the top-level key with which a path begins; `None` if there is none, or if it is
+    /// `link` or the name of a link.
     fn is_of_the_run(&self, path: &str) -> Option<&'static str> {
         let first = path.split('.').next()?;
         let is_link = match self.root.get("link").map(|node| &node.value) {

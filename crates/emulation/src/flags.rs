@@ -1,5 +1,5 @@
-//! The flags of `slipring emulate`: TLEM's one-letter flags, each also with a long name, and flags
-//! that TLEM does not have.
+//! The flags of `slipring emulate`: TLEM's one-letter flags, most of which also have a long name,
+//! and flags that TLEM does not have.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

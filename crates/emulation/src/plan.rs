@@ -112,7 +112,7 @@ pub enum RunClock {
 pub struct CapturePairs {
     /// Inputs and outputs, in the order of the network's ports.
     pub pairs: Vec<CapturePair>,
-    /// Frames captured later than this after the first frame are omitted; `None` for no limit.
+    /// Frames captured this long or longer after the first frame are omitted; `None` for no limit.
     pub duration: Option<Duration>,
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn run(
 }
 
 /// Opens the ports, inserts the router in route mode, drops the privileges that the run does not
-/// need, and prints a warning for ports that cannot send.
+/// need, and prints a warning for each of the [`receive_only_ports`].
 fn open_ports(
     plan: &EmulationPlan,
     how: &RealtimePlan,
@@ -88,8 +88,8 @@ fn open_ports(
     Ok(ports)
 }
 
-/// Returns the ports that cannot send although frames from other ports leave through them, for
-/// example captures that are opened for reading.
+/// Returns the names of the ports that cannot send, for example captures that are opened for
+/// reading, if another port can receive. Frames from there may have to leave through them.
 fn receive_only_ports(ports: &[Port]) -> Vec<&str> {
     let from_others = |at: usize| {
         let mut others = ports.iter().enumerate().filter(|(other, _)| *other != at);

@@ -121,7 +121,8 @@ fn idle_queues(network: &NetworkSpec, later: &[NetworkSpec]) -> Vec<String> {
     .collect()
 }
 
-/// Returns warnings about default queues that are too short for TCP on this path.
+/// Returns warnings about default queues that are too short for a TCP connection whose round trip
+/// takes all links.
 fn short_queues(network: &NetworkSpec, unasked: &[&str]) -> Vec<String> {
     let round_trip_ns: f64 =
         network.links.iter().map(|link| config::mean_delay_ns(&link.spec)).sum();

@@ -52,8 +52,8 @@ pub struct FibLimits {
     /// Maximum number of adjacencies: gateways, resolved hosts, and connected subnets. At most
     /// 65,536.
     pub adjacencies: u32,
-    /// Maximum number of different sets of next hops; each takes 512 bytes in a snapshot. At most
-    /// 65,536.
+    /// Maximum number of bucket arrays: one for each different route content with several next
+    /// hops. Each takes 512 bytes in a snapshot. At most 65,536.
     pub balanced: u32,
     /// Maximum number of next-hop objects.
     pub next_hop_objects: usize,

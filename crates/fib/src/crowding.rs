@@ -24,8 +24,8 @@ const BLOCK_LENGTHS: [u8; 9] = [64, 56, 48, 40, 32, 24, 16, 8, 0];
 const STARTS_PER_NODE: usize = 13;
 /// Fewer starts are not worth a block, because the block itself has two.
 const MIN_STARTS: usize = 4;
-/// If the number of routes falls below this share of the number for which there was not enough
-/// space, all ranges may fit again.
+/// If the number of routes falls to this share of the number for which there was not enough space,
+/// all ranges may fit again.
 const RETRY_SHARE: (usize, usize) = (7, 8);
 
 /// The prefixes whose ranges do not fit into the map of the XDP programs. The kernel forwards

@@ -73,7 +73,7 @@ pub struct MirrorCounters {
     /// How often there was no target index, adjacency or bucket array for a route or host, so that
     /// it was left to the kernel.
     pub exhausted: u64,
-    /// /24 prefixes left to the kernel for lack of a tail block.
+    /// How often a /24 prefix was left to the kernel for lack of a tail block.
     pub exhausted_blocks: u64,
     /// IPv6 prefixes left to the kernel because a tree was full. A prefix is counted each time that
     /// there were too few nodes.
@@ -90,7 +90,7 @@ pub struct MirrorCounters {
 }
 
 impl MirrorCounters {
-    /// Returns how often there was no space for routes, neighbours, next hops and prefixes.
+    /// Returns how often there was no space for an object of any kind.
     #[must_use]
     pub const fn unplaced(&self) -> u64 {
         self.refused_routes
@@ -115,7 +115,8 @@ struct VrfState {
     crowded: CrowdedPrefixes,
     /// IPv4 slots (/24) that were left to the kernel because there were too few blocks.
     starved: BTreeSet<u32>,
-    /// The hosts that have their own cells, with the keys of their targets.
+    /// The hosts that have their own entries in the lookup structures, with the keys of their
+    /// targets.
     hosts: BTreeMap<IpAddr, HostKey>,
 }
 
@@ -144,7 +145,7 @@ pub struct Mirror {
     /// Whether the contents of routes ([`RouteSpec`]) must be evaluated again, because interfaces
     /// or other objects on which their targets depend have changed.
     has_stale_specs: bool,
-    /// Hosts whose cells may have to be updated.
+    /// Hosts whose entries in the lookup structures may have to be updated.
     dirty_hosts: BTreeSet<IpAddr>,
     /// Whether some specs or hosts found no space since all were last evaluated.
     is_starved: bool,

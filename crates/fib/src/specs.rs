@@ -1,5 +1,6 @@
-//! The contents of routes (specs). Equal contents are stored once, for any number of routes; purged
-//! ones are stored separately.
+//! The contents of routes (specs). Equal contents are stored once, for any number of routes.
+//! Contents of routes that the kernel may have removed without a message (purged specs) are stored
+//! separately.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! The tables in which packets are looked up: a snapshot, shared by all workers, of which only the
-//! cells of IPv4 tables change.
+//! entries (cells) of IPv4 tables change.
 //!
 //! ```text
 //!   destination --VrfTables--> TargetIndex --targets--> Target: action, path MTU
@@ -17,8 +17,9 @@
 //! # Invariants
 //! 1. Every index in a snapshot is within the vector that it indexes.
 //! 2. An IPv4 table may change while snapshots refer to it, one 16-bit entry at a time. A snapshot
-//!    has the targets of the entries before and after the change that belongs to it. A target
-//!    index is only given to another route when no snapshot with the old meaning is in use.
+//!    has the targets of both the old and the new entries of the changes that are written after its
+//!    publication. A target index is only given to another route when no snapshot with the old
+//!    meaning is in use.
 //! 3. `targets` has an entry for every index up to [`TargetIndex::MAX`]. Unused entries are
 //!    [`TargetAction::Kernel`], so a reader of an older snapshot that finds a new index in an IPv4
 //!    table leaves the packet to the kernel.
@@ -38,7 +39,7 @@ use slipring_wire::mac::MacAddr;
 pub struct FibPortIndex(pub u16);
 
 /// The index of a VRF in [`ForwardingTables::vrfs`]. 0 is the VRF of this machine's own packets and
-/// of all interfaces that no routing rule names.
+/// of all interfaces with the same tables, which usually are those that no routing rule names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VrfIndex(pub u16);
 

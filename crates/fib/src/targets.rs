@@ -61,8 +61,8 @@ impl TargetTable {
         self.pool.take().map(TargetIndex)
     }
 
-    /// Frees an index to which no cell refers. `generation` is the generation of the first snapshot
-    /// without it.
+    /// Frees an index that no lookup returns any more. `generation` is the generation of the first
+    /// snapshot without it.
     pub(crate) fn give_back(&mut self, index: TargetIndex, generation: u64) {
         self.values[usize::from(index.0)] = KERNEL;
         self.links[usize::from(index.0)] = 0;

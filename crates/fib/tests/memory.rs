@@ -135,7 +135,7 @@ fn a_million_routes_fit_into_a_hundred_mebibytes_with_their_tables() {
     assert!(held <= 100, "{held} MiB");
     assert!(peak <= 110, "{peak} MiB");
     // A second dump of the same routes must change nothing, and must use no additional memory,
-    // except for a message meanwhile.
+    // except that of one message at a time.
     drop(tables);
     let held = HELD.load(Relaxed);
     PEAK.store(held, Relaxed);

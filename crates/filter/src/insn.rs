@@ -20,7 +20,7 @@ pub struct CbpfInsn {
 const _: () = assert!(size_of::<CbpfInsn>() == 8 && align_of::<CbpfInsn>() == 4);
 
 impl CbpfInsn {
-    /// Makes an instruction that is not a conditional jump.
+    /// Makes an instruction whose `jt` and `jf` are 0. The caller sets them for a conditional jump.
     pub(crate) const fn new(code: u16, k: u32) -> Self {
         Self { code, jt: 0, jf: 0, k }
     }

@@ -73,8 +73,8 @@ pub use insn::CbpfInsn;
 pub use mnemonic::Mnemonic;
 pub use program::CbpfProgram;
 
-/// Number of bytes that a program of [`compile`] keeps of an accepted frame. It is the usual
-/// maximum of capture programs, so whole frames are kept.
+/// Maximum number of bytes of an accepted frame that a program of [`compile`] keeps. As in usual
+/// capture programs, it is so large that whole frames are kept.
 pub const DEFAULT_SNAP_LEN: u32 = 262_144;
 
 /// Compiles a filter expression. An empty expression accepts every frame.

@@ -160,7 +160,8 @@ impl CrossThreadLink {
         }
     }
 
-    /// Returns whether no more frames can arrive at this thread.
+    /// Returns whether the input has ended and no frame is outside the thread of its flow. Then
+    /// only frames that were already distributed can still arrive.
     pub(crate) fn is_over(&self) -> bool {
         self.common.has_input_ended() && self.common.remote_packets.load(Ordering::Relaxed) == 0
     }

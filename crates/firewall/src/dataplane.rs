@@ -129,8 +129,8 @@ impl Dataplane {
         &self.firewall
     }
 
-    /// Returns the firewall for commands that change only its counters. To change the rules, use
-    /// [`Self::adopt`].
+    /// Returns the firewall for commands that change only its counters or states. To change the
+    /// rules, use [`Self::adopt`].
     pub const fn firewall_mut(&mut self) -> &mut Firewall {
         &mut self.firewall
     }
@@ -193,8 +193,8 @@ impl Dataplane {
     }
 
     /// Processes a frame that a port received. Returns the port to which the caller must send the
-    /// frame, which the rules may have changed. Returns `None` if the dataplane has sent, stored or
-    /// dropped the frame.
+    /// frame; the rules may have changed the frame. Returns `None` if the dataplane has sent,
+    /// stored or dropped the frame.
     pub fn offer(
         &mut self,
         frame: &mut [u8],

@@ -96,7 +96,7 @@ impl Distributor {
 
 impl FrameProcessor for Distributor {
     /// Distributes the frames of a port's queue to the threads, or sends the frames that a thread
-    /// has let pass. Returns the number of slots.
+    /// has let pass. Returns the number of slots that these frames used.
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, _: &impl Clock) -> u32 {
         let Self { distribution, forwarding, pipe_count, .. } = self;
         let (pipes, ports) = queues.split_at_mut(*pipe_count);

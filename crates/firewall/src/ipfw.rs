@@ -49,8 +49,8 @@ pub const DNCTL: Verb = Verb {
 const CLASSIC: ClassicName = ClassicName { name: "ipfw", status };
 const DNCTL_CLASSIC: ClassicName = ClassicName { name: "dnctl", status };
 
-/// Returns the exit code, of sysexits(3), for a failure that does not set one. Each
-/// [`CommandFault`] has its own.
+/// Returns the exit code, as in sysexits(3), unless the program ends with a [`CommandFault`], which
+/// has its own exit code.
 const fn status(exit: Exit) -> u8 {
     match exit {
         Exit::Done => 0,

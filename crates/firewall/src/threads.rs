@@ -22,7 +22,7 @@ use crate::worker::{FirewallProcessor, ForwardingOptions};
 use slipring_rules::LogEvents;
 use slipring_rules::randomness::Randomness;
 
-/// The parent name of the pipes between the threads.
+/// The name, before `{` or `}`, of the pipes between the threads.
 const WORKER_PIPE_PARENT: &str = "firewall_threads";
 
 /// What the rest of the program needs of the packet threads: their workers, task queues and

@@ -138,8 +138,8 @@ impl CallerMemory for NoTaskMemory {
 /// Returns the network namespace and the groups of a thread that opens the device.
 ///
 /// # Errors
-/// [`Errno::NFILE`] if no descriptor is available; other errors if the thread does not belong to
-/// user `uid`.
+/// [`Errno::NFILE`] if this process lacks descriptors or memory, or the user has reached the limit
+/// of namespaces; other errors if the thread is gone or does not belong to user `uid`.
 pub(crate) fn opener(namespaces: &Namespaces, tid: u32, uid: u32) -> Result<Opener, Errno> {
     let called = boot_time();
     let (netns, netns_fd) = namespaces.of(tid, uid)?;

@@ -201,7 +201,8 @@ impl FuseNodes {
         self.lock_lasting().retain(|one| one.is_lasting());
     }
 
-    /// Subtracts `lookups` from the kernel's references to the node.
+    /// Subtracts `lookups` from the kernel's references to the node; removes the node if none is
+    /// left.
     pub(crate) fn forget(&self, device: BorrowedFd<'_>, number: u64, lookups: u64) {
         let mut table = self.lock();
         if let Some(node) = table.idle.get_mut(&number) {

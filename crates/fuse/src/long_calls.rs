@@ -50,7 +50,8 @@ impl LongCalls {
         cancel
     }
 
-    /// Cancels the call with request number `unique`. Its caller no longer waits for it.
+    /// Cancels the call with request number `unique`, for which its caller no longer waits. If no
+    /// such call runs, remembers the interrupt, because the call may start later.
     pub(crate) fn interrupt(&self, unique: u64) {
         let mut calls = self.lock();
         if let Some(cancel) = calls.running.get(&unique) {

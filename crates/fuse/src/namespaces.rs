@@ -85,7 +85,8 @@ impl Namespaces {
     /// `uid`. The caller must check afterwards that the thread belongs to that user.
     ///
     /// # Errors
-    /// [`Errno::NFILE`] if the user or the process has no descriptors left.
+    /// [`Errno::NFILE`] if this process lacks descriptors or memory, or the user has reached the
+    /// limit of namespaces; [`Errno::ACCESS`] if the thread's namespace cannot be opened.
     pub(crate) fn of(&self, tid: u32, uid: u32) -> Result<(u64, Arc<OwnedFd>), Errno> {
         let path = format!("/proc/{tid}/ns/net");
         let refused = |error| errno_of(&error, Errno::NFILE, Errno::ACCESS);

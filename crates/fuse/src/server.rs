@@ -332,8 +332,8 @@ impl FuseServer {
         let (tid, uid) = (message.tid(), message.uid());
         self.blocking_pool.submit(uid, move || {
             if let Ok(mut memory) = Caller::open(tid, uid) {
-                // If the data of a slot cannot be fetched, the slot stays queued. The poll sends
-                // the slots before it.
+                // After an error, the frames that were not fetched stay queued, and the poll sends
+                // the frames before them.
                 let _ = open.fetch_indirect(&mut memory);
             }
             poll(open, wanted, arm, reply);

@@ -78,9 +78,9 @@ impl RouterInterface {
         &self.subnets
     }
 
-    /// Returns an address that is on one of the two interfaces and also in a subnet of the other
-    /// one; `None` if there is no such address. The router could not decide which of its ports
-    /// leads to this address.
+    /// Returns an address, other than a link-local one, that is on one of the two interfaces and
+    /// also in a subnet of the other one; `None` if there is no such address. The router could not
+    /// decide which of its ports leads to this address.
     #[must_use]
     pub fn overlap(&self, other: &Self) -> Option<IpAddr> {
         let foreign = |side: &Self, subnets: &[Subnet]| {

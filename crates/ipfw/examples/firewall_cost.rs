@@ -171,7 +171,8 @@ fn states() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A name, a function that returns a rule for the last bytes of a source, and the last rule.
+/// The name of a kind of rules, a function that returns a rule of this kind for the last two bytes
+/// of its source address, and the last rule of the list.
 type Kind = (&'static str, fn(usize, usize) -> String, &'static str);
 
 /// Rules of one kind that match other sources than the packets have, then a rule that allows all

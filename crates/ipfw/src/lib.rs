@@ -20,8 +20,8 @@
 //!   ([`run::CheckPass::In`]: `in`, and `via` is the receiving port). If the caller wants, it is
 //!   checked again when it goes out ([`run::CheckPass::Out`]: `out`, `recv` still known, `xmit`
 //!   known, `via` is the sending port), as on a FreeBSD router. Each check counts the packet. Tags
-//!   and marks are kept between the checks; rules are searched from the first one. `any` means any
-//!   port that is known.
+//!   and marks are kept between the checks, but the second check begins at the first rule again.
+//!   `any` means any port that is known.
 //! - **me** is the list of addresses that the caller configured, empty at first; `recv 192.0.2.1`
 //!   is the port that has that address.
 //! - **Layer 2.** Every frame is a layer 2 frame, so `layer2` always holds, MAC addresses can
@@ -50,7 +50,8 @@
 //!   at that port.
 //! - **States** are looked up once per name in a check, and again after a translation or reassembly
 //!   has changed the flow. If the action of a state's rule does not end the search, the search
-//!   continues at the rule after the state's rule. FreeBSD only remembers the last name.
+//!   continues at the rule after the state's rule. FreeBSD remembers only the last name that was
+//!   looked up.
 //! - **Calls.** A packet is dropped if its calls are nested more than 16 deep, and at the 1025th
 //!   call of a check.
 //!

@@ -168,7 +168,7 @@ impl PacketHeaders {
     }
 
     /// Returns whether the MAC or IP destination is a multicast group or broadcast. All IPv4
-    /// addresses from 224.0.0.0 count as such, subnet broadcasts do not.
+    /// addresses from 224.0.0.0 on count as such; the broadcast addresses of subnets do not.
     #[must_use]
     pub fn is_multicast(&self) -> bool {
         let by_ip = match self.version {

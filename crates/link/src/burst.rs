@@ -62,7 +62,7 @@ impl Burst {
         Some(frame)
     }
 
-    /// Splits off the frames that arrived no later than `until_ns`.
+    /// Splits off the frames that arrived no later than `until_ns`, and returns them.
     ///
     /// # Panics
     /// If the carrier does not support bursts.

@@ -211,9 +211,9 @@ impl LineDeparture {
     /// its delay is drawn independently.
     #[inline]
     const fn own_draw(&self) -> u64 {
-        // On the entry link, the first index is the frame's number. No link carries 2^53 frames,
-        // and a frame has at most 1000 copies, so the bits of the two numbers do not overlap. On
-        // other links they overlap, but equal results are improbable.
+        // On the entry link, `id.draw()` is the frame's number. No link carries 2^53 frames, and a
+        // frame has at most 1000 copies, so the bits of frame number and copy number do not
+        // overlap. On other links they overlap, but equal results are improbable.
         self.id.draw() ^ (self.copy as u64) << 53
     }
 }

@@ -99,7 +99,7 @@ fn wheel(in_flight: u32) {
     println!("{:<34}{each_ns:>8.1} ns", format!("delay line, {in_flight} in flight"));
 }
 
-/// Measures one push and one pop of a handle whose delay is already known.
+/// Returns the cost in ns of one push and one pop of a handle whose delay is already known.
 fn flow<Q>(
     in_flight: u32,
     queue: &mut Q,

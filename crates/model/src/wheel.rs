@@ -21,8 +21,8 @@
 //! 2. `ready` is sorted, with the first handle to leave at its end; `late` holds handles pushed
 //!    after their slot had become current. Of two handles with equal times, one in `ready` and one
 //!    in `late`, the handle in `ready` was pushed first.
-//! 3. A list is in push order, because it is emptied into lower levels before any handle is pushed
-//!    there directly.
+//! 3. A list is in push order: it gets handles from a list of a higher level before any handle is
+//!    pushed to it directly.
 //! 4. On each level, every slot that holds handles comes before all slots that hold handles on
 //!    higher levels.
 //!

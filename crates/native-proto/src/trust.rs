@@ -108,8 +108,8 @@ impl From<TrustError> for io::Error {
 /// is followed only if it belongs to root or this user.
 ///
 /// # Errors
-/// [`TrustError`] if other users can create files in `dir`; otherwise the kernel's error, for
-/// example if `dir` does not exist.
+/// [`TrustError`] if other users can create files in `dir`, or if `dir` is empty; otherwise the
+/// kernel's error, for example if `dir` does not exist.
 pub fn check_dir(dir: &Path) -> io::Result<()> {
     if dir.as_os_str().is_empty() {
         return Err(TrustError::NoDirectory.into());
@@ -219,8 +219,8 @@ pub fn private_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// A lock on a private file. Dropping the lock removes the file. A process that is killed leaves
-/// it.
+/// A lock on a private file. Dropping the lock removes the file. If the process is killed, the file
+/// stays.
 #[derive(Debug)]
 pub struct FileLock {
     path: PathBuf,

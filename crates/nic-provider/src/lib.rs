@@ -95,8 +95,8 @@ impl Provider for Nics {
 }
 
 impl Nics {
-    /// Finds an interface for a client with the rights `access`. Here, `all_users` says whether
-    /// this client may take interfaces.
+    /// Finds the port that a client with the rights `access` requests: an interface, or a virtual
+    /// machine. Here, `all_users` says whether this client may take interfaces.
     ///
     /// # Errors
     /// The errors of [`Provider::find`].

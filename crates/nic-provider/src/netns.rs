@@ -13,7 +13,7 @@ pub(crate) fn in_netns<T: Send>(netns: &OwnedFd, work: impl FnOnce() -> T + Send
         rustix::thread::move_into_link_name_space(netns.as_fd(), network)?;
         Ok(work())
     };
-    // This uses a separate thread, which ends here, because only that thread must change its
+    // A separate thread enters the namespace and ends here, so the calling thread stays in its own
     // namespace.
     thread::scope(|scope| scope.spawn(entered).join().ok()?.ok())
 }

@@ -130,7 +130,8 @@ impl NicQueue {
         self.tx_observed.store(to, Ordering::Relaxed);
     }
 
-    /// Must be called after a monitor was added or removed. Updates whether programs may sync.
+    /// Must be called after a monitor was added or removed. Updates whether programs may sync rings
+    /// in their own processes.
     pub(crate) fn monitors_changed(&self) {
         let start = Instant::now();
         loop {
@@ -346,7 +347,8 @@ impl Nic {
         let beside_host = beside_host || self.host.get().is_some();
         let options = OpenOptions { uses_host_rings: beside_host, ..self.options.clone() };
         let live = self.open(self.name.rings, &options)?;
-        // Open host rings have indices after the NIC rings, whose number must be as expected.
+        // The indices of host rings follow those of the NIC rings. So while host rings are open,
+        // the number of NIC rings must be as expected.
         if self.host.get().is_some() && live.queues.len() != usize::from(self.expected.rings[0]) {
             return Err(Errno::INVAL);
         }

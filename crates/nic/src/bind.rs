@@ -9,8 +9,8 @@
 //! ```
 //!
 //! All checks come before step 1. If a step fails, [`restore::put_back`] undoes the others. A state
-//! without the note of step 9 is that of a bind that was killed: the next one first gives the card
-//! back, and never saves a state over it.
+//! without the note of step 9 is that of a bind that was killed. The next bind first gives the card
+//! back, and never overwrites such a state.
 
 use std::io;
 use std::path::PathBuf;
@@ -35,8 +35,8 @@ pub(crate) struct BindPlan {
     saved: SavedNic,
     /// The index of the card's interface; `None` if it has none.
     index: Option<u32>,
-    /// The state of a card that is taken already, which counts again if a step fails; `None` if the
-    /// card is to be taken.
+    /// The state of a card that is taken already, which is written back if a step fails; `None` if
+    /// the card is to be taken.
     former: Option<SavedNic>,
 }
 

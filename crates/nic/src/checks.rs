@@ -27,8 +27,8 @@ pub(crate) enum Verdict {
     /// The machine uses the card or may use it, or a limit is too low. With `--force`, the card is
     /// bound to vfio-pci nevertheless.
     InUse,
-    /// `--force` alone does not take a card by which the machine may be reached. There must be a
-    /// way back.
+    /// The machine may be reached by the card. With `--force`, such a card is taken only if
+    /// `--confirm-within` provides a way back.
     NoWayBack,
 }
 

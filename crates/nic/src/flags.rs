@@ -98,7 +98,7 @@ pub(crate) fn command() -> Command {
     ])
 }
 
-/// Reads the name of a card. The name of its port, which `bind` prints, stands for it, too.
+/// Reads the name of a card. Also accepts the name of its port, `vfio:BDF`, which `bind` prints.
 fn card(text: &str) -> Result<String, Infallible> {
     Ok(text.strip_prefix("vfio:").unwrap_or(text).to_owned())
 }

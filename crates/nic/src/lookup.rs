@@ -1,5 +1,5 @@
-//! Finds cards by the words of the command line: interfaces, PCI addresses, and the names that
-//! taken cards had before, also of those that root has taken.
+//! Finds cards by the words of the command line: interfaces, PCI addresses, and the former names of
+//! taken cards, including the cards that root has taken.
 //!
 //! ```text
 //!   own run directory     $XDG_RUNTIME_DIR/slipring of a user, /run/slipring of root
@@ -42,7 +42,8 @@ impl<'a> TakenCards<'a> {
         self.own
     }
 
-    /// Returns root's directory of states; `None` if it is this command's, or not trusted.
+    /// Returns root's directory of states; `None` if it is also this command's directory, or not
+    /// trusted.
     pub(crate) fn roots(&self) -> Option<&StateDir> {
         self.roots.as_ref()
     }
@@ -68,7 +69,8 @@ impl<'a> TakenCards<'a> {
         self.roots().and_then(|state| state.all(self.host).ok()).unwrap_or_default()
     }
 
-    /// Returns every saved state. If both directories have one of a card, its own is returned.
+    /// Returns every saved state. If both directories have one of a card, returns that of this
+    /// command's directory.
     pub(crate) fn all(&self) -> std::io::Result<Vec<SavedNic>> {
         let mut all = self.own.all(self.host)?;
         let more = self.of_root().into_iter();
@@ -122,7 +124,8 @@ impl<'a> TakenCards<'a> {
     /// command's. `names` are the cards; `None` stands for all.
     ///
     /// # Errors
-    /// A diagnostic with the command of root. States that cannot be read are left to the command.
+    /// A diagnostic with the command that root must run. If states cannot be read, nothing is
+    /// refused here: the command itself reports the error.
     pub(crate) fn refuse_roots(&self, verb: &str, names: Option<&[String]>) -> Result<(), Failure> {
         let Ok(own) = self.own.all(self.host) else { return Ok(()) };
         let mut of_root = self.of_root().into_iter();

@@ -1,9 +1,9 @@
 //! Gives cards back to their kernel drivers.
 //!
 //! A step that is no longer needed does nothing, so that a restore that was interrupted can be
-//! repeated, and a bind that failed anywhere can be undone. A route that the kernel refuses is
-//! named, and keeps nothing else from being restored: it would be refused each time. So is a name
-//! that another interface has meanwhile.
+//! repeated, and a bind that failed anywhere can be undone. If the kernel refuses a route, or
+//! another interface has the name by now, this is reported, and everything else is restored: a
+//! repeated restore would fail in the same way.
 
 use std::io;
 use std::time::Duration;
@@ -173,7 +173,8 @@ fn wait_for_interface(
     }
 }
 
-/// Gives a link the name of a saved interface. Returns the name if another link has it.
+/// Gives a link the name of a saved interface. If another link has this name, returns it as
+/// unrestored.
 fn rename(
     host: &dyn NicHost,
     link: &NetlinkLink,
@@ -227,8 +228,8 @@ pub(crate) fn configure(
     Ok(unrestored)
 }
 
-/// Makes a link a member of its former bridge, bond or team. Returns that if it is gone, or does
-/// not accept the link.
+/// Makes a link a member of its former bridge, bond or team. If that one is gone, or does not
+/// accept the link, returns the membership as unrestored.
 fn join(
     host: &dyn NicHost,
     link: &NetlinkLink,

@@ -1,6 +1,6 @@
 //! Routes that the kernel would not accept again, such as one whose gateway was reached by an
 //! address that is gone. The kernel keeps such a route only as long as its interface stays up, and
-//! a card that is taken does not.
+//! the interface of a card that is taken does not stay up.
 
 use std::io;
 
@@ -25,8 +25,8 @@ impl std::fmt::Display for Unrestored {
     }
 }
 
-/// Returns a refusal if the kernel would not accept a route of a link again; then neither a failed
-/// bind nor a restore could bring it back. Nothing is changed.
+/// Returns a refusal if the kernel would not accept a route of a link again: the route would be
+/// lost, because neither undoing a bind nor a restore could add it. Nothing is changed.
 pub(crate) fn check(
     host: &dyn NicHost,
     link: &NetlinkLink,
@@ -61,9 +61,9 @@ fn removal(text: &str, name: &str) -> String {
     format!("ip{family} route del {text} dev {name}")
 }
 
-/// Adds saved routes to a link that is up, and returns those that the kernel refuses. A route whose
-/// gateway is reached by another one may come before that, so the rest is tried again as long as
-/// one is accepted.
+/// Adds saved routes to a link that is up, and returns those that the kernel refuses. A route may
+/// come before the route by which its gateway is reached. So refused routes are tried again, until
+/// no further one is accepted.
 ///
 /// # Errors
 /// If the state does not describe a route.

@@ -9,8 +9,8 @@
 //! card open, it is asked first, by its socket. The settings are saved only after it has accepted
 //! them.
 //!
-//! A user saves settings in the run directory of that user. They are added to those of root, and a
-//! user's value counts. They end when root gives the card back.
+//! A user saves settings in the run directory of that user. They are added to root's settings; if
+//! both have a value, the user's counts. They are valid until root gives the card back.
 
 use std::io;
 
@@ -62,9 +62,9 @@ pub(crate) fn set(
 /// The result of a request.
 #[derive(Debug)]
 pub(crate) struct SetOutcome {
-    /// The settings for the next port, with those of root.
+    /// The settings for the next port, including root's.
     pub(crate) settings: CardSettings,
-    /// Those of them that root has saved; `None` if this command saves where root does.
+    /// The part of `settings` that root has saved; `None` if this command's directory is root's.
     pub(crate) of_root: Option<CardSettings>,
     /// The program that has the card open, and the status of its port; `None` if no program has it
     /// open.
@@ -143,7 +143,7 @@ pub(crate) fn apply(
     let status = match holder {
         None => None,
         Some(holder) => {
-            // A port that is reset has the settings of root again, as the next one will.
+            // After a reset, the open port has root's settings again, as the next port will.
             let asked = match request.reset {
                 true => SettingsRequest { reset: true, change: settings },
                 false => *request,

@@ -35,7 +35,8 @@ pub(crate) fn create(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     let index = host.create_tap(&interface.name)?;
     // By this alias, `netmap:IF` finds the card, and `netmap:IF^` finds the TAP device.
     host.change_link(index, &LinkChange::Alias(&taken::alias_of(&saved.bdf)))?;
-    // A bond or team would choose a card without a carrier, or take the TAP device's MAC address.
+    // The TAP device joins a bridge, but no bond or team: these would choose it even if the card
+    // has no carrier, or take its MAC address.
     let links = host.links()?;
     let bridge = links.iter().find(|link| Some(&link.name) == interface.master.as_ref());
     let bridge = bridge.filter(|master| master.kind == "bridge").map(|bridge| bridge.name.clone());

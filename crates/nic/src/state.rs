@@ -82,7 +82,8 @@ impl StateDir {
         self.dir.join(format!("{bdf}.json"))
     }
 
-    /// Creates the directory, and waits until no other process changes cards.
+    /// Creates the directory, and waits until no other process changes cards. Others cannot change
+    /// cards until the returned lock is dropped.
     ///
     /// # Errors
     /// An untrusted run directory, a symbolic link in place of the directory, or a time-out.
@@ -279,7 +280,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Opens a directory, so that what is checked is what is changed.
+/// Opens a directory, so that the directory that is checked is also the one that is changed.
 fn open_dir(dir: &Path, flags: OFlags) -> io::Result<File> {
     let flags = (OFlags::DIRECTORY | flags).bits() as i32;
     OpenOptions::new().read(true).custom_flags(flags).open(dir)

@@ -11,8 +11,8 @@ use crate::routes::Unrestored;
 use crate::sysfs;
 
 const FAMILIES: [&str; 2] = ["ipv4", "ipv6"];
-/// Settings that are no settings of their own: the MTU is that of the link, and the kernel makes
-/// the others.
+/// Settings that are not saved here: the MTU is a setting of the link, and the kernel chooses the
+/// others.
 const LEFT_OUT: [&str; 3] = ["mtu", "mc_forwarding", "stable_secret"];
 
 /// A setting that differs from that of new interfaces.
@@ -38,7 +38,7 @@ pub(crate) fn of(root: &Path, interface: &str) -> Vec<SavedSysctl> {
         let own = dir(root, family, interface);
         let default = dir(root, family, "default");
         for name in sysfs::names(&own) {
-            // What cannot be read is not set, or is a directory.
+            // An entry that cannot be read has no value, or is a directory.
             let Some(value) = sysfs::read(&own.join(&name)) else { continue };
             let is_default = sysfs::read(&default.join(&name)).is_none_or(|other| other == value);
             if !is_default && !LEFT_OUT.contains(&name.as_str()) {

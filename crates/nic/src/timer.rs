@@ -95,7 +95,7 @@ enum TimerStep {
 }
 
 /// Examines a card, and gives it back if its time is over. `watched` is the time limit for which
-/// the process was started; it is found at the first look.
+/// the process was started; the first call sets it.
 fn step(
     host: &dyn NicHost,
     state: &StateDir,

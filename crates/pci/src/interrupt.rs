@@ -41,8 +41,8 @@ impl InterruptKind {
 
 /// Interrupt 0 of a device, of the best kind that the device supports.
 ///
-/// A driver masks the device's causes while it polls and unmasks them before it sleeps, so at most
-/// one system call is needed per interrupt: [`Self::rearm`], and only if the interrupt is a line.
+/// A driver masks the device's causes while it polls and unmasks them before it sleeps, so besides
+/// [`Self::clear`], only an interrupt line needs a system call per interrupt: [`Self::rearm`].
 #[derive(Debug)]
 pub struct Interrupt {
     event: OwnedFd,

@@ -24,8 +24,8 @@
 //! always zero ends its port.
 //!
 //! # Not for
-//! Binding a device to `vfio-pci`, power management, devices without an IOMMU. A device that is
-//! being removed is only told of ([`vfio::VfioDevice::removal_event`]).
+//! Binding a device to `vfio-pci`, power management, devices without an IOMMU. The removal of a
+//! device is only reported ([`vfio::VfioDevice::removal_event`]).
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -19,8 +19,8 @@ use crate::sys::mapping::Mapping;
 /// Size of a page, to which mappings are aligned.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// Number of bytes per slot and direction that are enough for the descriptors of every driver: two
-/// descriptors of 16 bytes, or a virtqueue's descriptor and its two ring entries.
+/// Number of bytes that `make_rings` allocates per slot and direction: enough for two descriptors
+/// of 16 bytes.
 const BYTES_PER_SLOT: usize = 32;
 
 /// A range of this process's memory. Only this crate makes such ranges.

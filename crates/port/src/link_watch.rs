@@ -104,8 +104,7 @@ impl LinkWatch {
         if self.ends_when_down { Err(RunCause::WentDown) } else { Ok(()) }
     }
 
-    /// Records that the interface is up, because the kernel has accepted a frame. Returns whether
-    /// the interface was down before.
+    /// Records that the interface is up. Returns whether it was last known to be down.
     #[inline(always)]
     pub(crate) fn mark_up(&mut self) -> bool {
         std::mem::take(&mut self.down)

@@ -78,7 +78,8 @@ impl Netlink {
     }
 
     /// Creates a pair of veth links. If `peer_netns` is given, `peer` is created in that namespace.
-    /// Both links are down. Links in this namespace assign themselves no IPv6 addresses.
+    /// Both links are down. Those of the two that are in this namespace assign themselves no IPv6
+    /// addresses.
     ///
     /// # Errors
     /// The kernel's error, such as `AlreadyExists` or `PermissionDenied`.

@@ -1,6 +1,6 @@
 //! Counts the instructions of the hot loops with valgrind. Other load on the machine does not
 //! affect these counts. A count more than 5 % above the expected one fails the run; when a count
-//! shrinks, update it here.
+//! shrinks, lower the expected one here.
 //!
 //! Frames have 64 bytes; pipes pass 1024 of them, forwarding moves 256.
 #![allow(missing_docs, reason = "the macros make public items")]

@@ -31,12 +31,12 @@ pub struct Reinit {
     pub hwtail: u32,
 }
 
-/// Both halves of a new ring.
+/// Both halves of a ring.
 ///
 /// A driver may access slots up to the `head` that [`KernRing::released`] returned only while it
 /// borrows `app` mutably. The reason is that frames lent by a batch of `app` live as long as the
-/// borrow of `app`, which may be longer than the batch that released their slots. So one value
-/// holds both halves, and its sync takes `&mut self`.
+/// borrow of `app`, which may be longer than the batch that released their slots. So one value,
+/// such as a pipe end, owns both halves, and its sync takes `&mut self`.
 #[derive(Debug)]
 pub struct RingHalves<D> {
     /// The program's half.

@@ -147,7 +147,7 @@ fn a_receiver_that_resumes_had_taken_over_what_it_says_as_far_as_that_was_sent()
     }
 }
 
-/// Checks the contract of each kind of word, as far as one thread can.
+/// Checks that a word keeps the contract of [`SharedWord`], as far as one thread can.
 fn holds_what_one_party_says<W: SharedWord>(word: &W) {
     word.release(7);
     assert!(!word.claim(3), "somebody has it");

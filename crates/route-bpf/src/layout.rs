@@ -273,8 +273,7 @@ macro_rules! pass_reasons {
                 match self { $(Self::$reason => $name),* }
             }
 
-            /// Whether frames with this reason are dropped: the kernel would also drop them, or it
-            /// is too late to leave them to the kernel.
+            /// Whether frames with this reason are dropped, not left to the kernel.
             #[must_use]
             pub const fn is_drop(self) -> bool {
                 matches!(
@@ -313,8 +312,8 @@ pass_reasons! {
     Checksum = "checksum",
     /// The time to live or hop limit is 0 or 1.
     Ttl = "ttl",
-    /// An address of the packet is one that the program does not forward: own, loopback, multicast,
-    /// unspecified or link-local.
+    /// An address of the packet is one that the program does not forward: as a source an own
+    /// address; loopback, multicast, reserved, unspecified or link-local.
     Address = "address",
     /// The transport checksum may be unfinished: the frame may be from a sender on this machine, or
     /// it is a super-frame of a protocol other than TCP.
@@ -339,7 +338,7 @@ pass_reasons! {
     /// The route to the source does not lead through the port (`rp_filter` of 1): the frame was
     /// dropped.
     ReversePathStrict = "reverse-path-strict",
-    /// There is no route to the source (`rp_filter` of 2): the frame was dropped.
+    /// No route to the source forwards packets (`rp_filter` of 2): the frame was dropped.
     ReversePathLoose = "reverse-path-loose",
     /// The VRF has no table of this family, or an index is out of range.
     NoTable = "no-table",

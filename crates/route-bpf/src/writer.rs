@@ -13,10 +13,11 @@
 //!   4  adjacencies, buckets, targets, sources, ports (each after its egress interface)
 //!   5  IPv6 trees, into the buffer that no program uses; then the buffers change places
 //! ```
-//! The owner of the IPv4 cells writes them after the snapshot, so a program finds the old target or
-//! the new one. A snapshot still has the targets to which cells lead that this change replaces;
-//! they end with the next snapshot. If their packets went to the kernel meanwhile, they could take
-//! an even newer route, and packets that follow would take an older one.
+//! The owner of the IPv4 table entries (cells) writes them after the snapshot, so a program finds
+//! the old target or the new one. Until then, the cells lead to old targets, so the snapshot still
+//! has these; only the next snapshot lacks them. If packets for the old targets went to the kernel
+//! instead, they could take a route that is newer than the snapshot, and packets after them would
+//! take an older one.
 //!
 //! Packets for anything that the maps cannot represent go to the kernel: indices beyond the limits,
 //! and subinterfaces.

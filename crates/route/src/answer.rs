@@ -96,7 +96,7 @@ pub(crate) fn run(
 }
 
 /// Sends an ICMP message about a packet to its sender, if the RFCs' rules and the rate limit allow
-/// it.
+/// it. Returns whether it is in the output queue, or why not.
 pub(crate) fn answer(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,
@@ -120,7 +120,8 @@ pub(crate) fn answer(
     dispatch(view, parts, &error, packet, (peer, route))
 }
 
-/// Returns the packet to answer and the route to its sender, if an ICMP message may be sent.
+/// Returns the packet to answer and the route to its sender, if an ICMP message may be sent;
+/// otherwise the outcome.
 fn admit<'b>(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,
@@ -170,8 +171,8 @@ pub(crate) fn route_to(view: &RouteView, destination: IpAddr, vrf: u16) -> Optio
     Some(target[0])
 }
 
-/// Sends a packet of the router itself to `peer` by a route. `cause` is the packet that has caused
-/// it. The packet counts as generated, and in addition by its verdict.
+/// Sends `ip`, a packet of the router itself, to `peer` by a route. `cause` is the packet about
+/// which it is sent. The new packet counts as generated, and in addition by its verdict.
 pub(crate) fn dispatch(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,
@@ -211,7 +212,7 @@ pub(crate) fn dispatch(
 }
 
 /// Puts a frame into the output queue if its verdict is `Forward` or `Hold`. Returns false if the
-/// verdict is to drop it.
+/// verdict is `Drop`.
 pub(crate) fn enqueue(
     output: &mut OutputQueue,
     mut frame: Vec<u8>,

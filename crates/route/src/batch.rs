@@ -213,7 +213,7 @@ impl RouteBatch {
         self.decide(at, verdict);
     }
 
-    /// Gives a frame to the kernel.
+    /// Decides that the kernel gets a frame, and counts this by class and by reason.
     pub(crate) fn punt(
         &mut self,
         counters: &mut RouteCounters,

@@ -34,8 +34,8 @@ impl RouteEngine {
     }
 
     /// Returns whether the kernel will probably forward a frame that it gets. This is so if the
-    /// kernel gets it because of the packet's options or route, and the packet is not for the
-    /// router itself.
+    /// kernel gets it because of the packet's options, its route or the route to its source, and
+    /// the packet is not for the router itself.
     ///
     /// # Panics
     /// If there is no such frame.

@@ -11,7 +11,7 @@ use slipring_port::Nanos;
 /// probe there is no wait; each further wait is twice the previous one, up to [`MAX_DELAY_NS`].
 const FIRST_DELAY_NS: Nanos = 1_000_000_000;
 const MAX_DELAY_NS: Nanos = 300_000_000_000;
-/// If an interface first refuses frames this long or longer after its last probe, it is probed
+/// If an interface takes frames for this long after a probe before it refuses some, it is probed
 /// again without a wait.
 const CALM_NS: Nanos = 60_000_000_000;
 

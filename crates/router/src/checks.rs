@@ -198,8 +198,8 @@ mod tests {
                 assert_eq!(shows(&found), ["bpftool net show dev r0"]);
                 assert!(found[0].what.contains(side), "{found:?}");
                 drop(link);
-                // Another test may have forked a process at this moment. It holds the program's
-                // link until its exec.
+                // Another test may have forked a process at this moment. That process has a copy of
+                // the link until its exec.
                 eventually("the program to be detached", || {
                     tcx::find(&r0).unwrap().is_empty().then_some(())
                 });
@@ -220,7 +220,8 @@ mod tests {
             for at in [BpfAttachType::TcxIngress, BpfAttachType::TcxEgress] {
                 let other = attach(at);
                 assert_eq!(shows(&tcx::find(&r0).unwrap()), ["bpftool net show dev r0"]);
-                // No program that another test starts keeps the link.
+                // This function makes sure that no process that another test starts has a copy of
+                // the link.
                 close(other);
             }
         });

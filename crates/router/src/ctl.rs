@@ -180,7 +180,7 @@ fn fib_command() -> Command {
         .after_help("Examples:\n  slipring route ctl fib verify --json")
 }
 
-/// Converts the command line to requests.
+/// Returns the job for the command line: the requests of one command, or the shell.
 pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     if matches.subcommand().is_none() {
         let name = matches.get_one::<String>("name").cloned();

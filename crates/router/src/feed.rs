@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A dump shares its socket with the notifications about the same objects. A part of a dump may be
-//! older than notifications that were read before it; the mirror tells the two apart. Messages of
-//! different sockets have no common order. So when the kernel purges objects without notifications,
-//! the mirror requests dumps of all that may be concerned.
+//! older than notifications that were read before it; the mirror then lets the notifications take
+//! precedence. Messages of different sockets have no common order. So when the kernel purges
+//! objects without notifications, the mirror requests dumps of all that may be concerned.
 //!
 //! The kernel composes a dump during the system calls that read it, which takes longer than
 //! processing it. So at the start, other threads read the dumps of routes ([`ReadAhead`]), one

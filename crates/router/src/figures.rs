@@ -320,8 +320,9 @@ impl InterfaceFigures {
     }
 }
 
-/// Packets of a port that the workers had received, and not taken when they ended. What pipes
-/// contain is counted when all workers have ended: before, it may still be taken.
+/// Packets of a port that the workers left unread, in sockets and pipes, when they ended. Those in
+/// pipes are counted only when all workers have ended, because until then a worker may still take
+/// them.
 fn unread(port: usize, workers: &[WorkerFigures]) -> u64 {
     let totals = || workers.iter().map(|worker| &worker.totals);
     let in_sockets: u64 = totals().filter_map(|of| of.unread.get(port)).sum();

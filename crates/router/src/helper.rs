@@ -31,7 +31,8 @@ impl RoutePlan {
     /// kernel to resolve neighbours, and restores the interfaces' settings at the end. With
     /// `--compat`, it also changes routes and neighbours. For a router that becomes another user,
     /// it also renames and removes the files of the run, and opens the lists of the tables of
-    /// iptables-legacy.
+    /// iptables-legacy. Returns `None` if the helper cannot be started and the router does not
+    /// become another user.
     pub(crate) fn start_helper(
         &self,
         ifaces: &[Iface],

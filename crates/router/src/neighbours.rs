@@ -158,7 +158,7 @@ mod tests {
         for at in 0..3 * CHANNEL_LEN as u32 {
             neighbours.want(request(at));
         }
-        // The helper has not answered the first request yet, but `send` returns at once.
+        // `send` returns although the helper has not answered the first request yet.
         neighbours.send();
         assert_eq!(requests.recv(), Ok(request(0)));
         assert!(!neighbours.waiting.is_empty() && neighbours.dropped == 0);

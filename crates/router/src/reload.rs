@@ -56,8 +56,8 @@ impl RouterReload {
             return Err(nothing_to_read().into());
         }
         plan.check_readable()?;
-        // The engine stays. If the file leaves the choice to the router, policers may have come or
-        // gone for which a start would choose another one.
+        // The engine stays the same. A new start might choose another one if policers were added or
+        // removed, and neither the file nor the command line names the engine.
         let mut new = plan.read_again()?;
         new.io = plan.io;
         new.check_readable()?;

@@ -36,7 +36,7 @@ pub(crate) struct WorkerSummary {
     pub(crate) queues: Vec<u16>,
     /// Frames received.
     pub(crate) frames: u64,
-    /// Frames given to the thread whose rules must check them. The other thread counts them in its
+    /// Frames given to another thread, whose rules must check them. That thread counts them in its
     /// `frames`.
     pub(crate) handed: u64,
     /// Time of loop iterations that moved frames, in ns.

@@ -388,9 +388,10 @@ impl Routing {
         // The workers get the snapshot before the programs: see the third invariant of `worker.rs`.
         self.distribute(tables, &local);
         self.is_applied = self.engine.apply(tables).is_ok();
-        // After the programs have the targets: with cells that lead to none, they would leave
-        // packets to the kernel, which may have an even newer route. If the kernel has refused the
-        // snapshot, that is right until the snapshot is applied again.
+        // The entries (cells) of the IPv4 tables are written after the programs have the targets.
+        // If a cell led to a target that the programs do not have, they would leave packets to the
+        // kernel, which may have an even newer route. This happens only if the kernel has refused
+        // the snapshot, until the snapshot is applied again.
         self.mirror.write_ipv4();
         self.tell_of_cells(tables);
         if self.is_applied {

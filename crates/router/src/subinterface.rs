@@ -120,7 +120,8 @@ impl SubinterfaceHandle {
         });
     }
 
-    /// Makes the links answer for the addresses in a snapshot, if a thread serves them.
+    /// Makes the subinterfaces answer requests for the addresses in a snapshot (ARP, ND), if a
+    /// thread serves the subinterfaces.
     pub(crate) fn set_addresses(&self, tables: &Arc<ForwardingTables>) {
         let tables = Arc::clone(tables);
         self.tell(move |processor| processor.set_addresses(&tables));

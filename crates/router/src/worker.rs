@@ -269,9 +269,10 @@ impl RouteWorker {
         self.shared.set_generation(generation);
     }
 
-    /// Does what must follow the IPv4 cells of a snapshot, which are written after
-    /// [`Self::set_tables`]. A packet for a new neighbour may have been held until then, since the
-    /// cells did not lead to the neighbour. Links of subinterfaces answer for the new addresses.
+    /// Does what must follow the IPv4 table entries (cells) of a snapshot, which are written after
+    /// [`Self::set_tables`]. A packet for a new neighbour may have been held before that, because
+    /// no entry led to the neighbour. From now on, subinterfaces answer requests for the new
+    /// addresses (ARP, ND).
     pub(crate) fn follow_cells(&mut self, tables: &ForwardingTables, now_ns: Nanos) {
         self.held.resolve(tables, now_ns);
         self.subinterfaces.iter().for_each(|of| of.set_addresses(tables));
@@ -381,7 +382,8 @@ impl FrameProcessor for RouteWorker {
         if self.is_parked {
             self.shared.parking.unpark(ResidentHeartbeat::now());
         }
-        // The time is read before the tasks run. So the tables of that time are among the tasks.
+        // The time is read before the tasks. So the tables of that time are in use, or among these
+        // tasks.
         let seen = self.shared.seen.load(Ordering::Acquire);
         for task in self.shared.tasks.drain() {
             task(self);

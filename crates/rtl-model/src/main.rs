@@ -114,7 +114,7 @@ fn run(options: ModelOptions) -> Result<(), String> {
     let address = [2, 0, 0, 0x16, 0x81, 0x68];
     let device = Arc::new(Mutex::new(Device::new(options.chip, address, options.wire)));
     let served = Arc::clone(&device);
-    // The thread ends with the process. Only the name of its socket outlives the process.
+    // The thread ends with the process. The name of its socket does not, so it is removed below.
     std::thread::spawn(move || serve(&listener, &served, options.has_reset));
     println!("ready");
     for line in std::io::stdin().lock().lines() {

@@ -24,7 +24,7 @@ pub enum Violation {
         /// Direction of the access.
         access: Access,
     },
-    /// A configuration register was written while 9346CR locked them.
+    /// A configuration register was written while 9346CR locked these registers.
     LockedWrite {
         /// Byte offset in the register window.
         offset: u64,

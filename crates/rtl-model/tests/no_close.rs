@@ -63,7 +63,7 @@ fn the_transmitter_stops_at_the_tail_and_counts_what_it_has_sent() {
     rustix::io::pread(&memory, &mut word, 0).unwrap();
     assert_eq!(u32::from_le_bytes(word), OWNED_FRAME | 60, "it writes no descriptor back");
     assert_eq!(device.violations().list(), []);
-    // A reset begins again at the first descriptor.
+    // After a reset, the chip begins again at the first descriptor.
     device.write_register(0x37, 1, 0x10);
     assert_eq!(device.read_register(TX_CLOSED, 2), 0);
 }

@@ -16,8 +16,8 @@
 //!
 //! # Contract
 //! 1. Parsing does not allocate: bodies borrow lists and texts from the received bytes.
-//! 2. No input makes a function panic. A message with a wrong length is an error, and the messages
-//!    after it can still be read unless the wrong length is that of the message itself.
+//! 2. No input makes a function panic. A wrong length in a message is an error. The messages after
+//!    it can still be read, unless the wrong length is that of the whole message.
 //! 3. A property that changes forwarding but is not represented here sets a flag of the body
 //!    (`has_unknown`, `has_other_selectors`), so that a reader can leave such routes to the kernel.
 //!

@@ -124,7 +124,8 @@ pub struct CommandStep {
 }
 
 impl CommandStep {
-    /// Returns the maximum queue lengths that apply after this step. `caps` applied before.
+    /// Returns the maximum queue lengths that apply after this step. `caps` are those that apply
+    /// before it.
     pub fn caps_after(&self, caps: QueueCaps) -> QueueCaps {
         match &self.shaper {
             Some(ShaperCommand::Sysctl(name, Some(value))) => caps.with_sysctl(name, *value),

@@ -99,8 +99,8 @@ impl PacketWalk<'_> {
         explanation
     }
 
-    /// Returns the output ports for a verdict. Returns none if the frame leaves by no port, and for
-    /// a `fwd` to an address, whose port depends on the neighbour.
+    /// Returns the output ports for a verdict. The list is empty if the frame leaves by no port,
+    /// and also for a `fwd` to an address, because its port depends on the neighbour.
     fn egress_of(&self, verdict: &RuleVerdict, targets: &[PortIndex]) -> Vec<PortIndex> {
         let ports = &self.firewall.config().ports;
         let one_pass = self.firewall.config().settings.one_pass;
@@ -135,7 +135,7 @@ impl PacketWalk<'_> {
     }
 }
 
-/// The rules that a packet has met in one check, and the verdict.
+/// Returns the rules that a packet has met in one check, and the verdict, as a JSON value.
 pub fn check_value(crossed: &[RuleTrace], verdict: &RuleVerdict) -> Value {
     let rules: Vec<_> = crossed.iter().map(row).collect();
     json!({ "rules": rules, "verdict": verdict_text(verdict) })

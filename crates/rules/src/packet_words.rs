@@ -145,7 +145,7 @@ fn number<T: TryFrom<u32>>(what: &str, text: &str) -> Result<T, CommandFault> {
     fits.ok_or_else(|| usage_fault(&format!("{what}: `{text}` is no number that fits the field")))
 }
 
-/// A mistake in a description of a packet.
+/// Returns the fault for a mistake in the description of a packet.
 #[must_use]
 pub fn usage_fault(message: &str) -> CommandFault {
     let expected = format!("{PACKET_SYNTAX}, as in: tcp 10.0.0.1:1024 10.1.0.1:22 recv eth0");

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Every frame gets one verdict of the engine. A frame that waits in a pipe, or for other
-//!    fragments, gets the verdict `Delayed`, and gets its final verdict when it leaves. This keeps
+//! 1. Every frame gets one final verdict of the engine. A frame that waits in a pipe, or for other
+//!    fragments, first gets the verdict `Delayed`, and its final verdict when it leaves. This keeps
 //!    the engine's counters balanced.
 //! 2. The rules also check packets that the kernel will forward, and drop those that a rule denies.
 //!
@@ -19,8 +19,8 @@
 //! - **`reject`, `unreach`** make the engine reply with an ICMP error, from the router's address
 //!   and within the engine's rate limits.
 //! - **`fwd`** replaces the destination in the lookup. The next hop must be reachable by a route.
-//! - **Pipes** only delay what the engine forwards. Packets that the kernel would forward would
-//!   evade the pipes' limits, so they are dropped.
+//! - **Pipes** only delay what the engine forwards. A packet that a rule sends to a pipe is dropped
+//!   if the kernel would forward it, because it would evade the pipe's limits.
 //!
 //! Not for: frames that are not IP packets, and frames addressed to the router itself. The engine
 //! passes them to the kernel, and no rule checks them.
@@ -247,13 +247,14 @@ impl RuleStage {
         self.finish(engine, now_ns);
     }
 
-    /// Takes the ingress port and the length in bytes of each delayed frame that was forwarded.
+    /// Removes and returns the records of delayed frames that were forwarded: the ingress port and
+    /// the length in bytes of each.
     #[must_use]
     pub fn take_forwarded(&mut self) -> Vec<(FibPortIndex, u64)> {
         std::mem::take(&mut self.forwarded)
     }
 
-    /// Takes the frames for the kernel that are not in the memory of a port.
+    /// Removes and returns the frames for the kernel that are not in the memory of a port.
     pub fn take_punted(&mut self) -> Vec<PuntedFrame> {
         std::mem::take(&mut self.punted)
     }
@@ -316,7 +317,8 @@ impl RuleDataplane for RuleStage {
         self.events.extend(events);
     }
 
-    /// Any other port is possible, because a route can lead to it.
+    /// Returns all ports but `from`, because routes can lead to any of them; `None` if frames are
+    /// not checked on output.
     fn egress_ports(&self, from: PortIndex) -> Option<Vec<PortIndex>> {
         let ports = self.firewall.config().ports.len() as PortIndex;
         self.needs.checks_out.then(|| (0..ports).filter(|&port| port != from).collect())

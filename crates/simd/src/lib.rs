@@ -107,8 +107,10 @@ impl Simd {
         }
     }
 
-    /// Number of keys that are not above `key`, in a node with ascending keys. In a search tree,
-    /// this is the index of the child to follow. `N` is 4, 8, 12 or 16; other multiples of 4 work.
+    /// Returns the number of keys that are not above `key`, in a node with ascending keys. In a
+    /// search tree, this selects the child to follow: child `rank` if the keys separate `N + 1`
+    /// children, and child `rank - 1` if each child has its first key in the node. `N` is any
+    /// multiple of 4; 4, 8, 12 and 16 are tested.
     #[inline]
     #[must_use]
     pub fn rank<const N: usize>(self, node: &[u64; N], key: u64) -> usize {

@@ -69,8 +69,8 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 
 fn run(options: WebOptions, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let signals = Signals::install()?;
-    // Confined processes may still open files, because the control sockets of other users' runs are
-    // opened later.
+    // The capability to open other users' files is kept, because the control sockets of their runs
+    // are opened later.
     Confinement::drop_all().opening_files().listening_on(options.listen.port()).begin(session)?;
     let gateway = WebGateway::open(options)?;
     let url = format!("http://{}/", gateway.address());

@@ -60,8 +60,8 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     };
     Ok(Box::new(move |session| {
         let signals = Signals::install()?;
-        // Confined processes may still open files, because the counters of other users' runs are
-        // opened later.
+        // The capability to open other users' files is kept, because the counters of their runs
+        // are opened later.
         Confinement::drop_all().opening_files().begin(session)?;
         let _metrics = top.serve(session)?;
         match session.reporter.format() {

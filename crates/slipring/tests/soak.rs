@@ -47,7 +47,7 @@ fn generator(namespace: &Namespace, words: &str) -> Program {
     program
 }
 
-/// Waits until all counters stay the same.
+/// Waits until no frame is in the bridge, and the counters of bridge and receiver stay the same.
 fn settle(bridge: &Bridge, receiver: &Program) {
     let mut before = None;
     eventually("the last frames to arrive", || {

@@ -26,7 +26,8 @@ pub enum SwitchDropReason {
     StormBroadcast,
     /// The source port has sent more multicasts than its storm limit allows.
     StormMulticast,
-    /// The source port has sent more frames to unknown addresses than its storm limit allows.
+    /// The source port has sent more frames to unknown addresses, or frames that a lookup floods,
+    /// than its storm limit allows.
     StormUnknown,
     /// A [`crate::SwitchLookup`] dropped the frame.
     Lookup,

@@ -1,5 +1,6 @@
-//! Frames for more than one port. Their destinations are determined once for each class and VLAN of
-//! a batch, not once per frame, as long as there are at most [`MAX_SETS`] of these.
+//! Frames for more than one port. Their destinations are determined once for each pair of class and
+//! VLAN in a batch, not once per frame. This is true of the first [`MAX_SETS`] pairs; for all other
+//! pairs, they are determined for each frame.
 
 use alloc::vec::Vec;
 

@@ -31,7 +31,7 @@ pub struct StormLimits {
     pub broadcast: Option<StormLimit>,
     /// The limit of multicasts, without broadcasts.
     pub multicast: Option<StormLimit>,
-    /// The limit of frames to unknown addresses.
+    /// The limit of frames to unknown addresses, and of frames that a lookup floods.
     pub unknown: Option<StormLimit>,
 }
 

@@ -212,7 +212,7 @@ impl Switch {
     /// Decides the destinations of frames that `source` sends from its tx ring `ring`, in the
     /// order of the frames, and learns their source addresses. Replaces the contents of `batch`, so
     /// the caller must first call [`Self::settle`] for the decisions that it contains. If the port
-    /// does not exist, only empties `batch`.
+    /// does not exist, `batch` is empty afterwards.
     #[inline]
     pub fn forward<'p>(
         &mut self,

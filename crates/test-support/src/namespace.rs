@@ -81,7 +81,8 @@ impl Namespace {
         self.run(move || closing::spawn(sys::kill_with_parent(&mut command)).unwrap())
     }
 
-    /// Runs `ip`. Its arguments are separated by spaces.
+    /// Runs `ip`, which must succeed; returns its output. `words` are its arguments, separated by
+    /// spaces.
     pub fn ip(&self, words: &str) -> String {
         self.command("ip", words)
     }

@@ -121,7 +121,8 @@ impl Sandbox {
         Program::launch(&self.inside, command)
     }
 
-    /// Asserts that `count` frames pass between two programs, complete and in order.
+    /// Asserts that `count` frames from a program on the port `from` reach a program on the port
+    /// `to`, complete and in order.
     pub fn exchange(&self, from: &str, to: &str, count: u32) {
         let receiver = self.client(&format!("receive {to} {count}"));
         receiver.wait_for_text("bound");
@@ -142,8 +143,8 @@ impl Sandbox {
         self.inside.command("cat", "/proc/self/mounts").matches(&run_dir).count()
     }
 
-    /// Asserts that a daemon that has ended has left no mounts. In the run directory, only its lock
-    /// file and an empty directory may remain.
+    /// Asserts that a daemon that has ended has left no mounts, and in the run directory only its
+    /// lock file and an empty directory.
     pub fn is_clean(&self) {
         assert_eq!(self.mounts(), 0);
         assert!(fs::read_dir(self.run_dir().join("fuse")).unwrap().next().is_none());

@@ -29,7 +29,7 @@ pub enum AttachError {
         /// The directory that was searched.
         dir: PathBuf,
     },
-    /// There are several programs, and no name was given.
+    /// There are several programs, and neither a name nor a process id was given.
     #[error("more than one program runs")]
     Several {
         /// The running programs.
@@ -97,8 +97,9 @@ impl AttachedProgram {
     /// Attaches to the program with this name or process id; without a target, to the only program.
     ///
     /// # Errors
-    /// [`AttachError`] if no program has this name or process ID, several programs run and no
-    /// target was given, the program's counters are invalid, or the directory is not trusted.
+    /// [`AttachError`] if the directory is not trusted, nothing runs, several programs run and no
+    /// target was given, no program has this name or process id, or the program's counters are
+    /// unreadable or invalid.
     pub fn find(dir: &Path, target: Option<&str>) -> Result<Self, AttachError> {
         if let Err(error) = trust::check_dir(dir)
             && let Some(why) = TrustError::of(&error)

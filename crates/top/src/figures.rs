@@ -20,7 +20,7 @@ pub struct TopSample {
     pub command: String,
     /// Time since the program began to publish, in ns.
     pub elapsed_ns: u64,
-    /// Length of the interval of rates, in ns.
+    /// Length of the interval over which the rates are measured, in ns.
     pub interval_ns: u64,
     /// All links of the program, in its own order.
     pub links: Vec<TopLink>,
@@ -42,15 +42,16 @@ pub struct TopLink {
     pub to: String,
     /// The link's settings.
     pub asked: TopLinkSettings,
-    /// Frames that reached the link.
+    /// Frames that have reached the link since the start.
     pub input: TopTraffic,
-    /// Frames that left the link.
+    /// Frames that have left the link since the start.
     pub output: TopTraffic,
-    /// Frames inside the link.
+    /// Frames inside the link now.
     pub inside: TopTraffic,
     /// Frames lost since the start, by cause; causes without a loss are omitted.
     pub lost: BTreeMap<String, u64>,
-    /// Frames that left the link late, by more than the limit at which the program warns.
+    /// Frames that have left the link late since the start, by more than the limit at which the
+    /// program warns.
     pub late: u64,
     /// Bits per second that left, over the interval.
     pub rate_bps: f64,
@@ -113,7 +114,7 @@ pub struct TopQuantiles {
 pub struct TopTraffic {
     /// Number of frames.
     pub packets: u64,
-    /// Bytes of these packets.
+    /// Bytes of these frames.
     pub bytes: u64,
 }
 
@@ -301,20 +302,21 @@ impl ObjectSample<'_> {
         }
     }
 
-    /// Returns the counters of a group, such as `lost.`, with their names after the prefix.
+    /// Returns two names for each counter of a group, such as `lost.`: the one without this prefix,
+    /// and the whole one.
     fn group(&self, prefix: &'static str) -> impl Iterator<Item = (&str, &str)> {
         let counters = self.snapshots.schema.counters(self.object).iter();
         counters
             .filter_map(move |counter| Some((counter.name.strip_prefix(prefix)?, &*counter.name)))
     }
 
-    /// Returns the counters of a group that are not 0.
+    /// Returns the values of a group that are not 0, by their names without the prefix.
     pub(crate) fn by_name(&self, prefix: &'static str) -> BTreeMap<String, u64> {
         let counters = self.group(prefix).map(|(part, name)| (part.to_owned(), self.value(name)));
         counters.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Returns by how much all counters of a group have grown in the interval.
+    /// Returns by how much the sum of a group's counters has grown in the interval.
     pub(crate) fn sum_in_interval(&self, prefix: &'static str) -> u64 {
         self.group(prefix).map(|(_, name)| self.change(name)).fold(0, u64::saturating_add)
     }

@@ -1,4 +1,4 @@
-//! The state of the screen: recent samples, the selected link, and the effect of keys.
+//! The state of the screen: the current sample, recent rates, the selection, the effect of keys.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -95,8 +95,8 @@ fn router(router: &TopRouter) -> String {
     text
 }
 
-/// Formats `forwarding: 12 IPv4 and 3 IPv6 routes, 4 neighbours; …`, and in a second line what
-/// rules have done.
+/// Formats `forwarding: 12 IPv4 and 3 IPv6 routes, 4 neighbours; …`, and, if there are rules, a
+/// second line with what they have done.
 #[must_use]
 pub fn state(router: &TopRouter) -> Vec<String> {
     let TopFib { v4, v6, neighbours, generation, resyncs, overruns, refused } = router.fib;

@@ -102,7 +102,7 @@ pub struct TopWorker {
     pub busy_share: f64,
     /// Packets that wait for the MAC address of a neighbour.
     pub held: u64,
-    /// Packets for the kernel that exceeded the rate of their class, by class.
+    /// Packets for the kernel that exceeded the rate of their class and so were dropped, by class.
     pub limited: BTreeMap<String, u64>,
     /// Packets that the kernel did not accept from the thread.
     pub failed: u64,
@@ -115,7 +115,7 @@ pub struct TopRules {
     pub dropped: u64,
     /// Packets that were put into pipes, or kept until other fragments arrived.
     pub delayed: u64,
-    /// Packets that are waiting now.
+    /// Packets that are waiting in pipes or for other fragments now.
     pub waiting: u64,
     /// Packets that rules have made: resets and keepalives.
     pub made: u64,

@@ -1,7 +1,7 @@
 //! The terminal: put into raw mode for drawing, and always restored.
 //!
 //! A panic hook restores the terminal before the panic message is printed, so that the message is
-//! visible; the drawing loop checks for signals between two frames.
+//! visible. After a signal, the loop that draws ends, and drops the [`TopScreen`].
 
 use std::io::{self, IsTerminal, Stdout, stdout};
 use std::panic;
@@ -62,7 +62,7 @@ impl TopScreen {
         Ok(Self { terminal })
     }
 
-    /// Draws a frame.
+    /// Draws the screen anew by calling `draw`.
     ///
     /// # Errors
     /// The system's error, if the terminal no longer exists.

@@ -53,8 +53,8 @@ impl ProgramWatch {
         Ok(Some(frame))
     }
 
-    /// Returns the figures over a `period` that starts now; a signal ends it early. If the program
-    /// publishes no snapshot in this period, returns the figures over its whole run.
+    /// Waits for `period`, or until a signal arrives. Returns the figures since the last snapshot,
+    /// or over the whole run if the program has published no new one.
     ///
     /// # Errors
     /// [`AttachError`] if the program's counters can no longer be read.
@@ -158,7 +158,7 @@ fn choose(
     Ok(None)
 }
 
-/// Converts an error for the user.
+/// Returns the failure that reports this error to the user.
 #[must_use]
 pub fn failure(error: AttachError) -> Failure {
     Diagnostic::of(&error).into()

@@ -10,6 +10,7 @@
 //!   |<------------- head, written each time ------->|<- body, prepared ->  |
 //! ```
 //!
+//! # Invariants
 //! 1. Frame number *n* of a generator depends only on pattern, seed, share, stream id, *n*, and the
 //!    time that was passed in for this frame.
 //! 2. Every frame has valid checksums.

@@ -67,7 +67,8 @@ pub enum PatternError {
     /// The source and the destination have different IP versions.
     #[error("source and destination must both be IPv4 or both IPv6")]
     MixedFamilies,
-    /// No valid frame has these tags and the shortest or the longest of the lengths.
+    /// There are too many tags, or the shortest or the longest length is impossible for a frame
+    /// with these headers.
     #[error(transparent)]
     Frame(#[from] BuildError),
 }

@@ -15,7 +15,7 @@ use slipring_wire::{Headers, MacAddr};
 ///
 /// If the frame was sent to a group address, its new source address is `own`, because a source must
 /// not be a group address. If the frame contains no IP packet, only the MAC addresses are swapped.
-/// If the frame is too short for MAC addresses, nothing changes and `false` is returned.
+/// If the frame is too short for an Ethernet header, nothing changes and `false` is returned.
 ///
 /// ```
 /// use slipring_traffic::turn_around;

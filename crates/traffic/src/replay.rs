@@ -102,8 +102,8 @@ impl ReplayTimeline {
 
     /// Returns the release time of the pass's next packet, which was captured at `captured_ns`.
     /// Release times are in ns, relative to the first packet of the first pass. They never
-    /// decrease: a packet with an earlier timestamp than a packet before it is released at the same
-    /// time as the packet just before it.
+    /// decrease: if a packet before this one has a later timestamp, this one is released at the
+    /// same time as its predecessor.
     pub fn release_ns(&mut self, captured_ns: u64) -> u64 {
         let latest_ns = self.pass.latest_ns.unwrap_or(captured_ns);
         self.out_of_order += u64::from(captured_ns < latest_ns);

@@ -62,8 +62,7 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// A sequence number is classified only if it is less than this far below the largest number
-    /// seen in its stream.
+    /// A number that is this far or further below the largest number of its stream is late.
     pub const WINDOW: u64 = window::WINDOW_BITS;
     /// Maximum number of streams that are tracked; each takes about 1 KiB.
     pub const MAX_STREAMS: usize = 256;

@@ -18,7 +18,8 @@ use crate::settings::SettingChange;
 pub(crate) enum DaemonRequest {
     /// Shows all switches, or the named one.
     Show(Option<String>),
-    /// Forgets learned addresses.
+    /// Forgets the addresses that a switch (`vale0`) has learned, or only those at a port
+    /// (`vale0:a`).
     Flush(String),
     /// Changes settings of a switch (`vale0`) or of a port (`vale0:a`).
     Set(String, Vec<SettingChange>),

@@ -11,8 +11,8 @@ use slipring_netmap::{
 
 use crate::settings::{self, SettingChange};
 
-/// Answers requests about the switches of all users, or of the user given by `uid`; in all network
-/// namespaces, or in the one given by `netns`.
+/// Answers requests about switches and bound ports: those of all users in all network namespaces,
+/// unless a request selects a user by `uid` or a namespace by `netns`.
 pub struct SwitchService<F>(F);
 
 impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> SwitchService<F> {

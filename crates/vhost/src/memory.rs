@@ -34,7 +34,7 @@ impl VhostMemory {
     /// Maps the regions of a table.
     ///
     /// # Errors
-    /// The error if a file may shrink, is too short or has huge pages, if regions overlap, or if
+    /// An error if a file may shrink, is too short or has huge pages, if regions overlap, or if
     /// the kernel refuses to map a region.
     pub(crate) fn map(table: &[VhostUserMemoryRegion], files: Vec<File>) -> io::Result<Self> {
         let mapped = table.iter().zip(files).map(|(region, file)| map(region, file));

@@ -222,8 +222,8 @@ impl VhostThread {
         None
     }
 
-    /// Waits for a message. Returns `false` if the front-end has disconnected or the thread must
-    /// end.
+    /// Waits until a message arrives or the front-end disconnects. Returns `false` if the thread
+    /// must end, or if waiting fails.
     fn await_message(&self, socket: &UnixStream, meeting: &FrontendEndpoint) -> bool {
         let flags = PollFlags::IN;
         let mut fds = vec![PollFd::new(&self.stop.wake_event, flags), PollFd::new(socket, flags)];
@@ -236,7 +236,7 @@ impl VhostThread {
                 return false;
             }
             // The socket is readable if a message has arrived or the front-end has disconnected.
-            // After a disconnect, the next front-end can be served.
+            // The caller reads from it, which shows a disconnect.
             if is_readable(&&fds[1]) {
                 return true;
             }
@@ -268,8 +268,8 @@ fn is_readable(fd: &&PollFd<'_>) -> bool {
     !fd.revents().is_empty()
 }
 
-/// Sets timeouts. Without them, a front-end that sends half a message or reads no replies could
-/// block the thread for ever.
+/// Sets timeouts, and returns a copy of the socket. Without timeouts, a front-end that sends half a
+/// message or reads no replies could block the thread for ever.
 fn prepare(frontend: &UnixStream) -> io::Result<UnixStream> {
     frontend.set_nonblocking(false)?;
     frontend.set_read_timeout(Some(MESSAGE_TIMEOUT))?;

@@ -25,8 +25,8 @@
 //! | `uniform` | `() -> f64` | a number in `[0, 1)` from the same stream |
 //! | `param` | `(i32) -> f64` | the number with that index in the settings, from 0 |
 //!
-//! `number` counts from 0. For a delay or a loss, it is the number of frames that reached the link
-//! before this one. For a rate, it is the number of earlier calls of the model. Times are those of
+//! `number` is the frame's number: how many frames entered the network before it by the same link.
+//! A frame keeps its number on later links, and a copy has that of its original. Times are those of
 //! the link's clock. Lengths do not include the FCS. `wire_bytes` also includes what the line adds
 //! to a frame.
 //!
@@ -38,9 +38,9 @@
 //! 2. A module has access only to its own memory and to the imports above. It has no clock and no
 //!    files, and cannot access other memory of this process. The same seed, settings and frames
 //!    have the same results on every machine, because NaNs have canonical bits.
-//! 3. Each link has its own instance of a module. So the two directions of an emulation share
-//!    nothing. If the settings of the link change, the instance and its memory stay, unless the
-//!    module, the function, the parameters or the limits change.
+//! 3. Each model of each link has its own instance of a module. So the two directions of an
+//!    emulation share nothing. If the settings of the link change, the instance and its memory
+//!    stay, unless the module, the function, the parameters or the limits change.
 //!
 //! ```
 //! use slipring_link::{DelayModel, DelaySpec, LinkSpec};

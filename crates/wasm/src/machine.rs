@@ -24,8 +24,8 @@ use engine::{
 use crate::module::{ModuleLimits, ResultWidth};
 use crate::{ABI_VERSION, ModuleError};
 
-/// The fuel to start a module and to read its version. It is more than for a call, but is used up
-/// in a fraction of a second.
+/// The fuel to start a module and to read its version. It is 100 times the default for a call, but
+/// is used up in a fraction of a second.
 const START_FUEL: u64 = 100_000_000;
 /// Size of a WebAssembly page in bytes.
 const PAGE_BYTES: u64 = 1 << 16;

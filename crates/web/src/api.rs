@@ -121,7 +121,8 @@ async fn watch_target(
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], Body::new(events)).into_response())
 }
 
-/// Returns the run that a request means, if the gateway may access it.
+/// Returns the run that a request means, or `None` for the only one that runs; an error if the
+/// gateway must not access it.
 fn resolve_target(gate: &WebState, target: String) -> Result<Option<String>, HttpRefusal> {
     match (&gate.target, target.as_str()) {
         (Some(only), ONLY_TARGET) => Ok(Some(only.clone())),
@@ -151,7 +152,7 @@ async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>
     let unfit = |why: &str| malformed(format!("the body is no JSON object: {why}"));
     let value = serde_json::from_slice(&body).map_err(|error| unfit(&error.to_string()))?;
     let UniqueKeys(Value::Object(args)) = value else { return Err(unfit("it is another value")) };
-    // The path gives these keys, so the body must not contain them.
+    // The gateway itself sets these keys, so the body must not contain them.
     match ["id", "do"].iter().find(|key| args.contains_key(**key)) {
         Some(key) => Err(malformed(format!("`{key}` is said by the path"))),
         None => Ok(args),

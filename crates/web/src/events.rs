@@ -26,7 +26,7 @@ const CLIENT_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// A value of the run, or the error that ends the stream.
 pub(crate) type WatchUpdate = Result<Value, ControlError>;
 
-/// Starts a thread that watches a run.
+/// Starts a thread that watches a run. Returns the channel to which it sends the values.
 pub(crate) fn watch_run(
     dir: PathBuf,
     target: Option<String>,

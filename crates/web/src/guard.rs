@@ -35,7 +35,8 @@ pub(crate) struct WebClient {
 }
 
 const API_PREFIX: &str = "/api/";
-/// The page loads scripts, styles and images only from this gateway, and connects only to it.
+/// The page loads scripts, styles and images only from this gateway, images also from `data:` URLs,
+/// and connects only to it.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const SECURITY_HEADERS: [(HeaderName, &str); 6] = [

@@ -176,7 +176,7 @@ async fn accept_all(listener: TcpListener, gate: &Arc<WebState>) {
         };
         gate.counters.count_connection();
         let peer = peer(&stream, client, gate).await;
-        // With a token, the guard checks each request. So all connections are accepted.
+        // This is not used if there is a token: the guard then looks for it in each request.
         let may_ask = peer == ConnectionPeer::Trusted;
         // If there is no place for the connection, it is refused and not queued.
         let Some(slot) = table.acquire(peer).map(Arc::new) else {

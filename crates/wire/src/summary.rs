@@ -84,8 +84,9 @@ pub struct Summary<'f> {
 pub struct FrameText {
     /// The text, without a line break at the end.
     pub text: String,
-    /// Length of the link layer's header in bytes. If the header is truncated, or a packet inside
-    /// LLC is, it is the length of the whole frame.
+    /// Length of the link layer's header in bytes, including LLC and SNAP. If the Ethernet header
+    /// or a VLAN tag is truncated, it is the length of the whole frame. If LLC or SNAP is
+    /// truncated, it includes all bytes of the LLC packet.
     pub link_len: usize,
 }
 

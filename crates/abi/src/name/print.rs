@@ -119,8 +119,8 @@ impl Display for ConfSpec {
     }
 }
 
-/// Writes a list of `key=number`. The first element has another separator before it than all
-/// others.
+/// Writes a list of `key=number`. `sign` is written before the next element; it is `,` for all
+/// elements except the first.
 struct KeyValueList<'a, 'f> {
     f: &'a mut Formatter<'f>,
     sign: &'static str,

@@ -8,7 +8,8 @@ use slipring_port::{Port, now};
 use crate::measure::{BenchError, BenchTally, thread_cpu};
 use slipring_emulation::{BurstLimit, Emulator, RealtimeOptions};
 
-/// The delay of the links in all rows, in ns; the mean delay where the delay varies.
+/// The delay of the links in all benchmarks of the emulator, in ns; the mean delay where the delay
+/// varies.
 pub(super) const DELAY_NS: u64 = 20_000_000;
 /// Number of frames in flight that the floor uses if that number was not measured before.
 pub(super) const DEFAULT_LAG_FRAMES: usize = 200_000;

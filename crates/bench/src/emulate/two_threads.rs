@@ -1,5 +1,5 @@
-//! The two threads of `--pipeline` at full load in one direction. The floor is that one thread
-//! copies every frame in and another thread copies it out.
+//! The two threads of `--pipeline` at full load in one direction. As the floor, one thread copies
+//! every frame into a queue, and another thread copies it out.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -31,8 +31,8 @@ const MARK_BYTES: std::ops::Range<usize> = 42..50;
 const STAMP_BYTES: std::ops::Range<usize> = 50..58;
 /// Offset of the last byte of the source address.
 const FLOW_OFFSET: usize = 29;
-/// How long to wait for late frames. It is longer than any queue of these rows needs to become
-/// empty.
+/// How long to wait for late frames. It is longer than any queue of these benchmarks needs to
+/// become empty.
 const DRAIN_TIMEOUT_NS: Nanos = 200_000_000;
 
 pub(super) fn rows() -> Vec<BenchRow> {

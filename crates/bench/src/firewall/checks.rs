@@ -1,4 +1,4 @@
-//! Functions for rows in which firewalls check packets.
+//! Functions for benchmarks in which firewalls check packets.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::row::BenchRound;
 /// The name of our own firewall when it evaluates rule by rule, as ipfw does.
 pub(super) const INTERPRETER_NAME: &str = "rule by rule";
 
-/// Repeats `work`, which returns a number of packets. The result is packets per CPU time.
+/// Returns a round that repeats `work`, which returns a number of packets. The round measures
+/// packets per second of CPU time.
 pub(super) fn cpu_round(mut work: impl FnMut() -> u64 + Send + 'static) -> BenchRound {
     Box::new(move |time: Duration| {
         let done = on_cpu(PROGRAM_CPU, || tally(time, || Ok::<_, BenchError>(work())))?;

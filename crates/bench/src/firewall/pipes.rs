@@ -1,4 +1,4 @@
-//! Rows for pipes and schedulers, in virtual time.
+//! Benchmarks of pipes and schedulers, in virtual time.
 
 use std::hint::black_box;
 

@@ -9,7 +9,7 @@ use super::frames::{self, FiveFieldRule};
 use crate::measure::BenchError;
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-/// Number of flows in the rows that have several flows.
+/// Number of flows in the benchmarks that have several flows.
 const NUM_FLOWS: usize = 4096;
 
 pub(super) fn rows() -> Vec<BenchRow> {

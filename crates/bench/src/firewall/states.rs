@@ -71,7 +71,8 @@ fn hits() -> Result<BenchRound, BenchError> {
     Ok(cpu_round(move || checks.all(&mut firewall, flows.burst())))
 }
 
-/// Measures the creation of all states. Each turn does this once, no matter how long a turn is.
+/// Measures the creation of all states. Each run of the contender does this once, whatever time is
+/// given.
 fn new_flows() -> Result<BenchRound, BenchError> {
     Ok(Box::new(|_: Duration| {
         let (mut firewall, mut flows) = (firewall(RULES, false)?, FlowFrames::new());

@@ -1,4 +1,4 @@
-//! Rows with tables of a million prefixes.
+//! Benchmarks of rules with tables of a million prefixes.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -66,7 +66,8 @@ fn load(is_v6: bool) -> BenchRow {
         .goal(GoalMetric::Value, 2e9)
 }
 
-/// Returns random prefixes. Each is given as an address in it and a length.
+/// Returns random prefixes. Each is given as an address within the prefix, and the length of the
+/// prefix.
 fn prefixes(is_v6: bool) -> Vec<(IpAddr, u8)> {
     let mut draw = SeededRng(3);
     let prefix = |_| match is_v6 {

@@ -83,7 +83,7 @@ pub(super) fn route(ifindex: u32, prefix: (IpAddr, u8), gateway: IpAddr) -> Resu
     kernel.finish()
 }
 
-/// Makes the kernel list all routes of a family.
+/// Makes the kernel list all routes of a family, and ignores the list.
 pub(super) fn list_routes(family: RouteFamily) -> Result<(), BenchError> {
     let socket = socket()?;
     let filter = DumpFilter { family: Some(family), table: None };

@@ -176,7 +176,7 @@ fn code(frame: &[u8], destinations: usize, out: u32) -> Result<BpfCode, Assemble
     program.assemble()
 }
 
-/// Returns instructions that write the headers `bytes` to the frame. Their length is even.
+/// Returns instructions that write the headers `bytes` to the frame. `bytes` has an even length.
 fn headers(bytes: &[u8]) -> Vec<BpfInsn> {
     let (words, rest) = bytes.as_chunks::<4>();
     let put = |(i, word): (usize, &[u8; 4])| {

@@ -21,7 +21,8 @@ pub(super) const ROUTER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 /// Target of the first gateway. The targets for no route and for the kernel come before it.
 const FIRST_TARGET: u16 = 2;
 
-/// Writes the routes into `v4`, in which no address has a route yet, or into a tree for IPv6.
+/// Returns the tables of an engine with these routes. IPv4 routes are written into `v4`, in which
+/// no address has a route yet; IPv6 routes into a new tree.
 pub(super) fn forwarding_tables(
     table: &BenchTable,
     v4: &mut dyn Ipv4Table,
@@ -50,7 +51,7 @@ fn target(route: &BenchRoute) -> u16 {
     FIRST_TARGET + route.gateway
 }
 
-/// Writes the routes into the table. Longer prefixes come after the prefixes that contain them.
+/// Writes the routes into the table, shorter prefixes first, so that longer ones replace them.
 fn fill(routes: &mut [BenchRoute], v4: &mut dyn Ipv4Table) -> Result<(), BenchError> {
     routes.sort_unstable_by_key(|route| route.len);
     for route in routes {
@@ -120,7 +121,7 @@ fn adjacency(number: u16) -> Adjacency {
     }
 }
 
-/// An IPv6 table whose numbers are targets.
+/// An IPv6 table. The numbers that its tree stores are indices of targets.
 #[derive(Debug)]
 struct BenchTree(IntervalTree);
 

@@ -20,7 +20,7 @@ const MAX_GAP_NS: f64 = 2e8;
 /// Maximum number of reordered frames: as many as a driver handles in one NAPI poll.
 const MAX_REORDERED: f64 = 64.0;
 const LOST_NAME: &str = "lost";
-/// Duration of a part: longer than the kernel waits before it takes over.
+/// Pause before and after each signal: longer than the kernel waits before it takes over.
 const PART: Duration = Duration::from_millis(400);
 
 pub(super) fn rows() -> [BenchRow; 3] {

@@ -11,7 +11,7 @@ use crate::structs::{
 };
 use crate::{entry, switch as switches};
 
-/// How error messages call the argument if it is a null switch.
+/// What error messages call a switch argument that is null.
 const SWITCH: &str = "the switch";
 
 /// Creates a switch.
@@ -48,7 +48,7 @@ pub extern "C" fn slipring_switch_free(vale: Option<Box<SwitchHandle>>) {
     });
 }
 
-/// Opens a port of a switch, and returns its number.
+/// Opens a port of a switch. Writes its handle to `port`, and returns the port's number.
 ///
 /// # Safety
 /// The caller must follow the rules for pointers in `include/slipring.h`.
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn slipring_switch_open(
     })
 }
 
-/// Forwards the frames that all ports have sent.
+/// Forwards the frames that all ports have sent. Returns their number.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_switch_forward(vale: Option<&SwitchHandle>, now_ns: u64) -> c_int {
     entry::status(|| switches::forward(non_null(vale, SWITCH)?, now_ns))

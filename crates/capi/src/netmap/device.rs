@@ -60,7 +60,7 @@ pub(super) fn seconds() -> u32 {
     now as u32
 }
 
-/// Returns a descriptor that belongs to the program; `None` if `fd` is negative.
+/// Borrows `fd`, which the program owns; `None` if `fd` is negative.
 pub(super) fn borrowed<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
     if fd < 0 {
         return None;

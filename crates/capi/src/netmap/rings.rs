@@ -240,7 +240,7 @@ fn borrow_queues(fd: c_int, memory_bytes: u64, file: &Path) -> Option<Loan> {
     answer[..4].copy_from_slice(&DELEGATION_VERSION.to_ne_bytes());
     control(fd, NIOCLENDQ, &mut answer).ok()?;
     let (client_id, writes_times, token, layouts) = decode_delegated_queues(&answer)?;
-    // The native socket is in the same directory as the directory of the device.
+    // The native socket and the directory of the device file have the same parent directory.
     let path = file.parent()?.parent()?.join(SOCKET_NAME);
     let client = NativeClient::connect_within(&path, SOCKET_TIMEOUT).ok()?;
     let sockets = client.take_sockets(token).ok()?;

@@ -93,7 +93,8 @@ fn make_table() -> Option<&'static Table> {
     table()
 }
 
-/// Maps the page. If another thread maps it at the same time, returns the page of that thread.
+/// Maps the page for the pointer to the table. If another thread does so at the same time, returns
+/// the page of that thread.
 fn make_page() -> Option<&'static TablePointer> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the kernel chooses a free address, so the new mapping replaces no other.
@@ -213,8 +214,8 @@ impl PortSlot {
         }
     }
 
-    /// Returns whether `fd` is still the file that was opened, and all its rings are still lent to
-    /// this program. Also returns true for an empty slot.
+    /// Returns whether `fd` still refers to the file that was opened, and all rings of the port are
+    /// still lent to this program. Also returns true for an empty slot.
     pub(super) fn is_current(&self, fd: c_int) -> bool {
         let open = self.lock_open();
         let Some(port) = &*open else { return true };

@@ -51,7 +51,7 @@ fn c_type(rust: &str) -> &'static str {
     found.unwrap_or_else(|| panic!("`{rust}` has no type in C")).1
 }
 
-/// Returns `type name` as the header writes it.
+/// Returns the declaration of `name` as the header has it: the C type for `rust`, and the name.
 fn declared(rust: &str, name: &str) -> String {
     let c = c_type(rust);
     if c.ends_with('*') { format!("{c}{name}") } else { format!("{c} {name}") }

@@ -111,8 +111,8 @@ impl IntervalTree {
         for group in starts.chunk_by(|a, b| upper(a.0) == upper(b.0)) {
             let key = upper(group[0].0);
             let before = core::mem::replace(&mut number, group[group.len() - 1].1);
-            // Removes the entry that ends the previous tree of lower halves if this group has the
-            // same key.
+            // The last entry may be the one after the tree of lower halves of the previous group.
+            // If it has the key of this group, the entry of this group replaces it.
             entries.pop_if(|entry| entry.0 == key);
             if let [(start, number)] = *group
                 && start.into() as u64 == 0
@@ -206,7 +206,8 @@ impl IntervalTree {
             old.iter().for_each(|&(_, entry)| self.release(entry));
             all.dedup_by_key(|entry| entry.1);
         } else {
-            // The child whose key is before the range may also contain values of the range.
+            // The last child whose key is not above the start of the range may also contain values
+            // of the range.
             let from = all.partition_point(|entry| entry.0 <= range.0).saturating_sub(1);
             let mut below = Vec::new();
             for (at, child) in all[from..end].iter().enumerate() {

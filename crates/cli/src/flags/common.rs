@@ -4,8 +4,8 @@
 //! and configuration files come from it. A command may add a note ([`with_note`]), and sets the
 //! default and how often the flag may be given.
 //!
-//! Not for flags of one command, flags about opening ports (`slipring_datapath::opening`), and
-//! `--metrics` ([`crate::metrics::flag`]), which are defined there.
+//! Not for flags of one command, which the command defines, flags about opening ports
+//! (`slipring_datapath::opening`), and `--metrics` ([`crate::metrics::flag`]).
 
 use std::time::Duration;
 

@@ -32,7 +32,7 @@ fn exchange() -> Result<&'static Path, String> {
     program.as_deref().map_err(Clone::clone)
 }
 
-/// Makes the C program answer on one port what the Go program sends on the other.
+/// Makes the Go program send frames on one port, and the C program answer them on the other.
 fn exchange_over(go_port: &str, c_port: &str) {
     let exchange = match exchange() {
         Ok(program) => program,

@@ -72,7 +72,7 @@ impl<const KIND: u8> SeqlockSource for ModelReader<'_, KIND> {
     }
 }
 
-/// Two publications of two equal words, and a reader.
+/// One thread publishes the value 1 in both words, then the value 2, while another thread reads.
 fn publish_and_read<const KIND: u8>() -> impl Fn() + Send + Sync + 'static {
     || {
         let published: Arc<Published<KIND>> =

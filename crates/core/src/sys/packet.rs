@@ -103,7 +103,8 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<O
     Ok(Some(received))
 }
 
-/// Iterates over consecutive `struct cmsghdr`: length, level, type, data, padding.
+/// Calls `each` with the level, type and data of every `struct cmsghdr` in `rest`. Each consists of
+/// length, level, type, data and padding.
 fn each_control(mut rest: &[u8], mut each: impl FnMut(c_int, c_int, &[u8])) {
     const HEADER: usize = 16;
     while rest.len() >= HEADER {

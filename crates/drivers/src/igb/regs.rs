@@ -12,7 +12,8 @@ pub(super) const RXDCTL: u64 = 0x2828;
 pub(super) const XDCTL_THRESHOLDS: u32 = 8 | 8 << 8 | 1 << 16;
 /// Enables the queue, in `RXDCTL` and `TXDCTL`.
 pub(super) const XDCTL_ENABLE: u32 = 1 << 25;
-/// Minimum time between interrupts of the first vector, the only one of MSI and of a line (8.8.14).
+/// Minimum time between interrupts of the first vector (8.8.14). With MSI or an interrupt line, it
+/// is the only vector.
 pub(super) const EITR0: u64 = 0x1680;
 /// Longest frame that is received, with CRC (8.10.4).
 pub(super) const RLPML: u64 = 0x5004;

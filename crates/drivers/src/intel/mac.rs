@@ -83,8 +83,8 @@ pub(crate) fn reset_filters(bar: &Bar, mac: [u8; 6]) {
     }
 }
 
-/// Makes the device receive long frames if `bytes` is more than the longest frame of an MTU of 1500
-/// bytes.
+/// Sets whether the device receives long frames: it does if `bytes` is more than the longest frame
+/// of an MTU of 1500 bytes.
 pub(crate) fn set_long_frames(bar: &Bar, bytes: u32) {
     let control = bar.read32(RCTL) & !RCTL_LPE;
     bar.write32(RCTL, control | if bytes > MAX_SHORT_PACKET { RCTL_LPE } else { 0 });
@@ -98,7 +98,7 @@ pub(crate) fn set_accepted(bar: &Bar, all: bool) {
 }
 
 /// The bits of the receive control register for what a port accepts. Multicasts are always
-/// accepted, because a program of netmap sees all of them.
+/// accepted, because a netmap program sees all of them.
 pub(crate) const fn accepted(all: bool) -> u32 {
     RCTL_BAM | RCTL_MPE | if all { RCTL_UPE } else { 0 }
 }
@@ -141,8 +141,8 @@ pub(crate) fn mask(bar: &Bar) -> ChipEvents {
     acknowledge(bar)
 }
 
-/// Acknowledges the causes by reading them, and returns whether the link must be probed. If all
-/// bits are 1, the device was removed, which a probe must find.
+/// Acknowledges the causes by reading them, and returns whether the link must be probed. If the
+/// device was removed, all bits read as 1, so the link is probed, which finds the removal.
 fn acknowledge(bar: &Bar) -> ChipEvents {
     ChipEvents { wants_probe: bar.read32(ICR) & CAUSE_LSC != 0 }
 }
@@ -156,8 +156,8 @@ pub(crate) struct MacDrops {
 }
 
 impl MacDrops {
-    /// Adds the device's counts since the last call. A removed device adds nothing. `bad_frames` is
-    /// the number of frames that the driver has dropped.
+    /// Adds the device's counts since the last call, and passes the totals to `set`. A removed
+    /// device adds nothing. `bad_frames` is the number of frames that the driver has dropped.
     pub(crate) fn read(&mut self, bar: &Bar, bad_frames: u64, set: &mut dyn FnMut(DropCause, u64)) {
         let count = |register| match bar.read32(register) {
             u32::MAX => 0,

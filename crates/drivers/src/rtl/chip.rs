@@ -41,7 +41,8 @@ pub(super) struct RtlChip {
 }
 
 impl RtlChip {
-    /// Acknowledges all events and returns what they mean for the queue.
+    /// Acknowledges all events. Returns a request for a probe if one of them is a change of the
+    /// link.
     fn take_events(&self) -> ChipEvents {
         let events = self.registers.events();
         self.registers.acknowledge(events);

@@ -56,7 +56,8 @@ impl NicChip for VirtioChip {
         Ok(())
     }
 
-    /// Enables interrupts by a word in memory, without a write to a register.
+    /// Enables the interrupts of `interest` and disables the other ones, by words in memory,
+    /// without a write to a register.
     fn unmask(&mut self, interest: Interest) -> ChipEvents {
         self.rx.queue.set_interrupts(interest.rx);
         self.tx.queue.set_interrupts(interest.tx);
@@ -91,7 +92,8 @@ impl NicChip for VirtioChip {
         set(DropCause::RxMalformed, self.rx.bad_frames);
     }
 
-    /// Does nothing for a device without a control queue, which receives what its host decides.
+    /// Does nothing for a device without a control queue: the host decides what such a device
+    /// receives.
     fn set_promiscuous(&mut self, all: bool) -> Result<(), OpenCause> {
         match &mut self.control {
             Some(control) => control.set_rx(RX_PROMISCUOUS, all),

@@ -65,8 +65,8 @@ pub(super) fn set_up(
     Ok((chip, mac, slots))
 }
 
-/// Returns the largest MTU in bytes: the one that the device reports, if any, but at most that for
-/// frames of one buffer, or of several.
+/// Returns the largest MTU in bytes: the limit for frames of one buffer, or of several if the
+/// device supports them. If the device reports a smaller MTU, returns that.
 fn max_mtu(registers: &VirtioRegisters, features: u64) -> u32 {
     let has = |feature| features & feature != 0;
     let limit = match has(FEATURE_MERGEABLE_BUFFERS) {

@@ -146,8 +146,8 @@ impl Card {
         while !lines.next().unwrap().unwrap().contains("\"return\"") {}
     }
 
-    /// Sends frames, at most a ring at a time, and returns the frames on the wire up to the last of
-    /// them.
+    /// Sends frames, at most a ring at a time, and returns the frames on the wire up to the last
+    /// frame sent.
     pub(crate) fn send_and_watch(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         self.send_and_watch_until(frames, &frames[frames.len() - 1])
     }

@@ -8,7 +8,8 @@ use slipring_pci::{
     Bar, DmaMapper, InterruptKind, PciDevice, PciError, RegisterAccess, ResetResult, Width,
 };
 
-/// Is called before each write to the configuration space: device, byte, value.
+/// A function that is called before each write to the configuration space, with the device, the
+/// byte offset and the value.
 type ConfigCheck = fn(&dyn PciDevice, u16, u32);
 
 /// A device that counts writes to its registers, and checks writes to its configuration space.

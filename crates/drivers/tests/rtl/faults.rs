@@ -78,8 +78,8 @@ fn a_frame_that_the_card_fails_to_send_is_counted() {
     rig.check();
 }
 
-/// Only the repeated doorbell makes the chip send the frame. The deadline of the queue ends a wait
-/// in time.
+/// Only a repeated doorbell makes the chip send the frame. The queue's deadline is the time at
+/// which the next sync can repeat it.
 #[test]
 fn a_lost_doorbell_is_rung_again() {
     for chip in Chip::ALL {

@@ -213,7 +213,8 @@ fn a_port_that_no_client_syncs_is_set_by_the_thread_that_sleeps_for_the_clients(
     rig.check_traffic();
 }
 
-/// This process is also the other process: the socket's name contains the ID of this process.
+/// This process takes both roles: it serves the socket, whose name contains its process ID, and
+/// sends requests to it.
 #[test]
 fn another_process_sets_a_card_by_the_socket_of_the_program_that_has_it() {
     let mut rig = SetRig::new(Chip::Rtl8125b, "");

@@ -118,9 +118,10 @@ impl<H: Copy> Dummynet<H> {
     ///   overtakes another one of its link.
     /// - New limits and losses apply to arriving packets. If only parameters of AQM change, AQM
     ///   keeps its state. If another algorithm is chosen, it starts without state.
-    /// - If weights change, queues keep their order; the next packet or turn has the new weight.
+    /// - If weights change, queues keep their order. The new weight applies from the next packet,
+    ///   or with RR from the next turn of the queue.
     /// - If the scheduler changes, the waiting packets leave first, in the order of the old
-    ///   scheduler.
+    ///   scheduler, or in the order of their arrival if that was flow queueing.
     /// - If the mask changes, the old dynamic queues and pipes are emptied in parallel with the new
     ///   ones. If a queue moves to another parent, its packets stay with the old parent.
     ///
@@ -384,8 +385,9 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Deletes objects of a kind. The packets that wait in their queues are lost, but not those in
-    /// the delay, nor those that a FIFO or flow queueing keeps in the scheduler.
+    /// Deletes objects of a kind. The packets that wait in them are lost, but not those in the
+    /// delay. If a queue is deleted, packets that a FIFO or flow queueing stores in the scheduler
+    /// are not lost either.
     ///
     /// If a pipe or scheduler is deleted, its queues still exist. They drop all packets until the
     /// pipe or scheduler is created again.

@@ -2,9 +2,9 @@
 //! together in the order of their times.
 //!
 //! All instances of a scheduler have the same delay. Without a mask, only one instance gets
-//! packets, which do not overtake each other, and the line is a [`DelayLine`], which is fast for
-//! them. With a mask, there are several links with different loads. Their packets can overtake each
-//! other, and the line is a timing wheel.
+//! packets, and these do not overtake each other. So the line is a [`DelayLine`], which is fast.
+//! With a mask, there are several links with different loads, whose packets can overtake each
+//! other. So the line is a timing wheel.
 //!
 //! # Invariants
 //! 1. Each line with packets has an entry with its `head_ns`, the time at which its first packet is
@@ -192,8 +192,8 @@ mod tests {
             let mut now_ns = 0;
             for (number, (step, sched, ns)) in steps.into_iter().enumerate() {
                 if step > 0 {
-                    // Packets may overtake each other in all lines. Only for the lines 0 and 1,
-                    // this is announced. `ns` is relative to the current time.
+                    // Packets may overtake each other in all lines. `push` is told this only for
+                    // the lines 0 and 1. `ns` is relative to the current time.
                     delays.push(sched, now_ns + ns, (sched, number), sched < 2);
                     list.push((now_ns + ns, sched, number));
                 } else {

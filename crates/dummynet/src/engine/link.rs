@@ -84,8 +84,8 @@ impl PipeLink {
             Some(clock) => {
                 let rested_ns = now_ns.saturating_sub(self.burst_ns);
                 // A line that has been free for longer than the burst time counts as free since
-                // `rested_ns`. Otherwise, its clock keeps the time at which it became free, which
-                // has fractions of a nanosecond.
+                // `rested_ns`. Otherwise, its clock keeps the exact time at which it became free,
+                // with fractions of a nanosecond.
                 if clock.free_ns() < rested_ns {
                     clock.wait_for(rested_ns);
                 }

@@ -65,7 +65,7 @@ const FIXED_VALUES: &[(&str, u32, &str)] = &[
 
 impl<H: Copy> Dummynet<H> {
     /// Sets a sysctl to `value`, or reads it if `value` is `None`. If `name` is empty, reads all
-    /// sysctls. The text has the format of sysctl(8).
+    /// sysctls. Returns the text that sysctl(8) would print.
     ///
     /// # Errors
     /// [`ShaperSysctlError`] if the name or the value is invalid. In this case nothing changes.

@@ -194,8 +194,9 @@ fn lag(kind: &SchedKind, all: &[u32], lens: &[u32], seed: u64) -> Vec<(f64, f64)
 
 proptest! {
     /// Bennett and Zhang, theorem 4: a queue is behind its ideal share by at most its own longest
-    /// packet plus its share of what the longest packet of all queues is longer. WF2Q+ is
-    /// worst-case fair: a queue is ahead by at most the others' share of its own longest packet.
+    /// packet, plus its share of the difference between the longest packet of all queues and its
+    /// own longest packet. WF2Q+ is worst-case fair: a queue is ahead by at most the others' share
+    /// of its own longest packet.
     #[test]
     fn wf2q_is_within_a_packet_of_the_fluid_share(
         queues in prop::collection::vec((1u32..=100, 64u32..=1500), 2..12), seed: u64,

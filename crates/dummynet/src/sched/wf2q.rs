@@ -33,13 +33,14 @@ pub(crate) struct Wf2q {
     /// The latest virtual finish of all packets that were sent.
     latest: u64,
     weights: u64,
-    /// Amount by which V advances per byte sent, in units of 2^-20: 2^40 / `weights`.
+    /// Amount by which V advances per byte sent, in units of 2^-20 of V's unit: 2^40 / `weights`.
     per_byte: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Wf2qQueue {
-    /// The virtual time that a byte of the queue takes, in units of 2^-20: 2^40 / `weight`.
+    /// The virtual time that a byte of the queue takes, in units of 2^-20 of V's unit: 2^40 /
+    /// `weight`.
     per_byte: u64,
     start: u64,
     /// Virtual finish of the packet at the head. If the queue is empty, the virtual finish of its

@@ -40,7 +40,7 @@ struct ParameterReader {
 }
 
 /// RED's parameters, before it is known whether the command has the word `ecn`, which may come
-/// later. With `ecn`, the two thresholds may be equal. `column` is the place for an error.
+/// later. With `ecn`, the two thresholds may be equal. `column` is the column that an error names.
 struct UnresolvedRed {
     spec: ShaperRedSpec,
     column: usize,

@@ -118,7 +118,7 @@ fn write_part(part: &str, table: &mut ConfigTable) {
 }
 
 /// Converts the value of a setting. An invalid value stays unchanged; the error is reported when
-/// the network is built.
+/// the setting is used.
 fn write_value(part: &str, key: &str, node: &mut ConfigNode) {
     if let ("rate", "states", ConfigValue::List(states)) = (part, key, &mut node.value) {
         states.iter_mut().for_each(write_state);

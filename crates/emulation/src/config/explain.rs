@@ -342,7 +342,8 @@ fn mean_of_trace(steps: &[DelayStep], period_ns: u64, smooth: bool) -> f64 {
     (head + steps.iter().enumerate().map(area).sum::<f64>()) / period_ns.max(1) as f64
 }
 
-/// Returns the greatest delay that the delay model allows, in ns; 0 for a user's model.
+/// Returns the greatest delay that the delay model allows, in ns; 0 for a user's model. Gaps
+/// between packets count as one gap, although a packet behind a backlog waits for several.
 pub(crate) fn greatest_delay_ns(link: &LinkSpec) -> u64 {
     match &link.delay.model {
         DelayModel::Constant(ns) => *ns,

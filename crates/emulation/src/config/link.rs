@@ -66,9 +66,9 @@ pub(super) fn read(
 }
 
 /// Merges the settings `own` of a link with those of the link that its key `like` names, which are
-/// `base`. A part of the link replaces the inherited part if it names a different model, or if one
-/// of the two parts is a list. Otherwise the keys that the link's part has replace those of the
-/// inherited part, and the other keys of the inherited part stay.
+/// `base`. A part of the link replaces the inherited part if it names a model that the inherited
+/// part does not name, or if one of the two parts is a list. Otherwise the keys that the link's
+/// part has replace those of the inherited part, and the other keys of the inherited part stay.
 pub(super) fn merged(base: &ConfigTable, own: &ConfigTable) -> ConfigTable {
     let mut merged = base.clone();
     for key in WIRING_KEYS {

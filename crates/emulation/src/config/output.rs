@@ -31,8 +31,8 @@ pub struct RunOutputs {
 pub(super) fn read(node: &ConfigNode) -> Result<RunOutputs, EmulationConfigError> {
     let mut section = ConfigSection::new("output", node)?;
     let log = section.text("log")?;
-    // `log = "mahimahi"` requests logs in mahimahi's format; a packet log is a file whose name ends
-    // in .pcapng.
+    // `log = "mahimahi"` requests logs in mahimahi's format; any other value is the path of a
+    // packet log.
     let bare = log.as_deref() == Some("mahimahi");
     let mahimahi = section.text("mahimahi")?.or(bare.then(|| "mahimahi".to_owned()));
     let pcapng = section.text("pcapng")?.or(log.filter(|_| !bare));

@@ -1,10 +1,11 @@
 //! Parses values with units. Flags, files and control messages follow the same rules, except in a
 //! program that is called by a classic name, `tlem` or `nmreplay`.
 //!
-//! A unit of one letter is an abbreviation. For times, these are `n u m s`: `10m` is 10 ms. For
-//! rates (bit/s) and sizes (bytes), they are `k m g`, which are powers of 1000. Longer units have
-//! their usual meaning: `10min` is ten minutes. A time or a rate without a unit is ambiguous and so
-//! an error, unless it is 0; see [`clear_share`] for shares. A size without a unit is in bytes.
+//! Units can be abbreviated to one letter. For times, the abbreviations are `n u m s`: `10m` is
+//! 10 ms. For rates (bit/s) and sizes (bytes), they are `k m g`, which are powers of 1000. Other
+//! units have their usual meaning: `10min` is ten minutes. A time or a rate without a unit is
+//! ambiguous and so an error, unless it is 0; see [`clear_share`] for shares. A size without a unit
+//! is in bytes.
 //!
 //! If the program was called by a classic name, a time or rate without a unit is in seconds or
 //! bit/s, and `k m g` of sizes are powers of 1024, as in the original programs.

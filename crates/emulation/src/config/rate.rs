@@ -281,8 +281,8 @@ fn ornstein_uhlenbeck(section: &mut ConfigSection<'_>) -> Result<RateSpec, Emula
     })
 }
 
-/// Returns the default time step for a rate model that describes `whole_ns`. If that step would
-/// make more steps than a link allows, returns the shortest allowed step.
+/// Returns the time step of a rate model that covers a time of `whole_ns`: the default step, or, if
+/// that would make more steps than a link allows, the shortest allowed step.
 fn usual_step_ns(whole_ns: u64) -> u64 {
     DEFAULT_STEP_NS.max(whole_ns.div_ceil(RateSpec::MAX_STEPS))
 }

@@ -57,8 +57,8 @@ fn steps(node: &ConfigNode) -> Result<Vec<ScriptStep>, EmulationConfigError> {
 /// times.
 ///
 /// # Errors
-/// [`EmulationConfigError`] if the text is not TOML, has no `[[at]]` or other top-level keys, or if
-/// a block has an invalid time or an unknown key.
+/// [`EmulationConfigError`] if the text is not TOML, if it lacks `[[at]]` or has another top-level
+/// key, or if a block has an invalid time or an unknown key.
 pub(crate) fn script(name: &str, text: &str) -> Result<Vec<ScriptStep>, EmulationConfigError> {
     let root = super::toml::read(name, text)?;
     if let Some(entry) = root.entries.iter().find(|entry| entry.key != "at") {

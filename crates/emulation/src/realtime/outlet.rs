@@ -258,8 +258,8 @@ impl PortOutlet {
         Some(taken)
     }
 
-    /// Copies frames into one slot each, up to the first frame that does not fit one slot. Returns
-    /// whether any were copied.
+    /// Copies some of the due frames into one slot each. Stops at a frame that does not fit one
+    /// slot. Returns whether any were copied.
     #[inline]
     fn fill_slots<T: FrameTap>(
         &mut self,

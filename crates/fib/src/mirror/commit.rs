@@ -1,4 +1,5 @@
-//! Writes the deferred changes of IPv4 tables, and frees what only they had kept in use.
+//! Writes the deferred changes of IPv4 tables, and frees the indices and adjacencies to which no
+//! entry leads any more.
 
 use alloc::vec::Vec;
 
@@ -9,7 +10,8 @@ use crate::prefix::RoutePrefix;
 impl Mirror {
     /// Writes the changes of the newest snapshot to the IPv4 tables. Call this after each
     /// [`Self::publish`] that returns a snapshot, when the readers have it. A reader of an older
-    /// snapshot leaves packets of changed routes to the kernel.
+    /// snapshot leaves packets to the kernel if a new entry leads to a target that the snapshot
+    /// does not have.
     pub fn write_ipv4(&mut self) {
         for DeferredRanges { vrf, prefix, numbers } in core::mem::take(&mut self.deferred.ranges) {
             self.set_v4(vrf, prefix, &numbers);
@@ -17,8 +19,9 @@ impl Mirror {
         self.free_released();
     }
 
-    /// Changes a prefix of an IPv4 table: with [`Self::write_ipv4`], or at once if there are no
-    /// readers yet. The ranges of all routes would take much memory.
+    /// Changes a prefix of an IPv4 table. The change is deferred to [`Self::write_ipv4`]. But
+    /// before the first snapshot there are no readers, so it is written immediately, because the
+    /// deferred ranges of all routes would take much memory.
     pub(super) fn change_v4(
         &mut self,
         vrf: usize,
@@ -36,8 +39,8 @@ impl Mirror {
         self.deferred.released.push(released);
     }
 
-    /// Frees what no entry of an IPv4 table leads to any more. The next snapshot will not refer to
-    /// it.
+    /// Frees the indices and adjacencies to which no entry leads any more. The next snapshot will
+    /// not refer to them.
     pub(super) fn free_released(&mut self) {
         for released in core::mem::take(&mut self.deferred.released) {
             match released {

@@ -43,15 +43,16 @@ impl Mirror {
         Some(tables)
     }
 
-    /// Whether a new snapshot would let the readers leave indices or blocks for which routes wait.
+    /// Whether a new snapshot is needed because, once all readers use it, freed indices or blocks
+    /// become available for which routes or hosts wait.
     fn may_gain_space(&self) -> bool {
         let has_retired =
             |vrf: &VrfState| !vrf.starved.is_empty() && vrf.v4.retired_blocks() > vrf.v4_retired;
         self.is_starved && self.targets.has_freed() || self.vrfs.iter().any(has_retired)
     }
 
-    /// Returns the router's interfaces as soon as the kernel has listed all interfaces, which is
-    /// before the first snapshot.
+    /// Returns the router's interfaces; `None` until the kernel has listed all its interfaces. They
+    /// are known before the first snapshot.
     pub fn ports(&mut self) -> Option<Arc<[FibPort]>> {
         self.resync.was_dumped(DumpKind::Links).then(|| self.links.publish().1)
     }

@@ -248,7 +248,7 @@ impl Mirror {
         self.retry_refused();
     }
 
-    /// Requests dumps of refused routes when there is space again.
+    /// Requests dumps of the routes when there is space again for routes that were refused.
     fn retry_refused(&mut self) {
         let refused = self.v4.refused + self.v6.refused;
         let limit = self.config.limits.routes;

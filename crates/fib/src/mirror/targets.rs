@@ -95,8 +95,8 @@ impl Mirror {
         }
     }
 
-    /// Returns the target index of a spec: `old` or, if `old` is the kernel's index, a new one.
-    /// `None` if no index is free.
+    /// Returns the target index of a spec: `old` or, if `old` is [`TargetIndex::KERNEL`], a new
+    /// one. `None` if no index is free.
     fn target_index(&mut self, id: SpecId, old: TargetIndex) -> Option<TargetIndex> {
         if old != TargetIndex::KERNEL {
             return Some(old);
@@ -105,8 +105,8 @@ impl Mirror {
         let state = self.specs.get_mut(id)?;
         let was_starved = core::mem::replace(&mut state.is_starved, index.is_none());
         match index {
-            // The cells of the routes with this spec were written while it had no index, so all are
-            // written again.
+            // The routes with this spec were written to the lookup structures while it had no
+            // index, so everything is written again.
             Some(_) if was_starved => self.mark_all(),
             Some(_) => {}
             None => self.note_exhausted(),
@@ -169,7 +169,8 @@ impl Mirror {
         adjacency.and_then(|it| self.links.ifindex(it.port)).unwrap_or(0)
     }
 
-    /// Marks the cells of all hosts on these interfaces to be written again.
+    /// Records that the entries of all hosts on these interfaces in the lookup structures must be
+    /// written again.
     fn mark_hosts_of(&mut self, links: [u32; 2]) {
         let on = self.neighbours.iter().filter(|((_, ifindex), _)| links.contains(ifindex));
         let addresses: Vec<IpAddr> = on.map(|((address, _), _)| address).collect();

@@ -70,8 +70,8 @@ pub(super) fn route_ranges<A: AddressBits>(
 }
 
 impl Mirror {
-    /// Writes all changed prefixes, those of IPv4 into the deferred changes. Returns whether there
-    /// were any.
+    /// Writes all changed prefixes: of IPv6 into new tables, of IPv4 into the deferred changes (or
+    /// into the tables, before the first snapshot). Returns whether there were any.
     pub(super) fn write_tables(&mut self) -> bool {
         let hosts = core::mem::take(&mut self.dirty_hosts);
         let mut has_changed = false;
@@ -262,7 +262,8 @@ impl Mirror {
         target
     }
 
-    /// Replaces the list of the hosts from `first` to `last` that have their own cells.
+    /// Replaces the list of the hosts from `first` to `last` that have their own entries in the
+    /// lookup structures, and releases the targets of the hosts that were in the list.
     fn replace_hosts(
         &mut self,
         vrf: usize,

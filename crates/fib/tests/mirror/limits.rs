@@ -143,7 +143,8 @@ fn readers_without_a_reference_keep_indices_until_they_have_moved_on() {
     tell(&mut mirror, &[first.deleted()]);
     let generation = publish(&mut mirror).generation;
     mirror.quiesced(generation);
-    // A reader of that snapshot may have found the index before the IPv4 table was written.
+    // A reader of the snapshot `generation` may have found the index `old` in the IPv4 table before
+    // the table was written.
     tell(&mut mirror, &[kernel::via("21.0.0.0/8", "10.2.0.2", 2)]);
     let tables = publish(&mut mirror);
     assert_ne!(index(&tables, "21.1.1.1"), old);
@@ -183,7 +184,8 @@ fn a_block_is_not_used_again_by_readers_of_the_snapshot_with_which_it_was_retire
     publish(&mut mirror);
     tell(&mut mirror, &[host("20.0.0.1").deleted()]);
     let held = publish(&mut mirror);
-    // A reader that has held the snapshot since before the table was written may use the block.
+    // A reader that has held the snapshot since before the IPv4 table was written may still use the
+    // block of 20.0.0.0/24.
     tell(&mut mirror, &[host("20.0.1.1")]);
     assert_eq!(action(&publish(&mut mirror), "20.0.1.1"), TargetAction::Kernel);
     drop(held);

@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// Converts the answer to the model's terms. Checks MAC addresses and shares of buckets.
+    /// Converts a target to the model's terms. Also checks MAC addresses and shares of buckets.
     fn found(&self, tables: &ForwardingTables, target: Target) -> Expected {
         let indices: Vec<AdjacencyIndex> = match target.action {
             TargetAction::Forward(index) => vec![index; BUCKETS],

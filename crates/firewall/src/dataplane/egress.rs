@@ -37,9 +37,10 @@ impl Dataplane {
         Some(self.map.targets(from)[last])
     }
 
-    /// Handles an accepted frame, and returns the port to which the caller must send it. A frame
-    /// that was accepted on input goes to the output ports of its input port: copies go to all but
-    /// the last, the frame itself to the last, after the check on output if there is one.
+    /// Handles an accepted frame. Returns the port to which the caller must send it; `None` if its
+    /// input port has no output port, or the check on output does not accept it. A frame that was
+    /// accepted on input goes to the output ports of its input port: copies go to all but the last,
+    /// the frame itself to the last, after the check on output if there is one.
     pub(super) fn accepted(
         &mut self,
         frame: &mut [u8],
@@ -155,7 +156,7 @@ impl Dataplane {
         output.into_iter().for_each(|port| self.send(port, frame, outlet));
     }
 
-    /// Sends a copy of a frame and counts it.
+    /// Sends a copy of a frame, and counts it as sent or lost.
     pub(super) fn send(
         &mut self,
         port: PortIndex,

@@ -46,7 +46,7 @@ pub(super) struct RemotePackets {
 }
 
 impl RemotePackets {
-    /// Creates the exchange state of one of several dataplanes that share the flows.
+    /// Creates the value for the dataplane `own_id`, one of several that share the flows.
     pub(super) fn shared(own_id: DataplaneId) -> Self {
         Self { own_id, is_shared: true, ..Self::default() }
     }

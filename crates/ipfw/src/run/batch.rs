@@ -162,9 +162,9 @@ impl Firewall {
         self.buffers.group = room;
     }
 
-    /// Runs the packets of a group, whose frames begin at `first`, through the rules as far as
-    /// their classes decide. Prepares [`ParsedPacket::state`] of each packet without a verdict for
-    /// the rules that follow.
+    /// Runs the packets of a group, whose first frame has the index `first`, through the rules as
+    /// far as their classes decide. Prepares [`ParsedPacket::state`] of each packet without a
+    /// verdict for the rules that follow.
     fn run_by_class<F: FrameBatch + ?Sized>(
         &mut self,
         (frames, first): (&mut F, usize),

@@ -21,8 +21,9 @@
 //!
 //! Short lists are walked rule by rule, with all clauses as checks.
 //!
-//! Not for: changing rules. A changed list, set, port or address of `me` must be compiled again. A
-//! changed table only needs to restore its lookup speed (`settle`).
+//! Not for: changing rules. After a change of the list, of a set, a port or an address of `me`, the
+//! list must be compiled again. After a change of a table, only the table's lookup speed must be
+//! restored (`settle`).
 
 mod bytes;
 mod check;

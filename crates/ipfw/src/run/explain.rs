@@ -55,8 +55,8 @@ pub enum RuleOutcome {
 impl Firewall {
     /// Returns the rules that a packet meets, with their outcomes, and the verdict. The packet is
     /// processed as by [`Self::check`], except that `reass` does not keep fragments and that only
-    /// the rules count the packet. The call creates states, so use a firewall that checks no other
-    /// packets.
+    /// rules and translators count the packet. The call creates states, so use a firewall that
+    /// checks no other packets.
     pub fn explain(
         &mut self,
         frame: &mut [u8],

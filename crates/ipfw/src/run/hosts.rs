@@ -1,8 +1,9 @@
 //! The MAC addresses of inside hosts, learned from outgoing frames.
 //!
 //! The peer of a translated packet sees one address for all hosts behind the translator, and so one
-//! MAC address. No router between the two ports sets the right MAC address. So for each incoming
-//! packet that it translates, the firewall itself sets the MAC address of the inside host.
+//! MAC address. There is no router between the two ports that would set the right MAC address. So
+//! for each incoming packet that it translates, the firewall itself sets the MAC address of the
+//! inside host.
 
 use core::net::Ipv4Addr;
 

@@ -33,8 +33,8 @@ pub struct PacketMetadata {
     /// first rule.
     pub resume: Option<ResumePoint>,
     pub(super) calls: Vec<ResumePoint>,
-    /// The state names looked up in this pass, and counts of the operations whose number is limited
-    /// per pass.
+    /// The state names that were looked up in this pass, and how many calls and flow changes the
+    /// packet has made in it. Both numbers are limited.
     pub(super) search: StateSearch,
 }
 
@@ -42,8 +42,8 @@ pub struct PacketMetadata {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResumePoint {
     pub(super) rule: u64,
-    /// The number of the rule, which is used if the rule no longer exists, or to `return` to the
-    /// next number.
+    /// The number of the rule. The packet continues at the next higher number if the rule no longer
+    /// exists, or if `return` says so.
     pub number: RuleNumber,
 }
 

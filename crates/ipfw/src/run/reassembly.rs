@@ -1,8 +1,8 @@
 //! Reassembly of IPv4 fragments, so that rules see the whole packet.
 //!
-//! Fragments are forwarded as fragments: the reassembled packet is for the rules. The fragments are
-//! released when the last one arrives. If rules change the packet, the caller copies the changes to
-//! its fragments.
+//! Fragments are forwarded as fragments; only the rules see the reassembled packet. The fragments
+//! are released when the last one arrives. If rules change the packet, the caller copies the
+//! changes to its fragments.
 //!
 //! # Invariants
 //! 1. At most [`MAX_PACKETS`] packets wait, of at most [`MAX_FRAGMENTS`] fragments each.
@@ -21,7 +21,7 @@ use crate::packet::PacketHeaders;
 const MAX_PACKETS: usize = 1024;
 /// Maximum number of fragments per packet.
 const MAX_FRAGMENTS: usize = 64;
-/// Maximum time that fragments wait, in ns. It is that of common hosts.
+/// Maximum time that fragments wait, in ns. Common hosts wait as long.
 const WAIT_NS: u64 = 30_000_000_000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 /// Maximum length of an IPv4 packet in bytes, header included.
@@ -34,7 +34,7 @@ pub struct FragmentCounters {
     pub fragments: u64,
     /// Packets reassembled.
     pub whole: u64,
-    /// Frames of the reassembled packets.
+    /// Frames released: the fragments of the reassembled packets.
     pub released: u64,
     /// Frames dropped because other fragments of their packet did not arrive in time.
     pub late: u64,
@@ -108,7 +108,7 @@ impl Reassembly {
         &self.counters
     }
 
-    /// Number of waiting frames.
+    /// Returns the number of waiting frames.
     pub(super) fn held(&self) -> usize {
         self.waiting.values().map(|waiting| waiting.fragments.len()).sum()
     }
@@ -230,8 +230,9 @@ impl PartialPacket {
         Ok(if self.total == Some(have) { AddOutcome::Last } else { AddOutcome::Waits })
     }
 
-    /// Returns the length in bytes that the packet has at least, with `packet` as a fragment. The
-    /// header counts with the length that it has in the fragment at offset 0.
+    /// Returns the minimum length of the whole packet in bytes, as known from the fragments that
+    /// wait and from the fragment `packet`. The header has the length that it has in the fragment
+    /// at offset 0, or its minimum length while that fragment is missing.
     fn min_packet_len(&self, packet: &PacketHeaders) -> usize {
         const MIN_HEADER_LEN: usize = 20;
         let start = usize::from(packet.ip_off & 0x1fff) * 8;

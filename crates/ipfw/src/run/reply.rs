@@ -115,8 +115,8 @@ impl RunResources {
     }
 }
 
-/// Builds the answer; `None` if the packet must not or cannot be answered in this way, or if the
-/// rate limit is reached.
+/// Builds the answer to a rejected packet; `None` if the packet must not or cannot be answered in
+/// this way, or if the rate limit is reached.
 pub(super) fn answer(
     frame: &[u8],
     packet: &PacketHeaders,
@@ -124,8 +124,8 @@ pub(super) fn answer(
     (errors, now): (&mut IcmpLimiter, u64),
 ) -> Option<Vec<u8>> {
     let offending = OffendingPacket::parse(frame)?;
-    // For group addresses, fragments and source addresses, resets and aborts follow the same rules
-    // as ICMP errors.
+    // Packets that get no ICMP error because of their addresses, or because they are later
+    // fragments, get no reset or abort either.
     offending.may_answer(IcmpProblem::Prohibited.message(false)).ok()?;
     let link = FlowEthernet::of(packet).reversed();
     let flow = reversed(packet.flow());
@@ -146,7 +146,7 @@ pub(super) fn answer(
 
 /// Returns the ICMP error of an answer; `None` if the answer is not an ICMP error, if the packet's
 /// IP version has no such error, or if the packet is an ICMP message other than a request. The
-/// caller must check whether the packet may be answered otherwise.
+/// caller must check all other reasons not to answer the packet.
 pub(super) fn error_of(packet: &PacketHeaders, answer: RejectReply) -> Option<IcmpMessage> {
     if is_icmp_without_question(packet) {
         return None;

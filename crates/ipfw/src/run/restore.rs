@@ -20,8 +20,8 @@ enum RestoreRefusal {
 }
 
 impl Firewall {
-    /// Takes the results of the `state` commands since the last call. The states must be passed to
-    /// the engines that have the flows.
+    /// Returns the results of the `state` commands since the last call, and forgets them. The
+    /// states must be passed to the engines that have the flows.
     pub fn take_restored(&mut self) -> RestoredStates {
         core::mem::take(&mut self.restored)
     }
@@ -38,8 +38,8 @@ impl Firewall {
         self.states.take(now_ns)
     }
 
-    /// Returns the commands that restore the living states in these snapshots of firewalls that
-    /// have the same list of rules as this one.
+    /// Returns a `state` command for each living state in `of_all`. These are snapshots of
+    /// firewalls that have the same list of rules as this one.
     #[must_use]
     pub fn state_commands(&self, of_all: &[StateSnapshot], now_ns: u64) -> Vec<StateCommand> {
         let mut living: Vec<&FlowState> = of_all.iter().flat_map(StateSnapshot::states).collect();
@@ -69,8 +69,8 @@ impl Firewall {
         })
     }
 
-    /// Executes the pending `state` commands, once all rules are loaded. A state that cannot be
-    /// restored does not fail the file.
+    /// Executes the pending `state` commands, once all rules are loaded. States that have expired
+    /// are skipped; `restored` notes the others that cannot be restored. Neither makes a file fail.
     pub(super) fn settle_restoring(&mut self, now_ns: u64) {
         for command in core::mem::take(&mut self.pending_states) {
             match self.resolve(&command, now_ns) {

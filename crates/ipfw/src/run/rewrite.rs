@@ -13,7 +13,7 @@ fn put_be16(frame: &mut [u8], at: usize, value: u16) -> Option<()> {
     Some(())
 }
 
-/// Sets the DSCP and keeps ECN; returns `None` if the frame is not IP, which is not changed.
+/// Sets the DSCP and keeps ECN; returns `None`, without a change, if the frame is not IP.
 pub(super) fn set_dscp(frame: &mut [u8], packet: &mut PacketHeaders, dscp: u8) -> Option<()> {
     set_tos(frame, packet, dscp << 2 | packet.tos & 3)
 }

@@ -21,8 +21,8 @@ use super::translate::Translators;
 use crate::rule::DEFAULT_RULE;
 use crate::state::{StateLifetimes, StateSnapshot, StateTable};
 
-/// Everything that commands change in a firewall. The rules are compiled, unless the value is from
-/// [`Firewall::before`].
+/// What commands change in a firewall, apart from states and translated flows. The rules are
+/// compiled, unless the value is from [`Firewall::before`].
 #[derive(Clone, Debug)]
 pub struct Ruleset {
     config: IpfwConfig,
@@ -121,7 +121,8 @@ impl Firewall {
         }
     }
 
-    /// Undoes all changes since [`Self::before`] has returned the ruleset `before`.
+    /// Restores the configuration that [`Self::before`] returned as `before`, and compiles its
+    /// rules.
     pub fn undo(&mut self, before: Ruleset) {
         let Ruleset { config, lifetimes, max, keepalive, .. } = before;
         self.config = config;
@@ -169,7 +170,7 @@ impl Firewall {
             self.states.max = self.states.max.saturating_add(states.max);
             for state in states.take(0) {
                 // The maxima have been added, so there is enough space for the states of all
-                // firewalls, unless `dyn_max` was lowered below their number.
+                // firewalls, unless `dyn_max` was lowered below the number of states.
                 let _ = self.states.restore(state, 0);
             }
         }

@@ -1,8 +1,9 @@
 //! Bounds a packet's path through the list: state lookups, calls and flow changes.
 //!
 //! A packet can go back in the list in only two ways: if its state is found, the search continues
-//! after the state's rule, and `call` and `return` jump. For each flow that the packet gets, each
-//! name is looked up at most once. Calls and flow changes are limited, so every path ends.
+//! after the state's rule, and `call` and `return` jump. Each name is looked up at most once, and
+//! at most once again after each change of the packet's flow by translation or reassembly. Calls
+//! and flow changes are limited, so every path ends.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -21,7 +22,7 @@ pub(super) struct StateNameId(u32);
 impl StateNameId {
     /// `:any`: states of all names.
     pub(super) const ANY: Self = Self(0);
-    /// Number of name numbers that fit into the first word of a [`StateSearch`].
+    /// Number of names whose bits are in the first word of a [`StateSearch`].
     pub(super) const FIRST_WORD: usize = u64::BITS as usize;
 
     /// The number as an index.
@@ -52,6 +53,7 @@ impl StateNames {
     }
 
     /// Returns the number of the name that a rule looks up; assigns a number if the name has none.
+    /// `None` if the rule looks up no states.
     pub(super) fn id_of(&mut self, rule: &Rule) -> Option<StateNameId> {
         let Some(name) = probes(rule)? else { return Some(StateNameId::ANY) };
         if let Some(id) = self.0.get(name) {

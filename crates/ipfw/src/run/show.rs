@@ -62,8 +62,8 @@ impl Firewall {
     /// Lists the rules with numbers in `ranges`, or all rules if there are no ranges.
     ///
     /// # Errors
-    /// [`CommandError`] if a range contains no rule that these options show. The error's text is
-    /// the listing of the other ranges.
+    /// [`CommandError`] if a range contains no rule that these options show. The error's field
+    /// `text` has the listing of the other ranges.
     pub fn list(
         &self,
         ranges: &[NumberRange],

@@ -1,10 +1,10 @@
 //! `nat` and `nptv6`: configured instances, and the translation of packets by them.
 //!
-//! As in FreeBSD, the pass decides the direction of `nat`: on the way in the destination is
-//! translated, on the way out the source. The direction of `nptv6` depends on which prefix the
-//! packet's addresses have. A translated packet continues after the rule, or with `one_pass`, is
-//! accepted without further rules. A packet to which the translator does not apply always
-//! continues.
+//! As in FreeBSD, `nat` translates the destination of packets that come in, and the source of
+//! packets that go out. The direction of `nptv6` depends on which prefix the packet's addresses
+//! have. A translated packet continues after the rule, or with `one_pass` is accepted without
+//! further rules. IPv4 packets that `nat` leaves unchanged count as translated. Packets of the
+//! other IP version, and those that `nptv6` leaves unchanged, always continue.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -180,7 +180,8 @@ impl Firewall {
         fate
     }
 
-    /// Learns the sender of an outgoing packet, or sets the destination MAC of an incoming one.
+    /// Learns the MAC address of the sender of an outgoing packet that was translated, or sets the
+    /// destination MAC address of an incoming one.
     fn find_host(&mut self, (frame, before): (&mut [u8], &PacketHeaders), pass: CheckPass) {
         let address = |at: usize| frame.get(before.l3 + at..)?.first_chunk::<4>().copied();
         let (Some(src), Some(dst)) = (address(12), address(16)) else { return };

@@ -74,8 +74,8 @@ impl FlowState {
 
     /// Returns whether both sides have now sent an up-to-date acknowledgement since the lifetime
     /// was last renewed, which shows that the connection is alive. An acknowledgement is up to date
-    /// if its number is not below that side's last one; an answer to a keepalive repeats that one.
-    /// Old acknowledgements, or those of one side alone, do not renew the lifetime.
+    /// if its number is not below the last number of its side; an answer to a keepalive repeats the
+    /// last number. Old acknowledgements, or those of one side alone, do not renew the lifetime.
     fn progress(&mut self, update: &StateUpdate, direction: FlowDirection) -> bool {
         let (known, bit) = match direction {
             FlowDirection::Forward => (&mut self.ack_forward, FORWARD_ACK),

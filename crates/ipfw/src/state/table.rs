@@ -164,8 +164,9 @@ pub struct StateCounters {
 #[derive(Clone, Debug)]
 pub struct StateTable {
     secret: [u64; 2],
-    /// Index of the first state per hash of both endpoints. The map contains only hashes, to be
-    /// small. They are keyed by a secret. The flow itself is compared with that in the state.
+    /// Index of the first state per hash of both endpoints. The map has hashes instead of flows, to
+    /// be small; a lookup then compares the flow with those of the states found. The hash is keyed
+    /// by a secret.
     heads: HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>,
     slots: Vec<Option<FlowState>>,
     free: Vec<u32>,
@@ -252,8 +253,8 @@ impl StateTable {
         }
     }
 
-    /// Finds and updates the state of a packet; if `name` is `None`, a state of any name. `hash` is
-    /// the hash of `flow`.
+    /// Finds the newest living state of a packet that has this name (any name if `None`), and
+    /// updates it; `None` if there is none. `hash` is the hash of `flow`.
     pub fn hit(
         &mut self,
         (flow, hash): (IpfwFlowKey, StateHash),
@@ -407,7 +408,7 @@ impl StateTable {
         }
     }
 
-    /// Removes states that have expired by `now`, and passes the keepalives that are due to `send`,
+    /// Removes states that have expired by `now`, and calls `send` for each keepalive that is due,
     /// with the port where the flow's first packet came in.
     pub fn tick(&mut self, now: u64, send: &mut dyn FnMut(Keepalive, Option<u16>, &FlowState)) {
         while let Some(&Reverse((wake, index, generation))) = self.wakes.peek() {
@@ -453,8 +454,8 @@ impl StateTable {
         picked.len()
     }
 
-    /// Moves the states for which `of` returns `true` to the rule with id `rule` and number
-    /// `number`.
+    /// Moves the states for which `of` returns `true`, and their limit counts, to the rule with id
+    /// `rule` and number `number`.
     pub fn adopt(&mut self, of: impl Fn(&FlowState) -> bool, rule: u64, number: RuleNumber) {
         for state in self.slots.iter_mut().flatten().filter(|state| of(state)) {
             let StateKind::Limit(fields) = state.kind else {

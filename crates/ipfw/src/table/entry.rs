@@ -33,13 +33,14 @@ enum TableEntries {
 /// A table: its options and its entries.
 #[derive(Clone, Debug)]
 pub struct LookupTable {
-    /// The options with which the table was created, but with the limit and the lock that later
-    /// commands have set.
+    /// The options of the table. Later commands can change the limit and the lock, and `swap`
+    /// exchanges the algorithm and the masks.
     pub options: TableOptions,
     /// The number of the table that listings show.
     pub index: u32,
     entries: TableEntries,
-    /// Every distinct value, with the number of entries that have it, which is 0 in a free slot.
+    /// Every distinct value, with the number of entries that have it. In a free slot, this number
+    /// is 0.
     values: Vec<(TableValue, u32)>,
     value_indices: ValueMap<TableValue>,
     free: Vec<u32>,
@@ -128,8 +129,8 @@ impl LookupTable {
     ///
     /// # Errors
     /// [`TableError::Exists`] if the key exists and `update` is false, or [`TableError::Limit`] if
-    /// the table is full or `key` is of another kind than its keys. In all cases the table is
-    /// unchanged.
+    /// the table is full or `key` is of another kind than the table's keys. In all cases the table
+    /// is unchanged.
     pub fn insert(
         &mut self,
         key: &TableKey,

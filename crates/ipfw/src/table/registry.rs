@@ -173,8 +173,8 @@ impl Tables {
     }
 
     /// Adds entries to a table. Returns the result of each, without rows ([`Self::rows_of`]), and
-    /// the first error other than an existing key, or else the first error. If the table does not
-    /// exist or is locked, returns only the error.
+    /// one error: the first error other than an existing key, or else the first existing key. If
+    /// the table does not exist or is locked, returns only the error.
     pub fn add(
         &mut self,
         at: (u8, &ObjectName),
@@ -208,9 +208,9 @@ impl Tables {
         }
     }
 
-    /// Removes entries from a table. Returns the result of each, and the first error other than a
-    /// missing key, or else the first error. If the table does not exist or is locked, returns only
-    /// the error.
+    /// Removes entries from a table. Returns the result of each, and one error: the first error
+    /// other than a missing key, or else the first missing key. If the table does not exist or is
+    /// locked, returns only the error.
     pub fn remove(
         &mut self,
         at: (u8, &ObjectName),
@@ -254,7 +254,7 @@ impl Tables {
             } else {
                 one(table, index).unwrap_or_else(|error| {
                     let result = EntryChangeResult::of(&error);
-                    // An existing or missing key hides no other error.
+                    // Another error takes precedence over an existing or missing key.
                     match &first_error {
                         Some(first) if !first.is_harmless() || error.is_harmless() => {}
                         _ => first_error = Some(error),

@@ -109,8 +109,8 @@ pub(super) fn clause(cursor: &mut WordCursor<'_>) -> Result<Clause, RuleTextErro
     Ok(Clause(patterns))
 }
 
-/// Consumes `src-port any` or `dst-port any`, which are no condition. Returns `false` if the next
-/// word begins another option.
+/// Consumes `src-port any` or `dst-port any`, which are no condition. Returns whether one of them
+/// was next.
 pub(super) fn any_port(cursor: &mut WordCursor<'_>) -> bool {
     let mut ahead = cursor.clone();
     let is_any = (ahead.eat("src-port") || ahead.eat("dst-port")) && ahead.eat("any");

@@ -42,8 +42,8 @@ struct WordSplitter {
 }
 
 impl WordSplitter {
-    /// Takes one piece of the line, which has no blanks. Returns `false` if the line ends in this
-    /// piece.
+    /// Adds the words of `raw`, a piece of the line without blanks. Returns `false` if a `#` in
+    /// this piece ends the line.
     fn piece(&mut self, raw: &str, column: u32, offset: usize) -> bool {
         let comment = self.in_comment || raw.starts_with("//");
         let (raw, ends) = match raw.find('#') {

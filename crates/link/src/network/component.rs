@@ -171,8 +171,8 @@ impl MultiLinkComponent {
 
 /// Returns the components of a plan; every link belongs to exactly one component.
 pub(super) fn find(plan: &NetworkSpec) -> Vec<LinkComponent> {
-    // The sets of a union-find structure: links, then entries, then nodes; at first, each is a
-    // separate set.
+    // The elements of a union-find structure: links, then entries, then nodes. At first, each is in
+    // a separate set.
     let (links, entries) = (plan.links.len(), plan.entries.len());
     let mut parents: Vec<usize> = (0..links + entries + plan.nodes.len()).collect();
     let mut connect = |link: usize, position: usize| {

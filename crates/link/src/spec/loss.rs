@@ -72,7 +72,7 @@ pub enum LossModel {
         /// Probability of a change from state 1 to state 4 per packet.
         p14: f64,
     },
-    /// Whether each frame is lost, one entry after another. The pattern repeats.
+    /// Has an entry for each frame in turn: whether it is lost. The pattern repeats.
     Pattern(Vec<bool>),
     /// Loses one frame of every `every` frames.
     Nth {

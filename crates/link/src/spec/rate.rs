@@ -52,8 +52,8 @@ pub enum RateSpec {
         period_ns: u64,
         /// The slots in order of time, disjoint, and inside the period.
         slots: Vec<RateSlot>,
-        /// Whether a frame that does not fit into the rest of a slot waits for one that it fits. A
-        /// frame too long for every slot is split nevertheless.
+        /// Whether a frame that does not fit into the rest of a slot waits for a slot into which it
+        /// fits. A frame too long for every slot is split nevertheless.
         whole_frames: bool,
     },
     /// A linear change from one rate to another.
@@ -295,7 +295,7 @@ fn check_weights(own: usize, next: &[f64], states: usize) -> Result<(), SpecErro
     Ok(())
 }
 
-/// Checks that `step_ns` is not 0, and that `whole_ns` has at least one step of it.
+/// Checks that `step_ns` is not 0, and that `whole_ns` is at least as long as one step.
 fn check_grid(field: &str, whole_ns: u64, step_ns: u64) -> Result<(), SpecError> {
     at_least("step_ns", step_ns, 1, "ns")?;
     at_least(field, whole_ns, step_ns, "ns, one step,")

@@ -302,7 +302,8 @@ impl Aqm for Pie {
         if mark { AqmVerdict::Mark } else { AqmVerdict::Drop }
     }
 
-    /// Keeps every packet, and updates the measured delay.
+    /// Keeps every packet. Unless the queue's owner reports the delay, performs the updates that
+    /// are due and measures the delay.
     #[inline]
     fn dequeue(&mut self, packet: &AqmDeparture, _: impl FnOnce() -> bool) -> AqmVerdict {
         if self.spec.delay_from == DelaySource::View {

@@ -28,8 +28,8 @@ impl Dist {
         }
     }
 
-    /// The mean, in ns, after truncation at 0, at 104 days and to ranges; infinite if the
-    /// distribution has no finite mean.
+    /// The mean, in ns, after truncation at 0, at 104 days and to ranges; infinite for a law that
+    /// has no finite mean and is not bounded above by a range.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         self.moments().0
@@ -60,8 +60,8 @@ impl Dist {
         }
     }
 
-    /// The standard deviation, in ns, after truncation at 0, at 104 days and to ranges; infinite if
-    /// the distribution has no finite deviation.
+    /// The standard deviation, in ns, after truncation at 0, at 104 days and to ranges; infinite
+    /// for a law that has no finite deviation and is not bounded above by a range.
     #[must_use]
     pub fn sd_ns(&self) -> f64 {
         libm::sqrt(self.moments().1.max(0.0))

@@ -88,7 +88,8 @@ impl DummynetProfile {
     /// length of `extra_ms` if there is none. With all later samples, the packet is lost, too.
     #[must_use]
     pub fn first_lost(&self) -> usize {
-        // Draw `n` is lost if `n >= loss_level * len`, so the number of kept draws is rounded up.
+        // With sample `n` the packet is lost if `n >= loss_level * len`, so the number of samples
+        // with which it is kept is rounded up.
         let kept = self.loss_level * self.extra_ms.len() as f64;
         let whole = kept as usize;
         whole + usize::from((whole as f64) < kept)

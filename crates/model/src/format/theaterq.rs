@@ -58,8 +58,8 @@ pub fn theaterq(text: &str) -> Result<Vec<TheaterqRow>, FormatError> {
 
 fn row(line: &str, number: usize) -> Result<TheaterqRow, FormatError> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-    // For each field of a row of ten fields: the index of this field in a row that has as many
-    // fields as this row, or `None` if such a row does not have the field.
+    // For each of the ten possible fields: its index among the fields of this row, or `None` if
+    // this row does not have it.
     let indices = match fields.len() {
         5 => [Some(0), Some(1), None, Some(2), Some(3), Some(4), None, None, None, None],
         10 => [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(Some),

@@ -57,7 +57,7 @@ pub struct IcmpLimiter {
     limits: IcmpLimits,
     key: Draws,
     total: Option<TokenBucket>,
-    /// The buckets of the destinations. They are allocated at the first question.
+    /// The buckets of the destinations. They are allocated at the first call of [`Self::allows`].
     destinations: Vec<Option<TokenBucket>>,
     /// Number of errors that were not sent because of the limits.
     suppressed: u64,

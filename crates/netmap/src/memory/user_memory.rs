@@ -248,7 +248,8 @@ impl UserMemory {
         lock(&self.memories).values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Restores a memory of the previous process at its offset `at` in the file.
+    /// Restores a memory of the previous process at its offset `at` in the file; `None` if that is
+    /// impossible.
     pub(crate) fn resume_memory(
         &self,
         id: u16,

@@ -12,7 +12,7 @@ use crate::types::shape::{AdapterShape, TxRx};
 /// The bound rings of one port. The last claim to be released ends the monitors of the port.
 #[derive(Debug)]
 pub struct Claims {
-    /// By [`TxRx`] and ring number. Rings without an entry are free.
+    /// The uses of all rings, by [`TxRx`] and ring number. A ring without users is free.
     uses: [Mutex<Vec<RingUse>>; 2],
     settling: Mutex<()>,
     monitor_taps: OnceLock<Arc<MonitorTaps>>,

@@ -10,9 +10,10 @@
 //!
 //! A frame of several slots is forwarded whole or not at all; the mark on its first slot counts. If
 //! the program gives back only the first slots of a frame, their bytes move to the slots of the tx
-//! ring from `head` on, and `head` advances only when the frame's last slot has followed. If no tx
-//! ring has free slots for the whole frame, or if the program has sent frames on the tx ring
-//! meanwhile, the frame is dropped: its slots are released like any others.
+//! ring from `head` on, and `head` advances only when the frame's last slot has followed. The frame
+//! is dropped, which means that its slots are released like any others, if no tx ring has free
+//! slots for its first part, if later the chosen ring has none for the rest, or if the program has
+//! sent frames of its own on that ring meanwhile.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};

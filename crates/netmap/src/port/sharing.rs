@@ -45,7 +45,7 @@ impl SharedHalf {
         self.signals.announce_host_sleep(&mut lock(&self.sleep_announcement))
     }
 
-    /// Returns whether sleeping programs must be woken, and forgets their announcements.
+    /// Returns whether sleeping programs must be woken; if so, forgets their announcements.
     pub(crate) fn take_wakeup(&self) -> bool {
         self.signals.take_host_wakeup(&mut lock(&self.sleep_announcement))
     }

@@ -35,8 +35,8 @@ pub trait SwitchedPort {
     /// this is not an error.
     fn fetch_indirect(&self, i: usize, caller: &mut dyn CallerMemory) -> Result<(), Errno>;
 
-    /// Records that a sync of tx ring `i` is about to send the slots before `end`, as a real sync
-    /// does so that a restart finds out which frames may have been sent.
+    /// Records that a sync of tx ring `i` is about to send the slots before `end`. A real sync
+    /// records this too, so that a restart finds out which frames may have been sent.
     #[cfg(test)]
     fn begin(&self, i: usize, end: slipring_ring::SlotIdx);
 }

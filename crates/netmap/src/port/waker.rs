@@ -75,8 +75,8 @@ impl Waker {
     }
 
     /// Begins a poll for these directions. The poll itself checks the rings, so until it ends, the
-    /// program is not notified of news immediately, unless another poll of the file was answered
-    /// "not ready".
+    /// program is not notified of news immediately, unless the waker is still armed by a poll that
+    /// was answered "not ready".
     pub(crate) fn begin_poll(&self, tx: bool, rx: bool) {
         self.state.begin_poll(interest_bits(tx, rx));
     }

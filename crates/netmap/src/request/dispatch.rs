@@ -170,7 +170,8 @@ impl Netmap {
         self.find_in(open, request, register, memory.as_ref())
     }
 
-    /// Like [`Self::find_with`], but if `memory` is given, a new port is created in it.
+    /// Like [`Self::find_with`], but the memory is `memory`, not the one that `nr_mem_id` names. A
+    /// new port is created in it; an existing port must be in it.
     pub(super) fn find_in(
         &self,
         open: &OpenHandle,

@@ -92,7 +92,7 @@ impl RequestOptions {
         done
     }
 
-    /// Refuses the options that the request does not use.
+    /// Refuses the request if it has options that were not used, and records that in their status.
     pub(crate) fn all_used(&mut self) -> Result<(), Errno> {
         let mut unused = self.0.iter_mut().filter(|one| !one.is_used).peekable();
         if unused.peek().is_none() {
@@ -138,7 +138,7 @@ impl RequestOptions {
         }
     }
 
-    /// Records why an option was refused, if it was.
+    /// If `result` is an error, records it in the status of the option. Returns `result`.
     pub(crate) fn record_result<T>(
         &mut self,
         kind: u32,

@@ -223,7 +223,8 @@ impl DomainResume<'_> {
         Some(port)
     }
 
-    /// Restores an interface attached to a switch, if it still exists.
+    /// Restores an interface attached to a switch, or reports that it has vanished; `None` if the
+    /// state is inconsistent.
     fn attach(&self, state: &NicAttachmentState) -> Option<()> {
         let nic = self.find(state.bound.port)?;
         let Netmap { provider, ticker, .. } = self.netmap;

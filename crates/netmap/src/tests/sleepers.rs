@@ -1,5 +1,5 @@
 //! Tests of programs that sleep at one end of a pipe while the rings of the other end are lent to a
-//! program. Either may happen first.
+//! program. The sleep or the loan may begin first.
 
 use std::os::fd::OwnedFd;
 

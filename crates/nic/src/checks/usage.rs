@@ -158,8 +158,8 @@ fn master(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CardCheck> {
     )
 }
 
-/// Returns a refusal if VLANs or the like lie on a link. They end with the card's interface, and
-/// are not made again, so `--force` does not take the card.
+/// Returns a refusal if VLAN interfaces or the like are built on a link. They are lost with the
+/// card's interface, and are not created again, so `--force` does not take the card.
 fn uppers(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CardCheck> {
     let uppers: Vec<_> = links.iter().filter(|other| other.lower == Some(link.index)).collect();
     let first = uppers.first()?;

@@ -118,8 +118,8 @@ fn is_bound(nic: &PciNic) -> bool {
     nic.driver.as_deref() == Some(VFIO_DRIVER)
 }
 
-/// Gives a card back whose earlier bind, or whose restore, did not end, so that what was saved of
-/// it is not lost. Returns what could not be restored.
+/// If an earlier bind or restore of a card did not end, gives the card back, so that its saved
+/// state is not lost. Returns what could not be restored.
 fn end_unfinished(
     host: &dyn NicHost,
     state: &StateDir,
@@ -138,7 +138,8 @@ fn end_unfinished(
     })
 }
 
-/// Plans what a card needs. Only in a dry run, its earlier bind may not have ended.
+/// Plans what a card needs. Only in a dry run, the card may still have the state of an earlier bind
+/// that did not end.
 fn plan(
     host: &dyn NicHost,
     state: &StateDir,
@@ -158,7 +159,8 @@ fn plan(
     Ok(Planned::Plan(Box::new(plan)))
 }
 
-/// A card that was not taken by slipring can be opened, but there is nothing to give it back to.
+/// Handles a card that another program has bound to vfio-pci. It can be opened, so the request
+/// succeeds, unless it has `--confirm-within` or `--user`, which do not apply to such a card.
 fn foreign(
     host: &dyn NicHost,
     state: &StateDir,

@@ -255,7 +255,8 @@ fn a_timer_goes_on_after_an_error_until_the_card_is_given_back() {
     let good = saved(&host).unwrap();
     std::fs::write(host.state().path(BDF), "{").unwrap();
     *host.meanwhile.borrow_mut() = Some(Box::new(move |host| {
-        // The state is whole again, but another command has the lock longer than one waits for it.
+        // The state is whole again, but another command holds the lock for longer than the timer
+        // waits for it.
         host.state().write(&good).unwrap();
         let lock = host.state().lock(host).unwrap();
         let until = host.uptime() + Duration::from_secs(150);
@@ -272,7 +273,7 @@ fn a_timer_goes_on_after_an_error_until_the_card_is_given_back() {
     assert!(lines[2].contains("not confirmed in time, so it was given back"), "{log}");
 }
 
-/// Makes another command have the lock until some time.
+/// Simulates another command that holds the lock until the time `until`.
 fn hold_lock(host: &MadeUpHost, lock: impl Sized + 'static, until: Duration) {
     *host.meanwhile.borrow_mut() = Some(Box::new(move |host| match host.uptime() < until {
         true => hold_lock(host, lock, until),

@@ -39,7 +39,7 @@ pub(crate) struct MadeUpHost {
     pub(crate) changes_left: Cell<Option<usize>>,
     /// The routes that the kernel refuses to add.
     pub(crate) refused_routes: RefCell<Vec<String>>,
-    /// Whether the kernel accepts those once a link has a default route.
+    /// Whether the kernel accepts the routes in `refused_routes` once a link has a default route.
     pub(crate) accepted_after_default: Cell<bool>,
     pub(crate) timers: RefCell<Vec<String>>,
     /// The nodes that were given to users: name, user.
@@ -203,7 +203,8 @@ impl MadeUpHost {
         Some(found)
     }
 
-    /// Renames the directory of an interface, and the link to it; only a card's has one.
+    /// Renames the directory of an interface, and the link to it. Only the interface of a card has
+    /// them.
     fn rename_in_sysfs(&self, from: &str, to: &str) {
         let [link, new] = [from, to].map(|name| self.path("sys/class/net").join(name));
         let Ok(dir) = fs::read_link(&link) else { return };

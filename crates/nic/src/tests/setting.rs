@@ -230,7 +230,7 @@ fn a_user_sees_the_settings_of_root_and_adds_to_them() {
     assert_eq!(kept(&host), "mtu=9000", "only this is the user's");
     let text = added.text(BDF);
     assert!(text.contains("sudo ip link set eth1 mtu 9000"), "{text}");
-    // What the user discards is not root's.
+    // The user's reset does not discard root's settings.
     hold(&host, "/dev/vfio/7");
     let reset = set_or_reset(&host, "", true).unwrap();
     assert_eq!(reset.settings.to_string(), "speed=100 autoneg=off mtu=4000");

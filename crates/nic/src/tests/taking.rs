@@ -1,4 +1,4 @@
-//! Tests of `slipring nic bind` beside other commands and after one that was killed.
+//! Tests of `slipring nic bind` while another command runs, and after a bind that was killed.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn bind(host: &MadeUpHost) -> Result<Taking, Failure> {
     take(host, &host.state(), &flags())
 }
 
-/// Taking its card needs no time limit.
+/// A machine whose card has no default route, so that taking the card needs no `--confirm-within`.
 fn host_without_default_route() -> MadeUpHost {
     let host = busy_host();
     host.edit("eth1", |link| link.routes.truncate(1));
@@ -49,7 +49,8 @@ fn restore(host: &MadeUpHost) {
     restore::put_back(host, &host.state(), &saved(host).unwrap()).unwrap();
 }
 
-/// Makes another command have the lock until the next sleep, at whose end it does `act`.
+/// Simulates another command that holds the lock until the next sleep. At the end of the sleep, it
+/// does `act` and releases the lock.
 fn beside(host: &MadeUpHost, act: impl FnOnce(&MadeUpHost) + 'static) {
     let lock = host.state().lock(host).unwrap();
     *host.meanwhile.borrow_mut() = Some(Box::new(|host| {
@@ -118,7 +119,7 @@ fn a_bind_after_one_that_was_killed_at_any_step_loses_nothing() {
             assert!(step > 5, "{step} steps are too few");
             return;
         }
-        // The name of the interface may be gone.
+        // The interface may be gone, so the request names the card by its address.
         let flags = BindFlags { nics: vec![BDF.into()], ..flags() };
         take(&host, &host.state(), &flags).unwrap();
         assert_eq!(host.link("eth1").unwrap().addresses, before.addresses, "step {step}");

@@ -30,7 +30,7 @@ pub(crate) enum RecordRequest {
     RegionInfo = 8,
     /// Returns the properties of a kind of interrupts.
     IrqInfo = 9,
-    /// Sets eventfds, masks and unmasks.
+    /// Sets the eventfds of interrupts, or masks or unmasks interrupts.
     SetIrqs = 10,
     /// Returns the addresses that the IOMMU can translate.
     IommuInfo = 12,

@@ -102,7 +102,7 @@ impl VfioDevice {
     /// being removed, or unbound from `vfio-pci`. The kernel then waits until the device is closed.
     ///
     /// # Errors
-    /// [`PciError::System`] for a kernel that does not tell, and if no descriptor is free.
+    /// [`PciError::System`] for a kernel that does not report this, and if no descriptor is free.
     pub fn removal_event(&self) -> Result<OwnedFd, PciError> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|source| PciError::system("make an eventfd", source))?;

@@ -174,7 +174,8 @@ impl KernelInFlight {
     }
 
     /// Completes the slots that the device has returned. The last of them is the slot `tail`
-    /// itself, because one slot of a ring always stays empty.
+    /// itself, because one slot of a ring always stays empty. Returns the traffic of the completed
+    /// slots.
     fn complete_to(&mut self, tail: SlotIdx) -> TrafficCounts {
         let slots = self.slots.len() as u32;
         let end = if tail + 1 >= slots { 0 } else { tail + 1 };

@@ -5,7 +5,8 @@
 //!            -> front tx -> faults, delay line -> inner tx  ->
 //! ```
 //! Frames keep their buffers. The buffers are exchanged between the rings that the program sees
-//! (the front rings) and those of the inner queue. A delayed frame waits in a spare buffer.
+//! (the front rings) and those of the inner queue. While a frame is delayed, a spare buffer takes
+//! the place of its buffer in the ring.
 
 #[cfg(test)]
 mod tests;
@@ -284,7 +285,7 @@ fn packet_end(ring: &KernRing, at: u32, head: u32) -> u32 {
 }
 
 /// Returns the number of slots of the first packet among `waiting` slots, which hold whole packets
-/// only.
+/// only; `None` if `waiting` is 0.
 fn packet_slots(ring: &RxRing, waiting: u32) -> Option<u32> {
     let last = (0..waiting)
         .find(|&i| ring.slot(i).is_some_and(|slot| !slot.flags.has(SlotFlags::MOREFRAG)));

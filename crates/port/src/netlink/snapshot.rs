@@ -37,7 +37,7 @@ pub struct LinkSnapshot {
     /// Unicast routes through the link, those without a gateway first.
     pub routes: Vec<SavedSetting>,
     /// Whether a default route leads through the link, in whichever table. It need not be one of
-    /// `routes`: the kernel makes those of router advertisements by itself.
+    /// `routes`, which lacks the routes that the kernel makes from router advertisements.
     pub has_default_route: bool,
 }
 

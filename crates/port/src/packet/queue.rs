@@ -173,7 +173,7 @@ fn accept(inlet: &mut RxFiller<'_>, frame: RxFrame<'_>, slots: u32) {
     let RxFrame { bytes, vnet, tag, len, queued, outgoing } = frame;
     if outgoing {
         // Frames that this machine sends are not received. The sockets are configured to omit them,
-        // so this is rare.
+        // so the ring rarely has one.
     } else if slots > inlet.capacity() {
         inlet.drop_one(DropCause::RxTooLong);
     } else if bytes.len() == len as usize {

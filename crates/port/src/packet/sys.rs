@@ -212,7 +212,8 @@ fn fanout(group: u32) -> u32 {
     group | kind << 16
 }
 
-/// Returns how many frames were lost since the last call because there was no space.
+/// Returns how many frames the kernel has dropped since the last call because the socket had no
+/// space for them.
 pub(super) fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let statistics: PacketStatistics = get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
     Ok(statistics.drops)

@@ -192,7 +192,8 @@ fn pass_over(ring: &mut KernRing, at: SlotIdx, room: u32) -> u32 {
     0
 }
 
-/// Copies the rest of a frame to the slots after `first`, which is already full.
+/// Copies the rest of a frame to the slots after `first`, which is already full. Returns the number
+/// of slots of the whole frame.
 fn copy_rest(
     ring: &mut KernRing,
     first: SlotIdx,

@@ -78,7 +78,7 @@ pub(super) fn open_queues(
 }
 
 /// Binds sockets that only send: copied frames need neither a program nor the driver's support.
-/// Also returns whether packets may take several buffers.
+/// Also returns whether packets may take several buffers. `None` if no sockets could be bound.
 pub(super) fn bind_senders(
     iface: &Iface,
     queues: &[u32],

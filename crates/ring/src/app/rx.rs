@@ -88,8 +88,8 @@ impl AppRing<Rx> {
     }
 
     /// Takes one packet, of one or more slots, off the ring and passes it to `read`: in place if it
-    /// is in one slot of a private region, otherwise copied to `scratch`. `None` if no whole packet
-    /// has arrived.
+    /// is in one slot of a private region, otherwise copied to `scratch`. Returns the result of
+    /// `read`; `None` if no whole packet has arrived.
     pub fn packet<R>(
         &mut self,
         scratch: &mut Vec<u8>,

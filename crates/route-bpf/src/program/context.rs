@@ -32,7 +32,7 @@ pub(super) mod stack {
     pub(in crate::program) const EGRESS_PORT: i16 = -32;
     /// Ports, flow label and protocol of a flow whose hash is computed.
     pub(in crate::program) const FLOW: i16 = -40;
-    /// The first half of the hash of the addresses.
+    /// The first of the two folds that the hash of IPv6 addresses combines.
     pub(in crate::program) const ADDRESSES: i16 = -48;
     /// The source checks of the ingress port.
     pub(in crate::program) const CHECKS: i16 = -56;

@@ -1,11 +1,12 @@
 //! The program of a port whose packets are forwarded by the engine in user space. It follows step 2
 //! of the program in [`super`].
 //!
-//! The kernel keeps these packets: those whose route leads to it, such as packets for this machine;
-//! those to groups, to link-local IPv6 addresses, and to 240.0.0.0/4; those with options, which the
-//! engine does not process (unless rules must check them); and those from 0.0.0.0/8, which the
-//! kernel forwards. All other IP packets go to the socket of the queue, including those that will
-//! be dropped or answered, because the engine counts each by its cause.
+//! The kernel keeps these packets: those whose route leads to it, such as packets for this machine,
+//! or refuses packets (`blackhole`, `unreachable`, `prohibit`); those to groups, to link-local IPv6
+//! addresses, and to 240.0.0.0/4; those with options, which the engine does not process (unless
+//! rules must check them); and those from 0.0.0.0/8, which the kernel forwards. All other IP
+//! packets go to the socket of the queue, including those that will be dropped or answered, because
+//! the engine counts each by its cause.
 //!
 //! ```text
 //!   group, link-local, options ----------------> kernel

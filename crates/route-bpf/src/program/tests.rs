@@ -379,7 +379,7 @@ fn drop_reason(router: &mut Simulation, frame: &[u8]) -> PassReason {
     reason.expect("a dropped frame is counted")
 }
 
-/// How frames are made from sources of both families.
+/// The functions that make a frame whose source stands for a target: for IPv4 and for IPv6.
 const FROM_TARGET: [fn(u16) -> Vec<u8>; 2] = [from_target, v6_from_target];
 
 #[test]

@@ -28,8 +28,9 @@ use super::context::{Family, pass_label};
 use super::fields::{ipv4, ipv6};
 use crate::layout::{self, PassReason, map};
 
-/// In: `R4`, the value in place of the adjacency's port, which says why there is no port to send
-/// to.
+/// Leaves the frame to the kernel, or drops it if it is for a new host beyond the limit. In: `R4`,
+/// the value in place of the adjacency's port, which says whether the next hop is a host of a
+/// connected subnet.
 pub(super) fn limit(program: &mut Assembler, family: Family) {
     let unresolved = pass_label(PassReason::Unresolved);
     program.label(&family.label("unresolved")).jump_if(

@@ -106,7 +106,8 @@ impl FollowingRouter {
         })));
         self.follow();
         testing::observe_stores(None);
-        // The array of IPv6 trees is not stored to; the last store of a change precedes its tree.
+        // The observer is not called when an IPv6 tree is published, which is after the last store
+        // of a change. So the outcome is determined once more.
         self.writer.host.copy_to(&mut self.program.borrow_mut().interpreter);
         seen.borrow_mut().push(self.program.borrow_mut().gateway(to));
         let mut seen = take(&mut *seen.borrow_mut());

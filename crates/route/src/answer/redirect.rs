@@ -51,7 +51,7 @@ pub(crate) fn redirect(
 }
 
 /// Sends an IPv4 redirect, unless RFC 1812, 5.2.7.2, forbids it: the sender and the gateway must be
-/// in one subnet of the port. Returns `None` if they are not.
+/// in one subnet of the port. Returns `None` if it is forbidden.
 fn redirect_v4(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,
@@ -75,8 +75,8 @@ fn redirect_v4(
 }
 
 /// Sends an IPv6 redirect, unless RFC 4861, 8.2, forbids it: the sender must be a neighbour, and
-/// the target a router's link-local address or the destination itself. Returns `None` if they are
-/// not.
+/// the target a router's link-local address or the destination itself. Returns `None` if it is
+/// forbidden, or if the port has no link-local address.
 fn redirect_v6(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,

@@ -41,7 +41,7 @@ impl LinkHeader {
     }
 
     /// Writes the header before `l3`. Returns the offset at which the frame now starts, and the
-    /// bytes for which there is no space.
+    /// first bytes of the header if there is no space for them.
     pub(super) fn write(&self, bytes: &mut [u8], l3: u16) -> (u16, LinkPrefix) {
         let (header, space) = (self.as_bytes(), usize::from(l3));
         if let Some(start) = space.checked_sub(header.len()) {

@@ -1,9 +1,10 @@
 //! A token bucket that several threads may take from at the same time.
 //!
 //! Its state is one word: the time at which the bucket will be full again. A frame moves this time
-//! by the time in which its tokens come back, and conforms if the bucket still is no emptier than
-//! empty (the generic cell rate algorithm, ITU-T I.371). So threads exchange one word, and together
-//! they admit the rate of one bucket.
+//! on by the time in which as many tokens as it takes are added. The frame conforms if the bucket
+//! had enough tokens, that is, if an empty bucket would be full no earlier (the generic cell rate
+//! algorithm, ITU-T I.371). The threads share only this word, and together they admit the rate of
+//! one bucket.
 //!
 //! Times are in 1/16 ns, so that the time of a frame is exact enough at any rate.
 
@@ -11,11 +12,11 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Binary logarithm of the number of time units in a nanosecond.
 const UNIT_BITS: u32 = 4;
-/// Time units in which 1 bit comes back at 1 bit/s.
+/// Number of time units in which the tokens for 1 bit are added, at 1 bit/s.
 const UNITS_PER_SEC: u128 = 1_000_000_000 << UNIT_BITS;
 /// Frames are at most this long. The product with `unit_cost` has less than 64 bits.
 const MAX_FRAME_BYTES: u32 = 1 << 19;
-/// Number of bits of `unit_cost` at most.
+/// Maximum number of bits of `unit_cost`.
 const COST_BITS: u32 = 44;
 /// The longest time in which a bucket fills: 9 years.
 const MAX_FILL: u128 = 1 << 62;
@@ -24,7 +25,7 @@ const MAX_FILL: u128 = 1 << 62;
 pub(super) struct SharedBucket {
     /// The time at which the bucket will be full.
     full_at: AtomicU64,
-    /// The time in which the tokens for a byte come back, shifted left by `cost_shift`.
+    /// The time in which the tokens for a byte are added, shifted left by `cost_shift`.
     unit_cost: u64,
     cost_shift: u32,
     /// The time in which an empty bucket fills.
@@ -62,7 +63,7 @@ impl SharedBucket {
 }
 
 impl Clone for SharedBucket {
-    /// A bucket of its own with as many tokens.
+    /// Returns another bucket, which now has as many tokens.
     fn clone(&self) -> Self {
         Self { full_at: AtomicU64::new(self.full_at.load(Relaxed)), ..*self }
     }

@@ -306,7 +306,7 @@ pub(super) fn with_options(mut frame: Vec<u8>, options: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Passes one frame through the engine, and asserts that the counters balance.
+/// Passes one frame through the engine, asserts that the counters balance, and returns the verdict.
 pub(super) fn process_from(
     engine: &mut RouteEngine,
     frame: &mut [u8],

@@ -150,7 +150,7 @@ proptest! {
         let mut frames: Vec<_> =
             together.iter_mut().map(|frame| RouteFrame::new(frame, LEFT)).collect();
         let mut batch = RouteBatch::new();
-        // The frames of a batch would share the limits on ICMP errors.
+        // There are no limits on ICMP errors, because the frames of a batch would share them.
         let unlimited = || {
             let mut engine = busy_engine();
             engine.set_icmp_limits(IcmpLimits {

@@ -42,7 +42,7 @@ const STATUS: [(&str, &[&str]); 20] = [
     ("tx_drop", &["Ip.OutDiscards"]),
     ("tx_pkts", &["Ip.OutRequests", "Ip.ForwDatagrams"]),
 ];
-/// Counters to which the packets that the router has forwarded in place of the kernel are added.
+/// Counters that also include the packets that the router has forwarded in place of the kernel.
 const FORWARDED: [&str; 3] = ["ip_fwd", "rx_ip", "tx_pkts"];
 
 const HELP: &str = "\

@@ -26,8 +26,8 @@ impl DueProbe {
 }
 
 impl Routing {
-    /// Has the main thread probe interfaces while the first tables are still being read, so that
-    /// the start does not take the time of both.
+    /// Makes the main thread probe interfaces while the first tables are still being read, so that
+    /// the router starts earlier.
     pub(super) fn probe_early(&mut self) {
         if self.counters.published > 0 {
             return;

@@ -162,7 +162,7 @@ impl SubinterfaceProcessor {
         self.shared.generation.store(tables.generation, Ordering::Release);
     }
 
-    /// Makes the links answer for the addresses in a snapshot.
+    /// Makes the subinterfaces answer requests for the addresses in a snapshot (ARP, ND).
     pub(super) fn set_addresses(&mut self, tables: &ForwardingTables) {
         for it in &mut self.subinterfaces {
             if let Some(port) = tables.ports.get(usize::from(it.port.0)) {
@@ -287,7 +287,7 @@ impl SubinterfaceProcessor {
     /// not, it is an answer or a fragment of a packet that is counted already.
     fn count_full(&mut self, ingress: Option<FibPortIndex>, egress: FibPortIndex) {
         let port = ingress.unwrap_or(egress);
-        // The first one counts packets of the ports of other interfaces.
+        // The first subinterface also counts packets of the ports of other interfaces.
         let number = self.subinterfaces.iter().position(|it| it.port == port).unwrap_or(0);
         let Some(it) = self.subinterfaces.get_mut(number) else { return };
         let counter =
@@ -405,7 +405,8 @@ impl FrameProcessor for SubinterfaceProcessor {
 
     fn run_tasks(&mut self, _: &mut WorkerQueues, clock: &impl Clock) -> bool {
         self.turn_start = clock.now();
-        // The time is read before the tasks run. So the tables of that time are among the tasks.
+        // The time is read before the tasks run. So the tables of that time are in use, or among
+        // these tasks.
         let seen = self.shared.seen.load(Ordering::Acquire);
         for task in Arc::clone(&self.shared).tasks.drain() {
             task(self);

@@ -14,7 +14,8 @@
 //! # Invariants
 //! 1. The worker that has changed a link collects its outputs in the same loop iteration.
 //! 2. Mailboxes are filled while the link is locked, so packets for one neighbour stay in order.
-//! 3. A mailbox holds only packets that the link has counted as waiting: its limits bound it, too.
+//! 3. A mailbox holds only packets that the link has counted as waiting, so the limits of the link
+//!    also bound the mailbox.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -40,7 +40,8 @@ pub(crate) fn strip(frame: &mut [u8], header_len: usize) -> Range<usize> {
     start..frame.len()
 }
 
-/// Writes a frame whose link header has `header_len` bytes to `into`, without its tags.
+/// Writes a frame without its tags to `into`. The frame's link header has `header_len` bytes, with
+/// the tags.
 pub(crate) fn remove(frame: &[u8], header_len: usize, into: &mut Vec<u8>) {
     into.clear();
     into.extend_from_slice(&frame[..MACS_LEN]);

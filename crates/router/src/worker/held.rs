@@ -155,7 +155,8 @@ mod tests {
     use super::*;
     use crate::subinterface::link_tests::{engine, host, packet};
 
-    /// The cells that lead to a new neighbour are written after the worker has its tables.
+    /// A worker gets a snapshot with a new neighbour before the entries of the IPv4 table that lead
+    /// to it are written. A packet that is held in between is released when they are written.
     #[test]
     fn a_packet_that_is_held_for_a_neighbour_of_the_same_tables_is_released_with_their_cells() {
         let mut engine = engine();

@@ -164,8 +164,8 @@ impl Server {
     fn dma_map(&self, fields: &RequestFields<'_>, message: &mut Message) -> Result<Vec<u8>, Errno> {
         let (flags, offset) = (fields.u32(4)?, fields.u64(8)?);
         let (address, size) = (fields.u64(16)?, fields.u64(24)?);
-        // The server would have to access memory without a descriptor by messages to the client,
-        // which it does not support.
+        // Memory without a descriptor could only be accessed by messages to the client, which the
+        // server does not support.
         let file = message.fds.pop_front().ok_or(Errno::OPNOTSUPP)?;
         let permissions = DmaPermissions { read: flags & 1 != 0, write: flags & 2 != 0 };
         let mapped = self.device().dma().map(address, size, file, offset, permissions);

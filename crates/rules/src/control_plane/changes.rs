@@ -10,8 +10,9 @@ use slipring_ipfw::text::{
 use crate::command_batch::{CommandBatch, CommandFault, CommandStep, MAX_FAULTS};
 use crate::shaper_commands::changes_shaper;
 
-/// Returns the compiled rules that the engines must adopt; `None` if the steps change neither rules
-/// nor tables. Compiling is slow, so rules are compiled only if a step changes them.
+/// Returns the ruleset that the engines must adopt; `None` if the steps change neither rules nor
+/// tables nor translators. Compiling is slow, so the ruleset has compiled rules only if a step
+/// changes rules.
 pub(super) fn ruleset_after(master: &Firewall, steps: &[CommandStep]) -> Option<Ruleset> {
     let does = |changes: fn(&IpfwCommand) -> bool| steps.iter().any(|step| changes(&step.command));
     if does(changes_rules) {

@@ -69,7 +69,8 @@ pub(super) fn wait_until_done<T>(posted: Vec<Receiver<T>>) -> Result<Vec<T>, Com
 }
 
 /// Collects the results of a change. If no engine starts the change in time, the change is
-/// withdrawn. If one has started it, all others will also make it, so this waits for all results.
+/// withdrawn. If one has started it, all others will also make it, so the function waits for all
+/// results.
 ///
 /// # Errors
 /// [`CommandFault`] if an engine has ended or the change was withdrawn.

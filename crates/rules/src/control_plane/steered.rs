@@ -26,8 +26,8 @@ impl ControlPlane {
         self.steering.as_ref().map(|steering| *lock(steering))
     }
 
-    /// Returns how these rules require frames to be steered; `None` if frames are already steered
-    /// in this way.
+    /// Returns how these rules require frames to be steered; `None` if nothing changes: there are
+    /// no new rules, frames are already steered in this way, or the rules do not decide this.
     pub(super) fn new_steering(&self, ruleset: Option<&Ruleset>) -> Option<Steering> {
         let new = Steering::of(ruleset?.config());
         self.steering().filter(|steering| *steering != new).map(|_| new)

@@ -52,7 +52,8 @@ impl FrameProcessor for BridgeProcessor {
         moved
     }
 
-    /// Returns whether any queue has ended, as a queue does at the end of a capture.
+    /// Returns whether a queue has ended, as at the end of a capture, and all its frames were
+    /// forwarded.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
         queues.is_any_exhausted()
     }

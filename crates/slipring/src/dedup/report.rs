@@ -10,7 +10,7 @@ use slipring_dedup::{Dedup, DedupLimits};
 
 use slipring_datapath::meter::{PortMeter, pps};
 
-/// Counters that the worker publishes after each step.
+/// Counters that the worker publishes after each turn.
 #[derive(Debug, Default)]
 pub(super) struct SharedDedupStats {
     frames: AtomicU64,
@@ -103,8 +103,8 @@ impl DedupFigures {
         }
     }
 
-    /// Formats the line of an interval:
-    /// `12.0s  netmap:a rx 1.20 Mpps  netmap:b tx 0.98 Mpps 0.5 Gbit/s drop 0  duplicates 0.2 Mpps`
+    /// Formats the line of an interval: that of [`PortMeter::interval_line`], and then the rate of
+    /// duplicates: `  duplicates 0.2 Mpps`.
     pub(super) fn line(&mut self) -> String {
         let (text, time) = self.meter.interval_line();
         let (duplicates, _) = self.duplicates();

@@ -16,8 +16,8 @@ const ECHO_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes written at a time.
 const WRITE_CHUNK_BYTES: usize = 128 << 10;
 
-/// Sends UDP echoes, one after the other, and returns the result; `None` if the demo was stopped
-/// before the end.
+/// Sends datagrams to a UDP echo server, one after the other, and returns the result; `None` if the
+/// demo was stopped before the end.
 pub(super) fn echo(net: &DemoNamespaces, stop: &WorkersStop) -> io::Result<Option<PingResult>> {
     let server = net.right.run(|| UdpSocket::bind((RIGHT_ADDR, 7)))?;
     let client = net.left.run(|| UdpSocket::bind((LEFT_ADDR, 0)))?;

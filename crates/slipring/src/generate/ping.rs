@@ -24,8 +24,8 @@ pub(super) struct Pinger<S> {
     pub(super) queues: RxQueues,
     /// The source of the requests' frames.
     pub(super) source: S,
-    /// When requests are sent. Without a rate, a request is sent when the previous one was
-    /// answered, or [`REPLY_TIMEOUT_NS`] after it.
+    /// When requests are sent. Without a rate, a batch of requests is sent when all those of the
+    /// previous batch were answered, or [`REPLY_TIMEOUT_NS`] after that batch.
     pub(super) schedule: SendSchedule,
     /// How frames are put into slots.
     pub(super) options: SendOptions,

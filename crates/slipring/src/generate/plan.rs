@@ -147,7 +147,7 @@ impl GenPlan {
         Ok(plan)
     }
 
-    /// Returns the bytes of the virtio-net header before each frame: 0, 10 or 12.
+    /// Returns the length in bytes of the virtio-net header before each frame: 0, 10 or 12.
     pub(super) fn header(&self) -> usize {
         self.opening.options.vnet_hdr as usize
     }

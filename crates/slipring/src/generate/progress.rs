@@ -63,7 +63,7 @@ impl Progress {
         self.first.store(time, Relaxed);
     }
 
-    /// Counts a batch completed at `time`.
+    /// Counts a batch that was sent or received at `time`.
     #[inline(always)]
     pub(super) fn batch(&self, packets: u64, bytes: u64, time: Nanos) {
         if self.first.load(Relaxed) == 0 {

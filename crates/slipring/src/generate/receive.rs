@@ -53,7 +53,7 @@ const MAX_LAST_BATCHES: u32 = 4;
 /// Longest sleep of a receiver.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
 
-/// The number of packets that several threads may receive together.
+/// The number of packets that several threads together may receive (or, in `pong`, answer).
 #[derive(Debug)]
 pub(super) struct PacketBudget {
     limit: u64,
@@ -260,7 +260,8 @@ impl WaitSet for RxQueues {
 }
 
 impl GenReceiver {
-    /// Receives until `self.until` holds or `stop` is set.
+    /// Receives until `self.until` holds, the budget is spent, or `stop` is set (but see
+    /// [`ReceiveUntil::stops_when_told`]).
     pub(super) fn run(mut self, stop: &WorkersStop) -> Result<(), RunError> {
         let progress = self.progress.clone();
         let _done = FinishOnDrop(&progress);
@@ -331,7 +332,8 @@ impl ReceiveUntil {
         time - *since.get_or_insert(time) >= TRAILING_TIMEOUT_NS
     }
 
-    /// Returns whether receiving has ended. `silent_since` is the time of the last frame.
+    /// Returns whether the condition holds, except that of [`Self::Ended`], which depends on the
+    /// queues. `silent_since` is the time of the last frame.
     fn is_over(&self, silent_since: Nanos, progress: &Progress) -> bool {
         let silent = now() - silent_since;
         match self {

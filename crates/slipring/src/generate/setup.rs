@@ -279,9 +279,10 @@ impl GenSetup<'_> {
         Ok(generator.with_stream_id(self.plan.stream.wrapping_add(i)))
     }
 
-    /// Returns whether [`PatchedFrames`] can be used. Conditions: all frames have one length, and a
-    /// buffer still has its frame when it can be filled again. The latter is not so if a peer gets
-    /// the buffer, or if faults are injected.
+    /// Returns whether [`PatchedFrames`] can be used. Conditions: all frames have one length, which
+    /// is at least [`PatchedFrames::MIN_LEN`]; each frame is in one slot; and a buffer still has
+    /// its frame when it can be filled again. The last condition is not met if a peer gets the
+    /// buffer, or if faults are injected.
     fn may_patch(&self, pattern: &TrafficPattern) -> bool {
         let (least, most) = (pattern.sizes.min(), pattern.sizes.max());
         let keeps =
@@ -289,7 +290,8 @@ impl GenSetup<'_> {
         keeps && least == most && usize::from(least) >= PatchedFrames::MIN_LEN
     }
 
-    /// Returns an error if stamps will be read, but the frames are too short for them.
+    /// Returns an error if the run needs stamps in its frames, but the frames are too short for
+    /// them.
     fn check_stamp(&self, generator: &Generator) -> Result<(), Failure> {
         let (function, form) = (self.plan.function, generator.stamp_form());
         let timed = self.plan.latency || function == GenFunction::Ping;
@@ -395,7 +397,7 @@ fn pinned(task: WorkerTask, cpu: usize) -> WorkerTask {
     })
 }
 
-/// Returns the CPU of each thread; all of them are CPUs that this process may use.
+/// Returns the CPU of each thread; an error if this process may not use one of these CPUs.
 fn cpus(CpuPinning { first, count }: CpuPinning, threads: usize) -> Result<Vec<usize>, Failure> {
     let allowed = sched_getaffinity(None).map_err(std::io::Error::from)?;
     let count = if count == 0 { allowed.count() } else { count };

@@ -132,8 +132,8 @@ impl SharedGenStats {
         self.meter.in_flight()
     }
 
-    /// Returns the figures for the report of an interval. Packets, bytes, batches and the time are
-    /// those since the last call; all other counts are those since the start.
+    /// Returns the figures for the report of an interval. Packets, bytes, batches, the time and the
+    /// minimum space are those since the last call; all other counts are those since the start.
     pub(super) fn interval(&mut self) -> GenFigures {
         let (time, done) = (now(), self.done());
         let (last_time, last) = std::mem::replace(&mut self.last, (time, done));

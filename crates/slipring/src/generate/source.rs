@@ -47,8 +47,9 @@ impl GenSource for Generator {
 /// holds a frame, only the start of the frame is written again.
 pub(super) struct PatchedFrames {
     generator: Generator,
-    /// Addresses of the buffers that hold a frame, indexed by buffer number modulo the length of
-    /// this vector. If two buffers share an index, their frames are written completely every time.
+    /// Addresses of the buffers that hold a frame. The index is the address divided by the size of
+    /// the smallest buffer, modulo the length of this vector. If two buffers share an index, their
+    /// frames are written completely every time.
     written: Vec<usize>,
 }
 

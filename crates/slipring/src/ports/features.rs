@@ -4,7 +4,7 @@ use serde::Serialize;
 use slipring_port::iface::Iface;
 use slipring_port::netlink::XdpFeatures;
 
-/// A mode in which an interface can be opened, best first.
+/// The modes in which interfaces can be opened, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum InterfaceMode {

@@ -44,8 +44,8 @@ pub(super) struct DueFrame {
 }
 
 impl ReplayPlayer {
-    /// Reads the first frame of a capture. Frames that leave more than `late_ns` after they are due
-    /// will be counted as late.
+    /// Creates a player, and reads the first frames of the capture. Frames that leave more than
+    /// `late_ns` after they are due will be counted as late.
     ///
     /// # Errors
     /// [`Failure`] if the capture cannot be read, or the network cannot be built.
@@ -83,8 +83,9 @@ impl ReplayPlayer {
         self.network.change(at_ns, plan)
     }
 
-    /// Decides the fates of the frames that arrive up to `until_ns`, at most [`MAX_BATCH`] per
-    /// call; returns false if there was nothing to decide.
+    /// Lets the frames that arrive up to `until_ns` enter the network, at most [`MAX_BATCH`] per
+    /// call, and decides what happens to frames up to that time. Returns whether a frame entered,
+    /// or became due to leave.
     ///
     /// # Errors
     /// [`Failure`] if the capture is damaged.
@@ -141,7 +142,7 @@ impl ReplayPlayer {
         self.carrier.due.pop_front()
     }
 
-    /// Counts a frame that has left.
+    /// Counts, logs and frees a frame that has left.
     pub(super) fn sent(&mut self, due: &DueFrame, sent_ns: u64) {
         let entered = self.carrier.hop_times.take(due.handle);
         let stored = self.carrier.chunks.get(due.handle);

@@ -47,7 +47,7 @@ impl LinkSubnet {
         self.0
     }
 
-    /// Returns the next subnet; `None` after number 255.
+    /// Returns the number of the next subnet; `None` after number 255.
     pub(super) fn next(self) -> Option<u8> {
         self.0.checked_add(1)
     }

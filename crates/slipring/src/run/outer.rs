@@ -29,7 +29,7 @@ pub(super) struct OuterNamespace {
     pub(super) forwards_v4: bool,
     /// Whether the namespace forwards IPv6 between its interfaces.
     pub(super) forwards_v6: bool,
-    /// Whether the namespace has an IPv6 route beyond its own links.
+    /// Whether the namespace has a default route for IPv6.
     pub(super) reaches_v6: bool,
     /// The namespace's name servers.
     pub(super) resolvers: Resolvers,

@@ -1,8 +1,8 @@
 //! DNS relay for a command, if the name server answers only to programs of the outer namespace
 //! (127.0.0.53 and the like).
 //!
-//! Each query is answered by its own thread, and the number of threads is limited. Queries beyond
-//! the limit are dropped, as DNS permits.
+//! Each UDP query and each TCP connection has its own thread, and the number of threads is limited.
+//! Queries and connections beyond the limit are dropped, as DNS permits.
 //!
 //! Not for: parsing DNS messages.
 

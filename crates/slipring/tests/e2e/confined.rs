@@ -113,7 +113,7 @@ fn every_running_program_has_given_up_what_it_does_not_need() {
         "serve --listen 127.0.0.1:0".to_owned(),
     ];
     let table = DocumentedTable::read();
-    // `extcap` reads pipes of Wireshark, the others have tests of their own.
+    // `extcap` needs a FIFO that Wireshark reads, and the others have tests of their own.
     let tested = commands.iter().filter_map(|words| words.split(' ').next());
     let others = table.programs_without(&tested.collect());
     assert_eq!(others, ["bench", "daemon", "demo", "extcap", "route", "run", "top"]);

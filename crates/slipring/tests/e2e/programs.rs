@@ -34,7 +34,7 @@ fn iperf(lab: &Lab, to: &str, words: &str) -> serde_json::Value {
     report["end"].take()
 }
 
-/// Returns the bytes received when the sender ended.
+/// Returns how many bytes the receiver had got when the sender ended.
 fn received(summary: &serde_json::Value) -> u64 {
     summary["sum_received"]["bytes"].as_u64().unwrap()
 }

@@ -91,7 +91,8 @@ fn after_a_packet_that_takes_a_new_route_none_takes_the_old_one(setup: Setup) {
             if net.a.is_ipv4() { format!("10.3.0.{number}") } else { format!("fd03::{number}") }
         };
         rig.ip(&format!("route add {to} via {}", gateway(2)));
-        // In XDP, packets without a route are the kernel's, which has the route before the router.
+        // In XDP mode, the router leaves packets without a route to the kernel, which has the new
+        // route earlier than the router.
         let without_route = || {
             let answer = rig.ask(&["interface", "e0"]);
             answer["interfaces"][0]["passed"]["no-route"].as_u64().unwrap_or_default()

@@ -102,7 +102,7 @@ fn a_reload_changes_a_policer(setup: Setup) {
     assert_eq!(counted(rig)[0], before);
     started.reload(&policer("100kB"));
     exhaust();
-    // The last policer ends, and a first one comes.
+    // A reload removes the only policer, and a later one adds a policer again.
     started.reload("");
     rig.observe([0; 3]);
     let before = counted(rig)[0];

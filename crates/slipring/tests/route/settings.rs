@@ -48,7 +48,8 @@ impl SettingsRig {
         refused.stderr
     }
 
-    /// Returns the number of ICMP packets that exceeded the rate at which the kernel gets packets.
+    /// Returns the number of ICMP packets for the kernel that exceeded the rate of their class, and
+    /// so were not given to it.
     fn limited(&self) -> u64 {
         let status = self.rig.ask(&["status"]);
         let workers = status["workers"].as_array().unwrap().iter();

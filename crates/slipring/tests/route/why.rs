@@ -88,8 +88,8 @@ fn explains_forwarded_packets(rig: &Rig) {
     }
 }
 
-/// The engine in user space drops such packets and answers some of them; the XDP program leaves
-/// them to the kernel, for the same reason.
+/// The engine in user space drops such packets, and answers some of them. The XDP program leaves
+/// them to the kernel. `why` gives the same reason for both.
 fn a_packet_that_is_not_forwarded_is_explained_with_the_cause(setup: Setup) {
     let is_program = setup.subject == Subject::Slipring("xdp");
     let rig = setup.ip("route add blackhole 10.66.0.0/16").start();

@@ -26,7 +26,7 @@ struct ServedEmulator {
 }
 
 impl ServedEmulator {
-    /// Returns `None`, and prints why, if namespaces are not permitted.
+    /// Starts both programs; returns `None`, and prints why, if namespaces are not permitted.
     fn new(links: &str) -> Option<Self> {
         let (lab, run_dir) = (Lab::new(LabPort::Packet)?, tempfile::tempdir().unwrap());
         let mut site = Self { lab, run_dir, emulator: None, gateway: None, url: String::new() };
@@ -52,7 +52,7 @@ impl ServedEmulator {
         Program::launch(&self.lab.mid, command)
     }
 
-    /// Returns what the command line reports about the run.
+    /// Runs `slipring emulate ctl WORDS`, and returns its answer.
     fn ctl(&self, words: &str) -> Value {
         let ended = self.start(&format!("emulate ctl {words} --json")).finish().well();
         let mut value: Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -73,12 +73,13 @@ impl ServedEmulator {
         });
     }
 
-    /// Starts traffic in both directions, until dropped.
+    /// Starts traffic in both directions. It ends when the returned program is dropped.
     fn traffic(&self) -> Program {
         Program::start(&self.lab.left, "ping", &format!("-n -i 0.01 -s 1000 -w 120 {RIGHT}"))
     }
 
-    /// Opens the page in a browser, and waits until it shows figures.
+    /// Opens the page in a browser, and waits until it shows both links. Returns `None`, and prints
+    /// why, if a needed program is missing.
     fn page(&self, flags: &[&str]) -> Option<Browser<'_>> {
         let browser = Browser::start(&self.lab, flags)?;
         if !installed("npm") {
@@ -180,7 +181,7 @@ struct ServedRouter {
 }
 
 impl ServedRouter {
-    /// Returns `None`, and prints why, if namespaces are not permitted.
+    /// Starts both programs; returns `None`, and prints why, if namespaces are not permitted.
     fn new() -> Option<Self> {
         let (lab, run_dir) = (Lab::new(LabPort::Packet)?, tempfile::tempdir().unwrap());
         for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {

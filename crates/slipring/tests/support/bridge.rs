@@ -37,7 +37,7 @@ impl Bridge {
         bridge
     }
 
-    /// Returns the report of the start, which contains the modes.
+    /// Returns the report of the start, which contains the modes of the ports.
     pub(crate) fn start_report(&self) -> Report {
         Report::of(self.program().so_far().stdout.lines().next().unwrap())
     }

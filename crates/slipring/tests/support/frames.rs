@@ -104,7 +104,7 @@ impl FrameListener {
     }
 
     /// Collects the wanted frames that have arrived; returns whether there were any. If there were
-    /// none, first waits up to 200 ms for a frame, which the next call collects.
+    /// none, waits up to 200 ms for a frame before it returns; the next call collects this frame.
     pub(crate) fn hear_some(&mut self, received: &mut Vec<Vec<u8>>) -> bool {
         let before = received.len();
         while let Some(frame) = self.listener.recv().unwrap() {

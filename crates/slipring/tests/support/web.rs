@@ -42,7 +42,7 @@ impl Web {
         &self.url
     }
 
-    /// Returns a path for a client's download, writable by every user.
+    /// Creates a file for a client's download, writable by every user; returns its path.
     pub(crate) fn target(&self) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let path = self.dir.path().join("got");

@@ -19,7 +19,7 @@ pub struct TrafficCounters {
     pub new: u64,
     /// Frames whose number had arrived before.
     pub duplicates: u64,
-    /// Frames whose number is too far below the largest one to be classified.
+    /// Frames whose number is so far below the largest one that it is not known whether it is new.
     pub late: u64,
     /// New numbers that arrived after a larger number.
     pub reordered: u64,

@@ -211,7 +211,7 @@ impl Guest {
         self.frontend.set_mem_table(&[region]).map(|_| ())
     }
 
-    /// Starts a virtqueue at `base`.
+    /// Starts a virtqueue whose next chain has the avail index `base`.
     pub(crate) fn start(&mut self, i: usize, base: u16) -> Result<(), vhost::Error> {
         let (frontend, ring) = (&mut self.frontend, &self.rings[i]);
         let frontend_address = |at: u64| FRONTEND_BASE + (at - BASE);

@@ -6,7 +6,7 @@ pub(super) use wasmi::{
 };
 use wasmi::{CompilationMode, Config, TrapCode};
 
-/// Creates an engine that counts the steps of its modules.
+/// Creates an engine that consumes fuel.
 pub(super) fn engine() -> Result<Engine, Error> {
     let mut config = Config::default();
     // Everything is compiled now. So errors appear at the start, and no call has to compile

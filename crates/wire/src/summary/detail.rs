@@ -14,9 +14,9 @@ pub struct Detail {
     /// Whether TCP sequence numbers are printed as they are in the header, as with tcpdump's `-S`.
     /// Otherwise they are relative to the start of the conversation if it is known.
     pub is_absolute: bool,
-    /// Whether the caller prints all bytes of the frame anyway. Bytes that are not decoded are then
-    /// not printed in the summary, except those of ARP packets with an unknown operation and of
-    /// truncated LLC headers.
+    /// Whether the caller prints all bytes of the frame anyway. The summary then omits the payload
+    /// of an unknown EtherType, LLC or SNAP type. It still prints other bytes that are not decoded,
+    /// such as those of an ICMPv6 message of unknown type.
     pub bytes_follow: bool,
 }
 

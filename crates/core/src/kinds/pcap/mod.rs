@@ -71,7 +71,7 @@ fn file(port: &PortName) -> Finding {
 /// Returns the finding about a file that is neither regular nor a directory, such as a named pipe.
 fn special(port: &PortName, path: &Path) -> Finding {
     if fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-        // What an open of a socket returns.
+        // Opening a socket by its path fails with this error.
         let source = rustix::io::Errno::NXIO.into();
         let cause = OpenCause::File { path: port.name.clone(), source };
         return Finding::port_refused(&OpenError::new(port, cause));

@@ -52,7 +52,8 @@ impl PortDriver for VfioDriver {
         let opened = || -> Result<Port, OpenCause> {
             let settings = kept_settings(&settings_dirs(request.options()), &address, &boot_id())?;
             let device = VfioDevice::open(&address).map_err(refused)?;
-            // A kernel that does not tell of a removal waits until the program ends.
+            // If the kernel cannot report the removal of the card, the removal waits until the
+            // program ends.
             let removal = device.removal_event().ok();
             let control = Arc::<CardControl>::default();
             let setup = NicSetup::new(name, region, request.options());
@@ -81,13 +82,13 @@ fn settings_dirs(options: &OpenOptions) -> Vec<PathBuf> {
     own.into_iter().chain([PathBuf::from(SYSTEM_RUN_DIR)]).collect()
 }
 
-/// Returns the settings that were saved for a card since it was taken, or since the machine was
-/// started, with the identifier `boot_id`. Those of root, in the last directory, are the base; a
-/// user's are added to them, and a user's value counts. Directories that are not trusted are
-/// ignored.
+/// Returns the settings that were saved for a card since `slipring nic bind` took it during the
+/// boot `boot_id`, or, if another program took it, since that boot. Root's settings, in the last
+/// directory, are the base; the settings of a user are added to them and override them. Directories
+/// that are not trusted are ignored.
 ///
 /// # Errors
-/// If a trusted directory or the file cannot be read: the settings may be what makes the link work.
+/// If a trusted directory or its file cannot be read: without the settings, the link may not work.
 fn kept_settings(
     run_dirs: &[PathBuf],
     address: &str,

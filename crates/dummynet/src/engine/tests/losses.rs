@@ -147,8 +147,9 @@ fn red_with_ecn_marks_all_above_min_and_drops_what_cannot_be_marked() {
 }
 
 /// Returns how many packets RED drops. If `idle_ns` is 0, counts all drops. Otherwise counts only
-/// those of four packets that arrive `idle_ns` after the first second. The queue is empty for most
-/// of this second. `sizes` contains sysctls for packet sizes, and `queue` the queue's parameters.
+/// the drops of the four packets that arrive `idle_ns` after the first second. The queue is empty
+/// for most of this second. `sizes` contains sysctls for packet sizes, and `queue` the queue's
+/// parameters.
 fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
     let mut bench = engine("");
     for sysctl in sizes.split_whitespace() {

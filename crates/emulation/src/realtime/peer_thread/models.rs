@@ -1,7 +1,7 @@
 //! Loom models of the coordination of two threads. Loom explores every interleaving with a few
-//! preemptions, and every value that the memory model allows. The models of sleep and of the end
-//! also run with one ordering or one check removed, and must then fail: a model that cannot fail
-//! proves nothing.
+//! preemptions, and every value that the memory model allows. The models of sleeping and of the
+//! shutdown also run with one ordering or one check removed, and must then fail: a model that
+//! cannot fail proves nothing.
 
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};

@@ -88,7 +88,8 @@ fn ip(kind: &str, detail: &str, (src, dst): (&str, &str), more: &[&str]) -> Vec<
     frame
 }
 
-/// Changes a frame to a protocol or type for which there is no template.
+/// Sets the ICMP type and code, or the protocol number, that `detail` gives, in a frame that was
+/// built with other ones.
 fn change(frame: &mut [u8], l3: usize, kind: &str, detail: &str) {
     let is_v6 = frame[l3] >> 4 == 6;
     let l4 = l3 + if is_v6 { 40 } else { 20 };

@@ -1,4 +1,4 @@
-//! A firewall without real ports, whose clock the script controls.
+//! A firewall without real ports. The script controls its clock.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

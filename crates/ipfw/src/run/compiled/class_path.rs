@@ -105,9 +105,9 @@ impl CompiledRules {
         }
     }
 
-    /// Applies the effects of rules in order, up to one that ends the run. If a rule whose effect
-    /// depends on more than the classes comes before, stops there, and returns as error how many
-    /// rules were passed.
+    /// Applies the effects of rules in order, up to one that ends the run. Stops before a rule
+    /// whose effect depends on more than the classes, and at the end of `rules`; the error is then
+    /// the number of rules that were passed.
     #[inline(always)]
     fn run_rules(
         &self,

@@ -17,7 +17,8 @@ fn flows_that_agree_in_the_fields_of_a_limit_count_together() {
         let has = |field: usize| picked >> field & 1 == 1;
         let fields: Vec<&str> = (0..4).filter(|&field| has(field)).map(|at| words[at]).collect();
         let rule = format!("add 100 allow udp from any to any limit {} 1", fields.join(" "));
-        // The second flow differs from the first flow in the fields whose bits `changed` has.
+        // The second flow differs from the first flow in the fields whose bits are set in
+        // `changed`.
         for changed in 1..16_u32 {
             let differs = |field: usize| changed >> field & 1 == 1;
             let (src, src_port, dst, dst_port) = FLOW;

@@ -127,8 +127,8 @@ fn compare_marks_and_tags(plain: bool) {
     assert_eq!(counted, [1, 1, 2, 2, 0, 0, 0]);
 }
 
-/// Returns the indices in `bodies` of the rules that count `frame`. Asserts that they are the same
-/// with both interpreters.
+/// Returns the indices in `bodies` of the rules that count `frame`. Asserts that compiled rules and
+/// rules that are evaluated one by one give the same result.
 fn counted_by(tables: &str, bodies: &[&str], frame: Vec<u8>) -> Vec<usize> {
     let rules = bodies.iter().enumerate();
     let rules: Vec<_> = rules.map(|(at, body)| format!("add {} count {body}", 100 + at)).collect();

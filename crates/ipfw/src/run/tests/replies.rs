@@ -341,7 +341,7 @@ fn every_code_of_unreach_has_its_icmp_and_icmp6_form() {
         assert_eq!(answer(&rule, udp()).unwrap()[34..36], [3, code], "{name}");
         assert_eq!(answer(&rule, udp6()).unwrap()[54..56], [1, code6], "{name}");
     }
-    // `unreach6` is about IPv6 only.
+    // `unreach6` applies to IPv6 packets only.
     assert!(answer("add 100 unreach6 port ip from any to any", udp()).is_none());
     assert_eq!(answer("add 100 unreach6 port ip from any to any", udp6()).unwrap()[54..56], [1, 4]);
 }

@@ -1,5 +1,5 @@
-//! Tests of how many rules a packet visits (those that its headers do not exclude), and of the
-//! memory that a program of rules takes.
+//! Tests of how many rules a packet visits (is compared with, because the index of the rules does
+//! not exclude them), and of the memory that a program of rules takes.
 
 use super::*;
 use crate::run::search::steps;

@@ -1,10 +1,13 @@
-//! The changes to a frame on its way through a switch: its VLAN tag, its virtio-net header, and,
-//! where buffer sizes differ, its division into slots.
+//! The changes to a frame on its way through a switch: its VLAN tag, its virtio-net header, and its
+//! division into slots, which differs if the beginning of the frame gets longer or the sizes of
+//! buffers differ.
 //!
 //! ```text
-//!   source    | vnet | addresses | tag? | ...            each slot of the source begins
-//!   copy      |    head (ours)   | from `skip` on ...    a slot of the copy
+//!   source    | vnet | addresses | tag? | ...
+//!   copy      |    head (ours)   | from `skip` on ...
 //! ```
+//! The first bytes after the head go into the head's slot. Each later slot of the source begins a
+//! new slot of the copy.
 
 use slipring_ring::RingView;
 use slipring_switch::TagAction;

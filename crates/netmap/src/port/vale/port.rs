@@ -133,7 +133,7 @@ impl ValePort {
     }
 
     /// Attaches the port to the switch to which it was attached in the previous process, under the
-    /// same number.
+    /// same number; `None` if that fails.
     pub(crate) fn reattach(
         &self,
         hub: &Arc<Bridge>,

@@ -65,8 +65,7 @@ impl WakerWord for AtomicU64 {
 
 pub(super) const WANTS_TX: u64 = 1;
 pub(super) const WANTS_RX: u64 = 1 << 1;
-/// Every poll that has armed the waker since it was last disarmed had found something ready before
-/// it armed.
+/// Since the waker was last disarmed, every poll that armed it had found something ready.
 const ANSWERED_READY: u64 = 1 << 2;
 /// A delayed notification is pending: something may have been published since the waker was armed.
 const HAS_PENDING: u64 = 1 << 3;

@@ -4,9 +4,9 @@ use std::thread::{self, JoinHandle};
 
 use super::*;
 
-/// Starts a thread that answers each command that needs a reply with the result of `answer`, until
-/// the client closes the connection or `answer` returns `None`. The thread returns the numbers of
-/// all received commands.
+/// Starts a thread that calls `answer` for each command that needs a reply, and sends the result as
+/// the reply, until the client closes the connection or `answer` returns `None`. The thread returns
+/// the numbers of all received commands.
 fn serve(
     socket: UnixStream,
     mut answer: impl FnMut(&VfioUserMessage) -> Option<(u32, Vec<u8>)> + Send + 'static,

@@ -147,8 +147,8 @@ fn asks_before_it_claims<const KIND: u8>(queue: &Queue<KIND>) -> bool {
 }
 
 /// The host makes the queue host-only and syncs once. From then on no program may sync, because
-/// only the host can handle some of the slots. `claims` is the function by which the program claims
-/// the queue.
+/// only the host can handle some of the slots. If `keeps` is false, the host makes the mistake not
+/// to make the queue host-only. `claims` is the function by which the program claims the queue.
 fn kept_to_host(
     claims: fn(&Queue<RIGHT>) -> bool,
     keeps: bool,

@@ -9,8 +9,8 @@
 //! fragments, or drops and counts it. So this code decides by which path a frame is forwarded, not
 //! whether it is forwarded.
 //!
-//! TCP super-frames are direct if their segments fit the egress MTU; otherwise the other segments
-//! of a flow would overtake them.
+//! TCP super-frames are direct, too, if their segments fit the egress MTU. If they went through the
+//! ring, later segments of the same flow would overtake them.
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{

@@ -205,8 +205,8 @@ fn count_direct(program: &mut Assembler, constants: &PortConstants) {
 }
 
 /// The program that makes the kernel receive a frame on an interface, with the mark of returned
-/// frames. It is executed as a BPF test run on the frame; its result is 0 or a negative error
-/// number.
+/// frames. It is executed as a BPF test run on the frame; its result is 0, or 1 if the kernel's
+/// receive queue is full, or a negative error number.
 pub(crate) fn injection(ifindex: u32, keys: InterceptionKeys) -> BpfCode {
     let mut program = Assembler::new();
     program

@@ -179,7 +179,8 @@ fn the_filter_chooses_for_tcx_what_the_xdp_program_forwards() {
             beat_ahead(&kernel.writer);
             let before = kernel.counters().passed(PassReason::OtherMac);
             let forwarded = kernel.xdp.test_run(&frame, 1).unwrap().result == XDP_REDIRECT as u32;
-            // The test cannot set the packet type, by which the filter knows other MAC addresses.
+            // The test cannot set the packet type, by which the filter recognises frames for other
+            // MAC addresses.
             let is_ours = kernel.counters().passed(PassReason::OtherMac) == before;
             let is_direct = kernel.is_direct(&frame);
             prop_assert!(is_direct == forwarded || is_direct && !is_ours);

@@ -1,4 +1,5 @@
-//! Tests of what is counted when rings have no space. A processor without queues has none.
+//! Tests of what is counted when rings have no space. The tested processor has no queues, so it
+//! cannot send any frame.
 
 use std::net::Ipv4Addr;
 

@@ -199,7 +199,8 @@ impl Router {
             .collect()
     }
 
-    /// Processes one frame that arrives on port `LEFT`.
+    /// Processes one frame that arrives on port `LEFT`. Returns its verdict, and all frames that
+    /// the router sent.
     pub(super) fn one(&mut self, frame: &[u8]) -> (RouteVerdict, Vec<Sent>) {
         let (verdicts, sent) = self.process(LEFT, &[frame.to_vec()], 0);
         (verdicts[0], sent)

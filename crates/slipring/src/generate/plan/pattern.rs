@@ -59,7 +59,7 @@ fn order(random: bool) -> EndpointOrder {
 }
 
 /// Returns source and destination. Their address family is the requested one, or else that of a
-/// given address.
+/// given address, or else IPv4.
 fn endpoints(reader: &FlagReader<'_>) -> Result<(Endpoints, Endpoints), Failure> {
     let (src, dst) = (reader.get::<Endpoints>("src"), reader.get::<Endpoints>("dst"));
     let wanted = match (reader.matches.get_flag("ipv4"), reader.matches.get_flag("ipv6")) {

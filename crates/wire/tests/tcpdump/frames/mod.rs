@@ -106,7 +106,7 @@ pub(crate) fn cut_frames(frames: &[TestFrame], cuts: &[usize]) -> Vec<CapturedFr
     frames.iter().flat_map(cut).collect()
 }
 
-/// Returns the frames for which a text was recorded.
+/// Returns the frames for which `text` was recorded.
 pub(crate) fn all_frames(text: &RecordedText) -> Vec<CapturedFrame> {
     if text.is_cut {
         return GROUPS.iter().flat_map(|(_, frames, cuts)| cut_frames(frames, cuts)).collect();

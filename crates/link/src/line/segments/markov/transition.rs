@@ -69,7 +69,7 @@ impl TransitionMatrix {
 
     /// Expected number of transitions from each state (row) to each other state (column) within
     /// `time_ns`, which is much shorter than the mean time in any state. Each element of the
-    /// diagonal is the negative number of transitions out of its state.
+    /// diagonal is minus the expected number of transitions out of its state.
     fn changes(states: &[MarkovState], time_ns: f64) -> Self {
         let others = (states.len() - 1).max(1) as f64;
         let sums: Vec<f64> = states.iter().map(|state| state.next.iter().sum()).collect();
