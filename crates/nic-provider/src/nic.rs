@@ -19,7 +19,7 @@ use slipring_netmap::{
     SyncStatus, TxRx,
 };
 use slipring_port::iface::Iface;
-use slipring_port::{OpenCause, OpenError, OpenOptions, Queue, QueueSnapshot, RunCause};
+use slipring_port::{OpenCause, OpenError, OpenOptions, Queue, QueueSnapshot, RunCause, RunError};
 use slipring_ring::{RingView, SlotFlags, SyncFault};
 
 use crate::netns::in_netns;
@@ -197,22 +197,16 @@ impl NicQueue {
         }
         match done {
             Ok(()) => SyncStatus::Done,
-            Err(error) => match error.cause {
-                RunCause::Ring(SyncFault::Reinit(_)) => {
-                    let head = self.views[TxRx::Tx as usize].head();
-                    self.tx_observed.store(head, Ordering::Relaxed);
-                    SyncStatus::Reinit
-                }
-                RunCause::Vanished
-                | RunCause::CardGone
-                | RunCause::CardRevoked
-                | RunCause::CardReset => {
-                    self.vanished.store(true, Ordering::Relaxed);
-                    SyncStatus::Gone
-                }
-                // The interface may have come up again by the next sync.
-                _ => SyncStatus::Gone,
-            },
+            Err(RunError { cause: RunCause::Ring(SyncFault::Reinit(_)), .. }) => {
+                let head = self.views[TxRx::Tx as usize].head();
+                self.tx_observed.store(head, Ordering::Relaxed);
+                SyncStatus::Reinit
+            }
+            Err(error) => {
+                // Otherwise, the interface may have come up again by the next sync.
+                self.vanished.fetch_or(error.cause.is_final(), Ordering::Relaxed);
+                SyncStatus::Gone
+            }
         }
     }
 }

@@ -295,6 +295,15 @@ pub enum RunCause {
     System { what: &'static str, source: io::Error },
 }
 
+impl RunCause {
+    /// Returns whether the port works again only if it is opened again: its device is gone, or has
+    /// lost its settings.
+    #[must_use]
+    pub const fn is_final(&self) -> bool {
+        matches!(self, Self::Vanished | Self::CardGone | Self::CardRevoked | Self::CardReset)
+    }
+}
+
 impl RunError {
     /// Creates the error of the port `port`.
     pub fn new(port: impl fmt::Display, cause: impl Into<RunCause>) -> Self {
