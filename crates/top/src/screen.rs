@@ -62,7 +62,7 @@ impl TopScreen {
         Ok(Self { terminal })
     }
 
-    /// Draws the screen anew by calling `draw`.
+    /// Draws the whole screen again by calling `draw`.
     ///
     /// # Errors
     /// The system's error, if the terminal no longer exists.

@@ -118,8 +118,7 @@ impl<H: Copy> Dummynet<H> {
     ///   overtakes another one of its link.
     /// - New limits and losses apply to arriving packets. If only parameters of AQM change, AQM
     ///   keeps its state. If another algorithm is chosen, it starts without state.
-    /// - If weights change, queues keep their order. The new weight applies from the next packet,
-    ///   or with RR from the next turn of the queue.
+    /// - If weights change, queues keep their order; the next packet (RR: turn) has the new weight.
     /// - If the scheduler changes, the waiting packets leave first, in the order of the old
     ///   scheduler, or in the order of their arrival if that was flow queueing.
     /// - If the mask changes, the old dynamic queues and pipes are emptied in parallel with the new
@@ -385,9 +384,8 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Deletes objects of a kind. The packets that wait in them are lost, but not those in the
-    /// delay. If a queue is deleted, packets that a FIFO or flow queueing stores in the scheduler
-    /// are not lost either.
+    /// Deletes objects of a kind. Packets that wait in them are lost, but not those in the delay,
+    /// nor those of a deleted queue that a FIFO or flow queueing stores in the scheduler.
     ///
     /// If a pipe or scheduler is deleted, its queues still exist. They drop all packets until the
     /// pipe or scheduler is created again.
