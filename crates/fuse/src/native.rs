@@ -179,7 +179,7 @@ impl NativeServer {
             events.clear();
             match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(_) => return,
+                Err(_) => break,
             }
             for event in &events {
                 match event.data.u64() {

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use slipring_wire::Headers;
 use slipring_wire::assigned::IpProto;
-use slipring_wire::checksum::Delta;
+use slipring_wire::checksum::{Delta, nonzero};
 use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 
 /// The checksum fields of a frame, and a copy of the frame's bytes before the damage.
@@ -27,6 +27,8 @@ struct ChecksumField {
     covers: Range<usize>,
     /// Whether the checksum also covers the addresses of the IP header.
     pseudo: bool,
+    /// Whether a stored 0 means that there is no checksum, as in UDP.
+    zero_is_none: bool,
 }
 
 impl FrameChecksums {
@@ -58,13 +60,16 @@ impl FrameChecksums {
             let addresses = self.addresses.clone();
             delta = delta.bytes(&self.before[addresses.clone()], &frame[addresses]);
         }
-        frame[range].copy_from_slice(&delta.apply(checksum).to_be_bytes());
+        let updated = delta.apply(checksum);
+        let updated = if field.zero_is_none { nonzero(updated) } else { updated };
+        frame[range].copy_from_slice(&updated.to_be_bytes());
     }
 }
 
 fn header(ip: &Ip, l3: usize) -> Option<ChecksumField> {
     let covers = l3..usize::from(ip.l4);
-    (ip.version == IpVersion::V4).then_some(ChecksumField { at: l3 + 10, covers, pseudo: false })
+    let field = ChecksumField { at: l3 + 10, covers, pseudo: false, zero_is_none: false };
+    (ip.version == IpVersion::V4).then_some(field)
 }
 
 fn addresses(ip: &Ip, l3: usize) -> Range<usize> {
@@ -87,10 +92,11 @@ fn transport(frame: &[u8], ip: &Ip) -> Option<ChecksumField> {
     let (l4, at) = (usize::from(ip.l4), usize::from(ip.l4) + offset);
     let bytes = ip.l4_bytes(frame).filter(|_| ip.fragment == FragmentPosition::Whole)?;
     let stored = bytes.get(offset..offset + 2)?;
-    if ip.proto == IpProto::UDP && stored == [0, 0] {
+    let zero_is_none = ip.proto == IpProto::UDP;
+    if zero_is_none && stored == [0, 0] {
         return None;
     }
-    Some(ChecksumField { at, covers: l4..l4 + bytes.len(), pseudo })
+    Some(ChecksumField { at, covers: l4..l4 + bytes.len(), pseudo, zero_is_none })
 }
 
 #[cfg(test)]
@@ -157,6 +163,19 @@ mod tests {
         damaged[50] ^= 0x35;
         FrameChecksums::of(&frame).restore(&mut damaged);
         assert_eq!(damaged[40..42], [0, 0]);
+    }
+
+    #[test]
+    fn a_udp_checksum_that_was_sent_is_never_0() {
+        let frame = FrameSpec::default().build(99).unwrap().bytes;
+        let headers = Headers::parse(&frame).unwrap();
+        for word in 0..=u16::MAX {
+            let mut damaged = frame.clone();
+            damaged[50..52].copy_from_slice(&word.to_be_bytes());
+            FrameChecksums::of(&frame).restore(&mut damaged);
+            assert_ne!(damaged[40..42], [0, 0], "0 would mean that there is none");
+            assert_eq!(sums(&damaged, &headers), (0, 0));
+        }
     }
 
     #[test]

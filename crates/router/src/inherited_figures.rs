@@ -19,7 +19,8 @@ use slipring_route::{PuntClass, PuntReason, RouteDropCause};
 use slipring_route_bpf::PassReason;
 
 use crate::router_figures::{
-    DRIVER_DROP, FibFigures, OWN_PASSES, QUEUE_FULL, RouterFigures, RuleFigures, UNSENT_OF_KERNEL,
+    DRIVER_DROP, FibFigures, OWN_PASSES, QUEUE_FULL, RouterFigures, RuleFigures, UNREAD,
+    UNSENT_OF_KERNEL,
 };
 use crate::traffic::ForwardedTraffic;
 
@@ -116,7 +117,7 @@ fn known_name(name: &str) -> Option<&'static str> {
     let known = known.chain(DropCause::ALL.iter().map(|of| of.name()));
     let known = known.chain(PuntReason::ALL.iter().map(|of| of.name()));
     let known = known.chain(PuntClass::ALL.iter().map(|of| of.name()));
-    let known = known.chain([DRIVER_DROP, QUEUE_FULL, UNSENT_OF_KERNEL]).chain(OWN_PASSES);
+    let known = known.chain([DRIVER_DROP, QUEUE_FULL, UNREAD, UNSENT_OF_KERNEL]).chain(OWN_PASSES);
     known.into_iter().find(|of| *of == name)
 }
 
@@ -133,7 +134,7 @@ mod tests {
             state: "forwarding",
             forwarded: ForwardedTraffic { packets: 7, bytes: 700 },
             passed: counts("unresolved"),
-            dropped: counts("tx_unsent"),
+            dropped: BTreeMap::from([("tx_unsent", 2), (UNREAD, 2)]),
             punted: counts("arp"),
             marked: 3,
         };
@@ -168,10 +169,9 @@ mod tests {
         let sums = serde_json::to_value(&sums).unwrap();
         let interface = &sums["interfaces"][0];
         assert_eq!(interface["forwarded"], serde_json::json!({ "packets": 14, "bytes": 1400 }));
-        for (group, name) in [("passed", "unresolved"), ("dropped", "tx_unsent"), ("punted", "arp")]
-        {
-            assert_eq!(interface[group], serde_json::json!({ name: 4 }));
-        }
+        assert_eq!(interface["passed"], serde_json::json!({ "unresolved": 4 }));
+        assert_eq!(interface["dropped"], serde_json::json!({ "tx_unsent": 4, "unread": 4 }));
+        assert_eq!(interface["punted"], serde_json::json!({ "arp": 4 }));
         assert_eq!(interface["marked"], 6);
         let worker = &sums["workers"][0];
         for (key, sum) in
