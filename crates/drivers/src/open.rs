@@ -30,7 +30,8 @@ pub struct NicSetup<'s> {
     pub name: &'s str,
     /// The memory of rings and buffers.
     pub region: &'s Arc<Region>,
-    /// The number of slots, whether to be promiscuous, and what to do when the link is down.
+    /// The number of slots, rings of an earlier process to go on with, whether to be promiscuous,
+    /// and what to do when the link is down. Other options are ignored.
     pub options: &'s OpenOptions,
     /// The settings that a user has made. All other settings are chosen by the options or the
     /// driver.

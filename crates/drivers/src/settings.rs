@@ -276,7 +276,9 @@ impl CardSettings {
 pub struct SettingsRequest {
     /// Whether all settings that were made before are discarded.
     pub reset: bool,
-    /// The settings to make. `None`: the setting is left as it is, or as the reset has made it.
+    /// The settings to make. A setting that is `None` is left as it is, or as the reset has made
+    /// it; but if negotiation is switched on, speed and duplex mode may be discarded
+    /// ([`CardSettings::merged`]).
     pub change: CardSettings,
 }
 

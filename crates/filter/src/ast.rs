@@ -12,7 +12,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::names::{self, FilterProtocol, IpLayer};
 
-/// A parsed filter expression. It is printed in a normal form that is parsed to the same filter.
+/// A parsed filter expression. It is printed in a normal form that is parsed to the same filter,
+/// unless the parentheses of its arithmetic exceed the parser's limit of nesting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     /// The expression; `None` if it is empty, which accepts every frame.

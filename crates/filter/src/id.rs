@@ -147,7 +147,9 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses `A.B.C.D` as an address with a mask. For a network, `/LEN` or `mask M` may follow.
+    /// Returns the address and the mask of `A.B`, `A.B.C` or `A.B.C.D`, of which `leading` has the
+    /// `bits` given bits. The mask covers these bits, unless `/LEN` or `mask M` follows, which is
+    /// only allowed for a network.
     fn ipv4(
         &mut self,
         kind: IdKind,

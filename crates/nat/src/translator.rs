@@ -368,7 +368,7 @@ impl Translator {
     }
 
     /// Finds a free port of `address` for a flow. If `keeps` is set, prefers the port that the
-    /// inside host uses.
+    /// inside host uses. If the port of the protocol cannot be changed, tries only that port.
     fn port(
         &mut self,
         seen: &PacketContext,

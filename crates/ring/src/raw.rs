@@ -66,7 +66,7 @@ impl RawRing {
     /// Reads the state of the ring: the slots between head and tail.
     ///
     /// # Safety
-    /// The ring must be alive, and its safe half unused meanwhile.
+    /// The ring must be alive, and the [`AppRing`] of this view must not be used meanwhile.
     #[inline(always)]
     unsafe fn span(self) -> RawSpan {
         // SAFETY: alive, by the caller.
@@ -100,7 +100,7 @@ impl RawRing {
     /// `TxRing::fill` does. But a frame of length 0 does not end the loop.
     ///
     /// # Safety
-    /// The ring must be alive, and its safe half unused meanwhile.
+    /// The ring must be alive, and the [`AppRing`] of this view must not be used meanwhile.
     #[inline(always)]
     pub unsafe fn fill(self, max: u32, mut write: impl FnMut(*mut u8) -> u16) -> u32 {
         // SAFETY: the caller guarantees what this requires.
@@ -126,7 +126,7 @@ impl RawRing {
     /// does.
     ///
     /// # Safety
-    /// The ring must be alive, and its safe half unused meanwhile.
+    /// The ring must be alive, and the [`AppRing`] of this view must not be used meanwhile.
     #[inline(always)]
     pub unsafe fn drain(self, max: u32, mut read: impl FnMut(*const u8, u16)) -> u32 {
         // SAFETY: the caller guarantees what this requires.
@@ -149,7 +149,8 @@ impl RawRing {
     /// incomplete packets. Returns how many slots were moved.
     ///
     /// # Safety
-    /// Both rings must be alive and in one region, and their safe halves unused meanwhile.
+    /// Both rings must be alive and in one region, and the [`AppRing`]s of both views must not be
+    /// used meanwhile.
     #[inline(always)]
     pub unsafe fn swap_to(self, tx: Self, max: u32) -> u32 {
         // SAFETY: the caller guarantees what this requires.
@@ -181,7 +182,7 @@ impl RawRing {
 pub type RawFrame = [u64; 8];
 
 /// Creates a pipe whose ends are driven by raw loops. Safe to use: the memory is private, and the
-/// safe halves of the rings stay unused.
+/// [`AppRing`]s stay unused.
 ///
 /// # Errors
 /// [`RegionError`] if the memory cannot be allocated.

@@ -56,7 +56,7 @@ pub(crate) struct ResidentEngine {
     unsettled: Option<u64>,
     /// How many neighbours the kernel can store, for IPv4 and for IPv6; 0 if it does not report it.
     neighbour_space: [u32; 2],
-    /// Whether rules must check every packet.
+    /// Whether there are rules, which must check every packet that the router forwards.
     has_rules: bool,
     /// Whether a client traces packets. Programs then forward no packets that workers could
     /// forward.

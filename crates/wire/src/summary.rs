@@ -110,9 +110,11 @@ impl<'f> Summary<'f> {
     }
 
     /// Writes the summary. It has the header of the link layer if `link` is true. TCP numbers are
-    /// relative to the start of their conversation if `conversations` knows it. New conversations
-    /// are added to `conversations`. If `conversations` is `None` or [`Detail::is_absolute`] is
-    /// set, TCP numbers are absolute.
+    /// relative to the start of their conversation if `conversations` knows it; those of segments
+    /// with SYN or without ACK are absolute. A conversation is added to `conversations` at its
+    /// first segment with ACK. If `conversations` is `None` or [`Detail::is_absolute`] is set, all
+    /// TCP numbers are absolute, and nothing is added; nor with [`Detail::is_quick`], which prints
+    /// no numbers.
     #[must_use]
     pub fn write(&self, link: bool, conversations: Option<&mut Conversations>) -> FrameText {
         let mut line = SummaryLine {

@@ -1,7 +1,7 @@
 //! The output of the plug-in: one sentence per line, made of a word and values in braces.
 //!
 //! A value ends at its first closing brace, but names of pipes contain braces. These are encoded as
-//! `%7B` and `%7D`, which no port name contains.
+//! `%7B` and `%7D`, and `%` as `%25`.
 
 use std::fmt::Write;
 
@@ -57,13 +57,15 @@ pub(super) fn settings(any: bool) -> String {
 }
 
 fn encoded(port: &str) -> String {
-    format!("{INTERFACE_PREFIX}{}", port.replace('{', "%7B").replace('}', "%7D"))
+    let port = port.replace('%', "%25").replace('{', "%7B").replace('}', "%7D");
+    format!("{INTERFACE_PREFIX}{port}")
 }
 
 /// Returns the port name that an encoded interface name stands for; `None` if the prefix is
 /// missing.
 pub(super) fn decoded(value: &str) -> Option<String> {
-    Some(value.strip_prefix(INTERFACE_PREFIX)?.replace("%7B", "{").replace("%7D", "}"))
+    let port = value.strip_prefix(INTERFACE_PREFIX)?;
+    Some(port.replace("%7B", "{").replace("%7D", "}").replace("%25", "%"))
 }
 
 /// Replaces braces in a text, so that the text can be put in braces.
@@ -77,7 +79,7 @@ mod tests {
 
     #[test]
     fn names_of_pipes_come_back_though_braces_end_values() {
-        for port in ["packet:eth0", "x{1", "x}1", "netmap:br--lan"] {
+        for port in ["packet:eth0", "x{1", "x}1", "vale0:x%7B1", "vale0:%25", "netmap:br--lan"] {
             let value = encoded(port);
             assert!(!value.contains(['{', '}']), "{value}");
             assert_eq!(decoded(&value).as_deref(), Some(port));

@@ -167,8 +167,9 @@ impl<S, E> DelegatedDirection<S, E> {
         holder.acquire() == u64::from(self.client.client_id)
     }
 
-    /// Claims the direction for one sync. `sync` gets the anchors, and whether it is the first
-    /// sync; it returns whether it handled all slots.
+    /// Claims the direction, and calls `sync` if that succeeds. `sync` gets the anchors, which are
+    /// the slots that correspond to index 0 of the kernel's two rings, and whether it is the first
+    /// sync. It returns whether it has handled all slots.
     #[inline(always)]
     fn sync_by(&mut self, sync: impl FnOnce(&mut Self, [u32; 2], bool) -> bool) -> ClientSync {
         match claim_for_client(&*self.client.words, self.direction, self.client.client_id) {

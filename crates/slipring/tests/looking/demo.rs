@@ -37,7 +37,8 @@ fn processes(mark: &str) -> Vec<Pid> {
     all.filter_map(|dir| Pid::from_raw(dir.file_name().to_str()?.parse().ok()?)).collect()
 }
 
-/// Asserts that both probes saw traffic over ports of this kind, and that nothing is missing.
+/// Asserts that both probes saw traffic over ports of this kind, at the delay and the rate of the
+/// link, and that each received frame was sent, was counted as dropped, or is still in flight.
 fn is_well(ended: &FinishedProgram, kind: &str) {
     let report = document(ended);
     assert_eq!(ended.code(), 0, "{ended:#?}");
