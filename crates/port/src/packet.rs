@@ -151,12 +151,7 @@ fn filters(
             needs: "an interface with Ethernet frames",
         });
     }
-    if options.vlan_ids.as_ref().is_some_and(|ids| ids.len() > MAX_VLAN_IDS) {
-        return Err(OpenCause::Setting {
-            reason: format!("more than {MAX_VLAN_IDS} VLAN identifiers"),
-            help: "use fewer VLANs on this interface".into(),
-        });
-    }
+    check_vlan_ids(options)?;
     check_queue(iface, queue)?;
     let queues = iface.rx_queues;
     if !options.socket_filters.is_empty() {
@@ -167,6 +162,17 @@ fn filters(
         Some(_) => Ok(vec![SocketFilter::Everything]),
         None => Ok(vec![SocketFilter::Everything; queues as usize]),
     }
+}
+
+/// Refuses more VLAN identifiers than a filter has space for.
+fn check_vlan_ids(options: &OpenOptions) -> Result<(), OpenCause> {
+    if options.vlan_ids.as_ref().is_none_or(|ids| ids.len() <= MAX_VLAN_IDS) {
+        return Ok(());
+    }
+    Err(OpenCause::Setting {
+        reason: format!("more than {MAX_VLAN_IDS} VLAN identifiers"),
+        help: "use fewer VLANs on this interface".into(),
+    })
 }
 
 /// Returns the filters that the options contain, one for each receive queue. The port must have all

@@ -318,12 +318,12 @@ impl Waiter {
 
     fn change(&mut self, i: usize, queue: &dyn Queue, wanted: Interest) -> Result<(), RunError> {
         let Some(Some(last)) = self.registered.get(i).copied() else { return Ok(()) };
+        // While the interface is down, a descriptor may be writable although nothing can be sent.
+        let wanted = Interest { tx: wanted.tx && !queue.is_link_down(), ..wanted };
         if queue.ended() && !wanted.tx {
             self.registered[i] = None;
             return self.forget(queue);
         }
-        // While the interface is down, a descriptor may be writable although nothing can be sent.
-        let wanted = Interest { tx: wanted.tx && !queue.is_link_down(), ..wanted };
         if last == wanted {
             return Ok(());
         }

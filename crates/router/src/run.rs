@@ -44,7 +44,7 @@ use crate::supervision::Supervision;
 use crate::takeover::{Successor, TakeoverService, TakeoverStart};
 use crate::trace::PacketTraces;
 use crate::watch::BypassWatch;
-use crate::worker::{UserSpacePorts, WorkerLink};
+use crate::worker::{UserSpacePorts, WorkerLink, raise_fd_limit};
 
 impl RoutePlan {
     /// Reads and checks the rules, if there are any.
@@ -74,6 +74,7 @@ impl RoutePlan {
         let make_files = |of| CompatFiles::make(of, successor.is_some());
         let (compat_files, compat) = self.compat.as_ref().map(make_files).transpose()?.unzip();
         let signals = Signals::install()?;
+        raise_fd_limit();
         let mut engine = ResidentEngine::open(&ifaces, self.io, rules.is_some(), offer)?;
         let ControlFlow::Continue(user_space) = self.open_user_space(
             (&mut engine, had_queues),

@@ -81,6 +81,12 @@ impl Queue for SurvivingQueue {
         if self.is_gone { None } else { self.queue.deadline() }
     }
 
+    /// A deleted interface has ended, so that a wait leaves its descriptor alone: it reports an
+    /// error for ever.
+    fn ended(&self) -> bool {
+        self.is_gone || self.queue.ended()
+    }
+
     fn is_link_down(&self) -> bool {
         self.is_gone || self.queue.is_link_down()
     }
@@ -148,5 +154,15 @@ mod tests {
         assert_eq!(unsent(), 3);
         queues.count_unsent();
         assert_eq!(unsent(), 3);
+    }
+
+    #[test]
+    fn a_deleted_interface_has_ended() {
+        let [port] = VirtualTime::until(Nanos::MAX).ports::<1>(64);
+        let queue = FailingQueue::new(port.queue, 0, || RunCause::Vanished);
+        let mut queue = SurvivingQueue::new(Box::new(queue), None);
+        assert!(!queue.ended());
+        queue.rx_sync().unwrap();
+        assert!(queue.ended() && queue.is_link_down());
     }
 }

@@ -66,7 +66,7 @@ use slipring_route_bpf::ResidentHeartbeat;
 use slipring_rules::{RuleStage, RuleStageCounters};
 
 pub(crate) use link::{DRAIN_LIMIT, SEND_LIMIT, WorkerLink};
-pub(crate) use open::UserSpacePorts;
+pub(crate) use open::{UserSpacePorts, raise_fd_limit};
 
 use crate::drain::WorkerDrain;
 use crate::live::LiveSettings;

@@ -9,10 +9,10 @@ use slipring_ring::Region;
 use super::queue::SenderSocket;
 use super::sys::ring::RxSocket;
 use super::sys::{self, SocketFilter, SocketSetting};
-use super::{assemble, refused, sender};
+use super::{assemble, check_vlan_ids, refused, sender};
 use crate::error::{OpenCause, OpenError};
 use crate::iface::Iface;
-use crate::options::OpenOptions;
+use crate::options::{MAX_VLAN_IDS, OpenOptions};
 use crate::port::Port;
 use crate::succession::InheritedSocket;
 
@@ -44,6 +44,7 @@ fn open_queues(
     sockets: Vec<InheritedSocket>,
 ) -> Result<Port, OpenCause> {
     let iface = Iface::find(ifname)?;
+    check_vlan_ids(options)?;
     // The port sends by packet sockets: the other process may still have AF_XDP sockets on the
     // queues, and a queue has one such socket at most.
     let pair = |InheritedSocket { socket, ring }| {
@@ -69,16 +70,34 @@ pub fn set_filter(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result
 /// `queue` is the socket's number among the `of` sockets of its port. Needs no capability.
 ///
 /// # Errors
-/// The kernel's error.
+/// `InvalidInput` for more than [`MAX_VLAN_IDS`] identifiers; the kernel's error.
 pub fn set_vlan_ids(
     socket: BorrowedFd<'_>,
     (queue, of): (u32, u32),
     ids: &[u16],
 ) -> io::Result<()> {
+    if ids.len() > MAX_VLAN_IDS {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     // Without a fanout group, each socket has a filter for its queue.
     let filter = match of > 1 && !sys::is_in_fanout(socket)? {
         true => SocketFilter::Queue { queue, of },
         false => SocketFilter::Everything,
     };
     sys::filter(socket, &filter, Some(ids))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_vlans_than_a_filter_has_space_for_are_refused() {
+        let ids: Vec<u16> = (1..=1 + MAX_VLAN_IDS as u16).collect();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let error = set_vlan_ids(file.as_fd(), (0, 1), &ids).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        let options = OpenOptions { vlan_ids: Some(ids), ..OpenOptions::default() };
+        assert!(matches!(check_vlan_ids(&options), Err(OpenCause::Setting { .. })));
+    }
 }

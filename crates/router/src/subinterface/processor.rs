@@ -120,6 +120,14 @@ pub(super) struct SubinterfaceProcessor {
     turn_start: Nanos,
 }
 
+impl Drop for SubinterfaceProcessor {
+    /// Closes the task queue, so that threads that wait for an answer do not wait for ever, even if
+    /// this thread has failed or panicked.
+    fn drop(&mut self) {
+        self.shared.tasks.close();
+    }
+}
+
 impl SubinterfaceProcessor {
     pub(super) fn new(
         subinterfaces: Vec<Subinterface>,

@@ -12,7 +12,7 @@ use slipring_native_proto::{receive, send};
 /// Maximum length of a message in bytes. The longest messages contain the states of rules.
 const MAX_BYTES: u32 = 1 << 28;
 /// Maximum number of descriptors of a message. A message has at most one for each interface, and
-/// one for each queue of each interface.
+/// one for each queue of each interface, of each parent of VLANs, and of each VLAN's device.
 const MAX_DESCRIPTORS: u32 = 1 << 16;
 
 /// The connection to the other router. A message consists of its length, the number of its

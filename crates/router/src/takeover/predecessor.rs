@@ -71,16 +71,21 @@ impl RoutePlan {
     }
 
     fn has_no_policers(&self) -> Diagnostic {
+        self.cannot_be_taken_over(
+            "it forwards in XDP, which has no policers, and a takeover keeps the engine; the new \
+             one has [[policer]]",
+        )
+        .with_note("a router without policers can take over from one with policers")
+    }
+
+    /// Explains that the running router, which works, cannot be replaced without a pause.
+    pub(super) fn cannot_be_taken_over(&self, why: &str) -> Diagnostic {
         let name = self.name.as_deref().map_or(String::new(), |name| format!(" --name {name}"));
         Diagnostic::new(SR0003, "the running router cannot be taken over")
-            .with_cause(
-                "it forwards in XDP, which has no policers, and a takeover keeps the engine; the \
-                 new one has [[policer]]",
-            )
+            .with_cause(why)
             .with_help(format!(
                 "end it, and start again without --takeover: slipring route ctl shutdown{name}"
             ))
-            .with_note("a router without policers can take over from one with policers")
     }
 }
 

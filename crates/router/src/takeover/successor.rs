@@ -141,7 +141,7 @@ impl RoutePlan {
         subinterfaces.keep(own);
         if let Some(parent) = subinterfaces.changed_parent(own) {
             let why = format!("{parent} had another number of receive queues when it was started");
-            return Err(failed(&io::Error::other(why)));
+            return Err(self.cannot_be_taken_over(&why).into());
         }
         let Some(engine) = engine else {
             let found = start::check(self, ifaces, 0)?;

@@ -75,7 +75,6 @@ impl UserSpacePorts {
         let carriers = interfaces.iter().map(|(iface, _)| iface).chain(parents(own));
         let workers = worker_count(carriers, threads);
         let piped = if has_rules { workers } else { 1 };
-        raise_fd_limit();
         needs += WorkerPipes::needs(piped);
         let geometry = Geometry {
             ring_bytes: needs.ring_bytes + 4096,
@@ -234,8 +233,8 @@ fn open_port(
 }
 
 /// Raises the limit of open descriptors to the maximum. With rules, each pair of workers needs four
-/// descriptors.
-fn raise_fd_limit() {
+/// descriptors, and a VLAN that slipring makes needs about eight.
+pub(crate) fn raise_fd_limit() {
     let limit = getrlimit(Resource::Nofile);
     // If the kernel refuses this, the limit stays as it is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });

@@ -272,7 +272,7 @@ fn a_vlan_that_the_new_router_lacks_ends_with_the_takeover(setup: Setup) {
     assert!(!exists(&rig, "e1.200.7") && exists(&rig, "e1.100"));
     stream.flow(200);
     stream.each_has_arrived_once();
-    // Its frames are nobody's: the socket of the parent does not receive them any more.
+    // Its frames are nobody's.
     TWO.send(&rig, &Packet::udp(ip(TWO.host[0]), families()[0].a, b"nobody's"));
     rig.is_silent();
     next.stop(Signal::INT).well();
