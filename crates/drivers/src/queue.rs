@@ -176,13 +176,7 @@ impl<C: NicChip> CardQueue<C> {
             return if ends { Err(RunCause::WentDown) } else { Ok(()) };
         }
         self.had_link = true;
-        let Some(since) = self.tx_progress else { return Ok(()) };
-        let time = now();
-        self.tx_probe_at = time + self.chip.0.tx_probe_after();
-        if time.saturating_sub(since) < STUCK_AFTER || self.may_be_held_up() {
-            return Ok(());
-        }
-        Err(RunCause::CardStuck { seconds: STUCK_AFTER / 1_000_000_000 })
+        Ok(())
     }
 
     /// Whether something other than the card may decide that it sends nothing: its host, or pause
@@ -234,7 +228,18 @@ impl<C: NicChip> CardQueue<C> {
             self.tx_progress = Some(time);
             self.tx_probe_at = time + self.chip.0.tx_probe_after();
         }
-        if time >= self.tx_probe_at { self.probe() } else { Ok(()) }
+        if time < self.tx_probe_at {
+            return Ok(());
+        }
+        self.tx_probe_at = time + self.chip.0.tx_probe_after();
+        self.probe()?;
+        // Only here, where a sync has just found nothing completed, is the card known to be stuck:
+        // a program that only receives does not look.
+        let is_late = |since: Nanos| time.saturating_sub(since) >= STUCK_AFTER;
+        if !self.tx_progress.is_some_and(is_late) || self.may_be_held_up() {
+            return Ok(());
+        }
+        Err(RunCause::CardStuck { seconds: STUCK_AFTER / 1_000_000_000 })
     }
 
     fn send(&mut self) -> Result<(), RunCause> {

@@ -264,7 +264,14 @@ impl BindPlan {
         match &self.former {
             // A disk that is full keeps the state as it is.
             Some(former) if state.read(&former.bdf)?.as_ref() == Some(former) => Ok(Vec::new()),
-            Some(former) => state.write(former).map(|()| Vec::new()),
+            Some(former) => {
+                state.write(former)?;
+                let links = host.links()?;
+                if former.tap && stand_in::find(&links, former).is_none() {
+                    stand_in::create(host, former)?;
+                }
+                Ok(Vec::new())
+            }
             None => restore::put_back(host, state, &self.saved),
         }
     }

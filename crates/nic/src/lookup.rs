@@ -16,7 +16,7 @@ use crate::alias;
 use crate::checks;
 use crate::host::NicHost;
 use crate::pci_address::PciAddress;
-use crate::refusals::{ambiguous, failed, no_card, not_there};
+use crate::refusals::{ambiguous, failed, left_over, no_card, not_there};
 use crate::state::{SavedNic, StateDir, boot_id};
 use crate::sysfs::{self, NamedDevice, PciNic, device_dir};
 
@@ -107,12 +107,20 @@ impl<'a> TakenCards<'a> {
         }
     }
 
+    /// Returns whether there is a state of a card, also one that cannot be read.
+    fn is_kept(&self, bdf: &str) -> bool {
+        self.own.has(bdf) || self.of_root().iter().any(|saved| saved.bdf == bdf)
+    }
+
     /// Finds a card by [`Self::address_of`].
     pub(crate) fn find(&self, name: &str) -> Result<PciNic, Failure> {
         let address = self.address_of(name)?;
         let device = sysfs::find(self.host.root(), address.as_deref().unwrap_or(name));
         match (address, device) {
-            (Some(bdf), NamedDevice::Unknown) => Err(not_there(name, &bdf).into()),
+            (Some(bdf), NamedDevice::Unknown) => match self.is_kept(&bdf) {
+                true => Err(not_there(name, &bdf).into()),
+                false => Err(left_over(name, &bdf).into()),
+            },
             (_, device) => match (checks::no_card(name, &device), device) {
                 (None, NamedDevice::Pci(nic)) => Ok(nic),
                 (refusal, _) => Err(no_card(name, refusal).into()),

@@ -70,6 +70,13 @@ pub(crate) fn not_there(name: &str, bdf: &str) -> Diagnostic {
         ))
 }
 
+/// Explains that a TAP device is left of a card that is not there and of which nothing is saved.
+pub(crate) fn left_over(tap: &str, bdf: &str) -> Diagnostic {
+    Diagnostic::new(SR0306, format!("`{tap}` is the TAP device of {bdf}, which is not there"))
+        .with_cause("nothing is saved of the card")
+        .with_help(format!("delete the device, with its addresses: ip link delete {tap}"))
+}
+
 /// Explains how to give a card back whose saved state cannot be read.
 pub(crate) fn unreadable(damaged: &UnreadableState) -> Diagnostic {
     let UnreadableState { bdf, path, error } = damaged;
@@ -94,7 +101,8 @@ pub(crate) fn failed(what: &str, state: &StateDir, error: &io::Error) -> Failure
 
 /// Returns what helps if a directory of states, or the list of links, cannot be read or written.
 pub(crate) fn help_with(error: &io::Error, dir: &Path, is_root: bool) -> String {
-    let shown = dir.display();
+    // The directory itself may not be there yet.
+    let there = dir.ancestors().find(|dir| dir.exists()).unwrap_or(dir).display();
     match (error.kind(), TrustError::of(error)) {
         (_, Some(TrustError::Writable { path, .. })) => format!("chmod go-w {}", path.display()),
         (_, Some(untrusted)) => untrusted.help(),
@@ -102,12 +110,10 @@ pub(crate) fn help_with(error: &io::Error, dir: &Path, is_root: bool) -> String 
             "run it as root: sudo slipring nic list".to_owned()
         }
         (io::ErrorKind::ReadOnlyFilesystem, _) => {
-            // The directory itself may not be there yet.
-            let there = dir.ancestors().find(|dir| dir.exists()).unwrap_or(dir).display();
             format!("mount -o remount,rw \"$(findmnt -n -o TARGET -T {there})\"")
         }
-        (io::ErrorKind::StorageFull, _) => format!("make room there: df {shown}"),
+        (io::ErrorKind::StorageFull, _) => format!("make room there: df {there}"),
         (io::ErrorKind::TimedOut, _) => "repeat this command when the other one has ended".into(),
-        _ => format!("see what is there: ls -l {shown}"),
+        _ => format!("see what is there: ls -l {there}"),
     }
 }

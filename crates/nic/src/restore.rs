@@ -38,10 +38,7 @@ pub(crate) fn put_back(
     saved: &SavedNic,
 ) -> io::Result<Vec<Unrestored>> {
     if !device_dir(host.root(), &saved.bdf).exists() {
-        return Err(io::Error::new(
-            io::ErrorKind::NotFound,
-            "the card is no longer in the machine; to look for it: echo 1 > /sys/bus/pci/rescan",
-        ));
+        return Err(no_longer_there());
     }
     let mut unrestored: Vec<_> = lost_with_state(saved).into_iter().collect();
     unrestored.extend(added_meanwhile(host, saved));
@@ -55,6 +52,14 @@ pub(crate) fn put_back(
     }
     state.remove(&saved.bdf)?;
     Ok(unrestored)
+}
+
+/// Returns the error for a card that was removed from the machine.
+pub(crate) fn no_longer_there() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::NotFound,
+        "the card is no longer in the machine; to look for it: echo 1 > /sys/bus/pci/rescan",
+    )
 }
 
 /// Whether a card that was taken is there.
@@ -107,7 +112,10 @@ fn added_meanwhile(host: &dyn NicHost, saved: &SavedNic) -> Vec<Unrestored> {
     };
     let now = host.snapshot(tap.index).unwrap_or_default();
     let added = |kind: &str, now: &[SavedSetting], before: &[SavedMessage]| {
-        let is_new = |one: &&SavedSetting| before.iter().all(|other| other.text != one.text);
+        // The kernel makes the route of link-local addresses by itself.
+        let is_new = |one: &&SavedSetting| {
+            !one.text.starts_with("fe80::/64") && before.iter().all(|other| other.text != one.text)
+        };
         let dropped = |one: &SavedSetting| Unrestored {
             what: format!("the {kind} {}", one.text),
             why: format!("{} got it while the card was taken", tap.name),
@@ -144,6 +152,13 @@ fn give_to_driver(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
             name(&driver),
             name(&saved.driver)
         )));
+    }
+    // Without a driver, there is no interface for what was saved, which must then be kept.
+    if is_any && saved.interface.is_some() && driver.is_none() {
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "no driver of the kernel takes the card; load its module, and repeat this command",
+        ));
     }
     Ok(())
 }

@@ -117,9 +117,14 @@ fn step(
     // it stays bound.
     let saved = state.of(host, bdf)?.filter(|saved| saved.confirm_by_ms == Some(limit));
     let Some(saved) = saved else { return Ok(TimerStep::End) };
-    if let Presence::Replaced(id) = restore::presence(host, &saved) {
-        restore::forget(host, state, &saved)?;
-        return Ok(TimerStep::Replaced(id));
+    match restore::presence(host, &saved) {
+        Presence::Replaced(id) => {
+            restore::forget(host, state, &saved)?;
+            return Ok(TimerStep::Replaced(id));
+        }
+        // The number of its group may be that of another card by now, whose program goes on.
+        Presence::Gone => return Err(restore::no_longer_there()),
+        Presence::There => {}
     }
     restore::end_holders(host, saved.group)?;
     restore::put_back(host, state, &saved).map(TimerStep::GivenBack)

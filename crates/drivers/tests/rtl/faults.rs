@@ -119,6 +119,25 @@ fn a_card_that_sends_nothing_although_it_has_a_link_ends_the_port_as_stuck() {
     assert_eq!(rig.sent(), None);
 }
 
+/// Takes 11 s, more than the time after which a card counts as stuck. Probes ring the doorbell
+/// again, so the card sends the frame, but no tx sync sees it.
+#[test]
+fn a_card_is_not_stuck_if_the_program_only_receives_after_it_has_sent() {
+    let mut rig = Rig::new(Chip::Rtl8168h);
+    locked(&rig.model).lose_doorbells(1);
+    rig.send(&frame(60, 4));
+    let until = now() + 11_000_000_000;
+    while now() < until {
+        rig.queue().before_sleep(Interest::RX);
+        rig.queue().rx_sync().unwrap();
+        rig.queue().after_sleep();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(rig.sent(), Some(frame(60, 4)));
+    rig.queue().tx_sync().unwrap();
+    rig.check();
+}
+
 #[test]
 fn frames_wait_while_the_cable_is_out_and_leave_when_it_is_back() {
     for chip in Chip::ALL {

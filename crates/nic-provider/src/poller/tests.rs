@@ -23,6 +23,7 @@ struct EventQueue {
     inner: Box<dyn Queue>,
     event: Event,
     is_armed: Arc<AtomicBool>,
+    /// The deadline is this long after the moment at which it is asked for.
     deadline: Option<Nanos>,
     /// The event that the next `after_sleep` raises; `None` if it raises none.
     next: Option<Event>,
@@ -46,7 +47,7 @@ impl Queue for EventQueue {
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        self.deadline
+        self.deadline.map(|after| slipring_port::now() + after)
     }
 
     fn before_sleep(&mut self, _interest: Interest) {
@@ -138,7 +139,7 @@ fn clients_are_woken_once_the_queue_is_armed_again() {
 fn a_queue_with_a_deadline_wakes_its_clients_while_another_has_events_all_the_time() {
     let events = [event(), event()];
     let busy = Polled::new(&events[0], None, None);
-    let queues = [busy, Polled::new(&events[1], Some(0), None)];
+    let queues = [busy, Polled::new(&events[1], Some(1_000_000), None)];
     let fds: Vec<_> = queues.iter().map(|queue| fds_of(queue).unwrap()).collect();
     let bell = event();
     let start = Instant::now();
@@ -150,9 +151,11 @@ fn a_queue_with_a_deadline_wakes_its_clients_while_another_has_events_all_the_ti
 }
 
 #[test]
-fn without_events_only_a_queue_with_a_deadline_wakes_its_clients() {
-    let events = [event(), event()];
-    let queues = [Polled::new(&events[0], Some(0), None), Polled::new(&events[1], None, None)];
+fn without_events_only_a_queue_with_a_deadline_that_is_near_wakes_its_clients() {
+    const AN_HOUR: Nanos = 3_600_000_000_000;
+    let deadlines = [Some(0), Some(AN_HOUR), None];
+    let events = deadlines.map(|deadline| (event(), deadline));
+    let queues = events.each_ref().map(|(event, deadline)| Polled::new(event, *deadline, None));
     rounds(&queues, 2);
-    assert_eq!(queues.each_ref().map(Polled::wakes), [[0, 2], [0, 0]]);
+    assert_eq!(queues.each_ref().map(Polled::wakes), [[0, 2], [0, 0], [0, 0]]);
 }

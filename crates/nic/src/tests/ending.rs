@@ -101,6 +101,46 @@ fn a_restore_of_a_damaged_state_that_fails_at_any_step_can_be_repeated() {
 }
 
 #[test]
+fn a_restore_of_a_damaged_state_without_a_driver_keeps_what_the_tap_device_had() {
+    let host = busy_host();
+    let before = host.link("eth1").unwrap();
+    bind(&host, true);
+    damage(&host);
+    host.lacks_module.set(true);
+    let given = restore(&host, &named(BDF));
+    assert!(told(&given).contains("no driver of the kernel takes the card"), "{given:?}");
+    host.lacks_module.set(false);
+    assert!(restore(&host, &named(BDF)).failures.is_empty());
+    assert_eq!(host.link("eth1").unwrap(), before);
+}
+
+#[test]
+fn a_tap_device_of_a_card_that_is_not_there_and_not_saved_is_named_with_what_deletes_it() {
+    let host = taken();
+    fs::remove_file(host.state().path(BDF)).unwrap();
+    remove(&host);
+    let state = host.state();
+    let told = format!("{:?}", TakenCards::new(&host, &state).find("eth1").unwrap_err());
+    assert!(told.contains("ip link delete eth1") && !told.contains("--forget"), "{told}");
+}
+
+#[test]
+fn a_timer_whose_card_was_removed_ends_no_program() {
+    let host = taken();
+    hold_group(&host);
+    let limit = Some(host.uptime());
+    host.state().write(&saved(&host).unwrap().with_confirm_by(limit)).unwrap();
+    remove(&host);
+    *host.meanwhile.borrow_mut() = Some(Box::new(|host| {
+        // The user confirms, so that the timer ends.
+        let state = host.state();
+        state.write(&saved(host).unwrap().with_confirm_by(None)).unwrap();
+    }));
+    assert!(!timer::expire(&host, &host.state(), BDF));
+    assert_eq!(*host.ended.borrow(), [] as [u32; 0]);
+}
+
+#[test]
 fn a_card_whose_state_cannot_be_read_and_that_has_no_tap_device_gets_its_driver_back() {
     let host = busy_host();
     bind(&host, false);

@@ -56,6 +56,8 @@ pub(crate) struct MadeUpHost {
     next_index: Cell<u32>,
     /// The name that the kernel gives to new interfaces.
     pub(crate) new_name: RefCell<String>,
+    /// Whether the module of the cards' driver is not loaded.
+    pub(crate) lacks_module: Cell<bool>,
 }
 
 impl MadeUpHost {
@@ -80,6 +82,7 @@ impl MadeUpHost {
             meanwhile: RefCell::default(),
             next_index: Cell::new(2),
             new_name: RefCell::new("eth1".into()),
+            lacks_module: Cell::new(false),
         };
         for dir in [
             "sys/bus/pci/drivers/vfio-pci",
@@ -242,6 +245,9 @@ impl MadeUpHost {
         let dir = device_dir(self.root(), bdf);
         let wanted = sysfs::override_of(self.root(), bdf);
         let driver = wanted.unwrap_or_else(|| "e1000e".into());
+        if driver != VFIO_DRIVER && self.lacks_module.get() {
+            return;
+        }
         symlink(driver_dir(self.root(), &driver), dir.join("driver")).unwrap();
         if driver != VFIO_DRIVER {
             let name = self.new_name.borrow().clone();

@@ -244,6 +244,23 @@ fn a_taken_card_that_is_bound_again_without_a_tap_device_has_none() {
 }
 
 #[test]
+fn a_tap_device_is_made_again_if_the_next_card_cannot_be_bound() {
+    let host = host_without_default_route();
+    bind(&host).unwrap();
+    let saved_before = saved(&host);
+    host.add_card("0000:0a:00.0", [0x8086, 0x10d3], "e1000e", 8);
+    host.make_interface("0000:0a:00.0", "eth2");
+    let nics = vec!["eth1".to_owned(), "eth2".to_owned()];
+    let without = BindFlags { nics, tap: false, confirm_within: None, ..flags() };
+    // The first change deletes the TAP device; a later one fails.
+    host.changes_left.set(Some(3));
+    let told = format!("{:?}", take(&host, &host.state(), &without).unwrap_err());
+    assert!(told.contains("what was done before was undone"), "{told}");
+    assert_eq!(host.link("eth1").unwrap().link.kind, "tun");
+    assert_eq!(saved(&host), saved_before);
+}
+
+#[test]
 fn a_card_whose_tap_device_was_left_by_an_earlier_bind_is_refused() {
     let host = host_without_default_route();
     bind(&host).unwrap();
