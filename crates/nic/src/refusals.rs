@@ -71,10 +71,10 @@ pub(crate) fn not_there(name: &str, bdf: &str) -> Diagnostic {
 }
 
 /// Explains that a TAP device is left of a card that is not there and of which nothing is saved.
-pub(crate) fn left_over(tap: &str, bdf: &str) -> Diagnostic {
-    Diagnostic::new(SR0306, format!("`{tap}` is the TAP device of {bdf}, which is not there"))
+pub(crate) fn left_over(name: &str, bdf: &str) -> Diagnostic {
+    Diagnostic::new(SR0306, format!("`{name}` is the TAP device of {bdf}, which is not there"))
         .with_cause("nothing is saved of the card")
-        .with_help(format!("delete the device, with its addresses: ip link delete {tap}"))
+        .with_help(format!("delete the device, with its addresses: ip link delete {name}"))
 }
 
 /// Explains how to give a card back whose saved state cannot be read.
