@@ -6,13 +6,16 @@
 
 #include "ns3/fatal-error.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
-#include <poll.h>
+#include <sched.h>
 #include <slipring.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 namespace ns3
@@ -21,21 +24,65 @@ namespace ns3
 namespace
 {
 
+/// The events of a port that end a wait, once for each Arm
+constexpr uint32_t PORT_EVENTS = EPOLLIN | EPOLLONESHOT;
+
 /**
- * \param untilNs time of CLOCK_MONOTONIC in ns
- * \return the time until then; 0 if it has passed
+ * \param fd a new descriptor, or -1 with errno set
+ * \return the descriptor
  */
-timespec
-TimeLeft(uint64_t untilNs)
+int
+Checked(int fd)
 {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t nowNs = static_cast<uint64_t>(now.tv_sec) * 1000000000 + now.tv_nsec;
-    uint64_t left = untilNs > nowNs ? untilNs - nowNs : 0;
-    timespec rest;
-    rest.tv_sec = static_cast<time_t>(left / 1000000000);
-    rest.tv_nsec = static_cast<long>(left % 1000000000);
-    return rest;
+    if (fd < 0)
+    {
+        NS_FATAL_ERROR("no descriptor for the poll thread: " << std::strerror(errno)
+                                                             << "; try: ulimit -n 4096");
+    }
+    return fd;
+}
+
+/// Reads all messages of a socket, and ignores them.
+void
+DiscardMessages(int fd)
+{
+    char message[8192];
+    while (recv(fd, message, sizeof(message), MSG_DONTWAIT) > 0)
+    {
+    }
+}
+
+/// The argument of sched_setattr(2), in its first version. Debian 12's C library does not declare
+/// it, and the kernel's header clashes with the C library's.
+struct SchedulingAttributes
+{
+    uint32_t size;     //!< size of this structure, in bytes
+    uint32_t policy;   //!< policy, such as SCHED_OTHER
+    uint64_t flags;    //!< flags
+    int32_t nice;      //!< nice value
+    uint32_t priority; //!< static priority
+    uint64_t runtime;  //!< with SCHED_OTHER, the time slice in ns; 0: the scheduler's default
+    uint64_t deadline; //!< only for SCHED_DEADLINE
+    uint64_t period;   //!< only for SCHED_DEADLINE
+};
+
+/**
+ * Asks the scheduler for short time slices for this thread. Since Linux 6.12, a thread that wakes
+ * does not wait for the end of the running thread's slice if its own slice is shorter.
+ */
+void
+RequestShortSlices()
+{
+    // The shortest that Linux gives
+    constexpr uint64_t SLICE_NS = 100000;
+    SchedulingAttributes scheduling{};
+    long status = syscall(SYS_sched_getattr, 0, &scheduling, sizeof(scheduling), 0);
+    if (status == 0 && scheduling.policy == SCHED_OTHER)
+    {
+        scheduling.runtime = SLICE_NS;
+        // Without short slices, the thread only runs later.
+        syscall(SYS_sched_setattr, 0, &scheduling, 0);
+    }
 }
 
 } // namespace
@@ -43,44 +90,75 @@ TimeLeft(uint64_t untilNs)
 SlipringPoller::SlipringPoller(int portFd, int linkFd, WakeFunction wake)
     : m_portFd(portFd),
       m_linkFd(linkFd),
-      m_eventFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      m_wake(std::move(wake))
+      m_eventFd(Checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
+      m_timerFd(Checked(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK))),
+      m_epollFd(Checked(epoll_create1(EPOLL_CLOEXEC))),
+      m_wake(std::move(wake)),
+      m_untilNs(SLIPRING_NEVER)
 {
-    if (m_eventFd < 0)
+    Watch(m_eventFd, EPOLLIN);
+    Watch(m_timerFd, EPOLLIN | EPOLLET);
+    Watch(m_portFd, EPOLLONESHOT);
+    if (m_linkFd >= 0)
     {
-        NS_FATAL_ERROR("no descriptor for the poll thread: " << std::strerror(errno)
-                                                             << "; try: ulimit -n 4096");
+        Watch(m_linkFd, EPOLLIN);
     }
     m_thread = std::thread(&SlipringPoller::Run, this);
 }
 
 SlipringPoller::~SlipringPoller()
 {
-    {
-        std::lock_guard<std::mutex> lock(m_mutex);
-        m_stop = true;
-    }
+    m_stop = true;
     Disturb();
     m_thread.join();
+    close(m_epollFd);
+    close(m_timerFd);
     close(m_eventFd);
+}
+
+void
+SlipringPoller::Watch(int fd, uint32_t events)
+{
+    epoll_event event{};
+    event.events = events;
+    event.data.fd = fd;
+    if (epoll_ctl(m_epollFd, EPOLL_CTL_ADD, fd, &event) < 0)
+    {
+        NS_FATAL_ERROR("the poll thread cannot wait for descriptor " << fd << ": "
+                                                                     << std::strerror(errno));
+    }
 }
 
 void
 SlipringPoller::Arm(uint64_t untilNs)
 {
+    m_armed = true;
+    if (untilNs != SLIPRING_NEVER || m_untilNs != SLIPRING_NEVER)
     {
-        std::lock_guard<std::mutex> lock(m_mutex);
-        m_armed = true;
-        m_untilNs = untilNs;
-        m_generation++;
+        SetTime(untilNs);
     }
-    Disturb();
+    epoll_event event{};
+    event.events = PORT_EVENTS;
+    event.data.fd = m_portFd;
+    // Wakes the thread if the port is ready already.
+    epoll_ctl(m_epollFd, EPOLL_CTL_MOD, m_portFd, &event);
+}
+
+void
+SlipringPoller::SetTime(uint64_t untilNs)
+{
+    m_untilNs = untilNs;
+    // Zeros stop the timer. The time 0 has passed, and so has 1.
+    uint64_t ns = untilNs == SLIPRING_NEVER ? 0 : std::max<uint64_t>(untilNs, 1);
+    itimerspec time{};
+    time.it_value.tv_sec = static_cast<time_t>(ns / 1000000000);
+    time.it_value.tv_nsec = static_cast<long>(ns % 1000000000);
+    timerfd_settime(m_timerFd, TFD_TIMER_ABSTIME, &time, nullptr);
 }
 
 void
 SlipringPoller::Disarm()
 {
-    std::lock_guard<std::mutex> lock(m_mutex);
     m_armed = false;
 }
 
@@ -93,63 +171,40 @@ SlipringPoller::Disturb()
 }
 
 void
-SlipringPoller::Run()
+SlipringPoller::WakePort()
 {
-    for (;;)
+    if (m_armed.exchange(false))
     {
-        bool armed;
-        uint64_t untilNs;
-        uint64_t generation;
-        {
-            std::lock_guard<std::mutex> lock(m_mutex);
-            if (m_stop)
-            {
-                return;
-            }
-            armed = m_armed;
-            untilNs = m_untilNs;
-            generation = m_generation;
-        }
-        if (!Wait(armed, untilNs))
-        {
-            continue;
-        }
-        std::lock_guard<std::mutex> lock(m_mutex);
-        if (m_armed && m_generation == generation && !m_stop)
-        {
-            m_armed = false;
-            m_wake(PORT);
-        }
+        m_wake(PORT);
     }
 }
 
-bool
-SlipringPoller::Wait(bool armed, uint64_t untilNs)
+void
+SlipringPoller::Run()
 {
-    pollfd fds[3] = {{m_eventFd, POLLIN, 0},
-                     {armed ? m_portFd : -1, POLLIN, 0},
-                     {m_linkFd, POLLIN, 0}};
-    timespec rest = TimeLeft(untilNs);
-    bool hasLimit = armed && untilNs != SLIPRING_NEVER;
-    int ready = ppoll(fds, 3, hasLimit ? &rest : nullptr, nullptr);
-    if (ready < 0)
+    RequestShortSlices();
+    while (!m_stop)
     {
-        return false;
-    }
-    if (fds[0].revents)
-    {
-        uint64_t count;
-        [[maybe_unused]] ssize_t got = read(m_eventFd, &count, sizeof(count));
-    }
-    if (fds[2].revents)
-    {
-        char message[8192];
-        while (recv(m_linkFd, message, sizeof(message), MSG_DONTWAIT) > 0)
+        epoll_event event{};
+        if (epoll_wait(m_epollFd, &event, 1, -1) <= 0)
         {
+            continue;
         }
-        m_wake(LINK);
+        if (event.data.fd == m_eventFd)
+        {
+            uint64_t count;
+            [[maybe_unused]] ssize_t got = read(m_eventFd, &count, sizeof(count));
+        }
+        else if (event.data.fd == m_linkFd)
+        {
+            DiscardMessages(m_linkFd);
+            m_wake(LINK);
+        }
+        else
+        {
+            WakePort();
+        }
     }
-    return armed && (fds[1].revents || (ready == 0 && hasLimit));
 }
 
 } // namespace ns3

@@ -5,9 +5,9 @@
 #ifndef SLIPRING_POLLER_H
 #define SLIPRING_POLLER_H
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 namespace ns3
@@ -19,13 +19,16 @@ namespace ns3
  *
  * \verbatim
    simulator thread                     poll thread
-   Arm(until)       --- eventfd --->    poll(port, link, eventfd, until)
-                    <--- wake() ---     ready: disarms itself
+   Arm(until)       --- the kernel -->  epoll_wait(port, time, link, eventfd)
+                    <--- wake() ---     the port is ready: disarms itself
    serves the port, and arms again
    \endverbatim
  *
  * After it has called the wake function, the thread ignores the port until it is armed again. So
  * there is at most one wake-up for each Arm, however many frames arrive.
+ *
+ * Arm changes what the thread's epoll descriptor waits for, and does not wake the thread. If it
+ * did, frames that arrive while the thread waits for a CPU would wake nobody.
  */
 class SlipringPoller
 {
@@ -64,32 +67,39 @@ class SlipringPoller
     /// way still arrives.
     void Disarm();
 
-    /// Wakes the thread without an event of the port. The thread looks at its state and waits
-    /// again.
+    /// Wakes the thread without an event of the port. The thread waits again.
     void Disturb();
 
   private:
     /// The thread.
     void Run();
 
-    /**
-     * Waits once.
-     * \param armed whether to wait for the port
-     * \param untilNs time after which to wake
-     * \return whether the port is ready or the time has come
-     */
-    bool Wait(bool armed, uint64_t untilNs);
+    /// Wakes the simulator if the thread is armed, and disarms it.
+    void WakePort();
 
-    int m_portFd;             //!< descriptor of the port
-    int m_linkFd;             //!< descriptor of link changes, or -1
-    int m_eventFd;            //!< wakes the thread after Arm and Disturb, and at its end
-    WakeFunction m_wake;      //!< wakes the simulator
-    std::mutex m_mutex;       //!< protects the members below
-    bool m_armed{false};      //!< whether the thread waits for the port
-    bool m_stop{false};       //!< whether the thread has to end
-    uint64_t m_untilNs{0};    //!< time after which to wake
-    uint64_t m_generation{0}; //!< number of the last Arm
-    std::thread m_thread;     //!< the thread; last, so that the other members exist when it starts
+    /**
+     * Sets the time after which the thread wakes in any case.
+     * \param untilNs time of CLOCK_MONOTONIC in ns
+     */
+    void SetTime(uint64_t untilNs);
+
+    /**
+     * Adds a descriptor to those for which the thread waits.
+     * \param fd the descriptor
+     * \param events the events, of epoll(7)
+     */
+    void Watch(int fd, uint32_t events);
+
+    int m_portFd;                     //!< descriptor of the port
+    int m_linkFd;                     //!< descriptor of link changes, or -1
+    int m_eventFd;                    //!< wakes the thread for Disturb, and at its end
+    int m_timerFd;                    //!< wakes the thread at the time given to Arm
+    int m_epollFd;                    //!< what the thread waits for: the descriptors above
+    WakeFunction m_wake;              //!< wakes the simulator
+    uint64_t m_untilNs;               //!< time to which m_timerFd is set
+    std::atomic<bool> m_armed{false}; //!< whether the port, or the time, wakes the simulator
+    std::atomic<bool> m_stop{false};  //!< whether the thread has to end
+    std::thread m_thread; //!< the thread; last, so that the other members exist when it starts
 };
 
 } // namespace ns3
