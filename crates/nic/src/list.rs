@@ -26,7 +26,8 @@ pub(crate) struct CardRow {
     pub(crate) driver: Option<String>,
     /// The number of the IOMMU group; `null` without an IOMMU.
     pub(crate) group: Option<u32>,
-    /// Whether the card is there. If not, it was taken, and what was saved is kept for its return.
+    /// Whether the card is in the machine. A card that is not is listed only if slipring had taken
+    /// it from its driver; what was saved then is kept in case the card is put back.
     pub(crate) present: bool,
     /// Whether VFIO has the card.
     pub(crate) bound: bool,

@@ -17,9 +17,10 @@ pub enum PuntClass {
     Igp,
     /// Bidirectional forwarding detection: UDP ports 3784, 3785, 4784 and 6784.
     Bfd,
-    /// Other ICMP and ICMPv6 messages, and packets with [`PuntReason::ErrorRoute`].
+    /// Other ICMP messages, ICMPv6 messages behind no extension header but hop-by-hop options, and
+    /// packets with [`PuntReason::ErrorRoute`].
     Icmp,
-    /// Everything else.
+    /// Everything else, and packets with [`PuntReason::Egress`].
     Other,
 }
 

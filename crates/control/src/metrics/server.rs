@@ -108,10 +108,7 @@ impl MetricsServer {
         let deadlines = self.clients.iter().map(|(_, client)| client.deadline);
         let next = deadlines.chain(self.accept_after).min();
         let timeout = next.map(|next| next.saturating_duration_since(now));
-        // One millisecond is added, because poll would otherwise return repeatedly during the last
-        // fraction of a millisecond.
-        let timeout =
-            timeout.and_then(|timeout| Timespec::try_from(timeout + Duration::from_millis(1)).ok());
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         if poll(&mut polled, timeout.as_ref()).is_err() {
             // A signal has interrupted the poll. Descriptors that are ready will still be ready at
             // the next poll.

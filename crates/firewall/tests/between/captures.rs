@@ -76,8 +76,8 @@ fn an_answer_toward_a_capture_is_lost_with_its_cause_and_holds_nothing_up() {
     let Some(site) = FirewallLab::new() else { return };
     let rules = site.write(
         "rules",
-        // The rules reject 50 packets. One sender gets at least as many ICMP errors in a burst, so
-        // each rejected packet is answered.
+        // The rules reject 50 packets. The limit on ICMP errors allows at least 50 in a burst to one
+        // destination, so the firewall makes an error for each rejected packet.
         "add 10 reject udp from any to any 1-50\nadd 20 allow ip from any to any\n",
     );
     for words in ["", "--threads 2"] {

@@ -1,5 +1,5 @@
-//! Tests of both halves of a queue, over a fake device that consists of lists. The tests check what
-//! the common code guarantees to every driver.
+//! Tests of a queue's rx side and tx side, over a fake device that consists of lists. The tests
+//! check what the common code guarantees to every driver.
 
 mod delegated;
 

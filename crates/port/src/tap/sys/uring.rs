@@ -107,9 +107,9 @@ impl TapUring {
         Ok(())
     }
 
-    /// Gives up the ring after a failed submission. `open` is the number of requests that have not
-    /// completed. Waits for those among them that the kernel has taken, because the kernel may
-    /// still read their buffers.
+    /// Gives up the ring after a failed submission. `open` is the number of requests whose
+    /// completions have not been read. Waits for the completions of those among them that the
+    /// kernel has taken, because the kernel may still read their buffers.
     #[cold]
     fn abandon(&mut self, open: usize) {
         self.failed = true;
