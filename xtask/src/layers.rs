@@ -85,11 +85,11 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-router", Layer::Program),
     ("slipring", Layer::Program),
     ("slipring-compat-tests", Layer::Program),
+    ("slipring-rtl-model", Layer::Program),
     ("slipring-bench", Layer::Program),
     ("xtask", Layer::Program),
     ("slipring-capi", Layer::Binding),
-    // No crate may use these, except as dev-dependencies, which are not checked.
-    ("slipring-rtl-model", Layer::Tests),
+    // No crate may use this one, except as a dev-dependency, which is not checked.
     ("slipring-test-support", Layer::Tests),
 ];
 
@@ -119,6 +119,11 @@ const PROGRAM_USES: &[(&str, &str, &str)] = &[
         "slipring-bench",
         "slipring-emulation",
         "the loop of the emulator is measured without a process around it",
+    ),
+    (
+        "slipring-bench",
+        "slipring-rtl-model",
+        "a driver is measured on the model of its card, which is in the same process",
     ),
 ];
 

@@ -12,7 +12,7 @@
 //! | set-ups | `scratch`, `lab`, `child`, `daemon`, `pipe_ends`, `handover` |
 //! | peers | `kernel`; `testpmd`, `xsk` and `veth`, which use each other |
 //! | rows | `process`, `native`, `netmap`, `pipe`, `emulate`, `firewall`, `route` |
-//! | more rows | `vale`, `latency`, `footprint`, `null`, `raw` |
+//! | more rows | `vale`, `latency`, `footprint`, `nic`, `null`, `raw` |
 //! | program | `rows`, `reader_task`, `outcome`, `report` |
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -31,6 +31,7 @@ mod measure;
 mod memory;
 mod native;
 mod netmap;
+mod nic;
 mod null;
 mod outcome;
 mod pipe;

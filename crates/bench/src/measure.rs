@@ -82,8 +82,8 @@ pub(crate) struct BenchReading {
     pub(crate) value: f64,
     /// Packets per second of CPU time; `None` if this is not known.
     pub(crate) per_cpu_second: Option<f64>,
-    /// Other figures with their names. If a name ends with `cpu`, its figure is a fraction of 1;
-    /// otherwise, it is in the unit of the row.
+    /// Other figures with their names. If a name ends with `cpu`, its figure is a fraction of 1; if
+    /// it ends with `per batch`, a number; otherwise, it is in the unit of the row.
     pub(crate) extra: Vec<(&'static str, f64)>,
 }
 

@@ -105,8 +105,11 @@ fn figures(outcome: &RowResult, measured: &ContenderResult, first: bool) -> Stri
 }
 
 /// Formats a further figure in the unit of its row. In every row, figures whose names end with
-/// `cpu` are formatted as shares.
+/// `cpu` are formatted as shares, and those whose names end with `per batch` as numbers.
 fn show_extra(unit: RowUnit, name: &str, value: f64) -> String {
+    if name.ends_with("per batch") {
+        return format!("{value:.3}");
+    }
     if name.ends_with("cpu") { RowUnit::Share.show(value) } else { unit.show(value) }
 }
 

@@ -8,7 +8,8 @@ use super::row::BenchRow;
 use super::veth::{self, InterfacePath, VethJob};
 use super::xsk::XskBaseline;
 use super::{
-    child, emulate, firewall, footprint, latency, memory, native, netmap, null, raw, route, vale,
+    child, emulate, firewall, footprint, latency, memory, native, netmap, nic, null, raw, route,
+    vale,
 };
 
 /// Returns all rows. If `full` is true, includes rows that only repeat other rows with another
@@ -46,6 +47,7 @@ pub(crate) fn all(full: bool) -> Vec<BenchRow> {
     rows.push(footprint::row(InterfacePath::Packet, "packet"));
     rows.extend(netmap::rows());
     rows.push(native::row());
+    rows.extend(nic::rows(full));
     rows.extend(vale::rows());
     rows.extend(emulate::rows());
     rows.extend(firewall::rows());

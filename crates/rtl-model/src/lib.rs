@@ -5,8 +5,8 @@
 //!      |  registers, configuration                       |  faults in, violations out
 //!      v                                                 v
 //!   vfio_user::Server --> Device (device.rs) ------> faults, Violations
-//!      ^  or calls in       |  access.rs, registers.rs  what an access does, and which are allowed
-//!      |  process           |  windows.rs, phy.rs  registers behind registers
+//!      ^  or ModelDevice,   |  access.rs, registers.rs  what an access does, and which are allowed
+//!      |  in process        |  windows.rs, phy.rs  registers behind registers
 //!      |                    |  rings.rs     descriptors, frames
 //!   eventfds <-- interrupts.rs             |
 //!                                          v
@@ -30,6 +30,7 @@ mod device;
 mod dma;
 mod filter;
 mod interrupts;
+mod model_device;
 mod pci;
 mod phy;
 mod registers;
@@ -44,6 +45,7 @@ pub use chip::Chip;
 pub use device::{Accesses, Device, DeviceRegion};
 pub use dma::{DmaError, DmaMap, DmaPermissions};
 pub use interrupts::{InterruptIndex, Interrupts};
+pub use model_device::{ModelDevice, SharedModel, locked};
 pub use phy::{PhyLink, Speed};
 pub use rings::RxFault;
 pub use tally::Tally;

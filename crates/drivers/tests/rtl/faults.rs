@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use slipring_pci::PciDevice;
 use slipring_port::{DropCause, Interest, OpenCause, RunCause, now};
-use slipring_rtl_model::{Chip, RxFault, Speed};
+use slipring_rtl_model::{Chip, ModelDevice, RxFault, Speed, locked};
 
-use crate::model::{ModelDevice, locked};
 use crate::rig::{Rig, SLOTS, frame, model, open};
 
 #[test]

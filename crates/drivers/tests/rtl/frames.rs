@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use slipring_ring::SlotFlags;
-use slipring_rtl_model::Chip;
+use slipring_rtl_model::{Chip, locked};
 
-use crate::model::locked;
 use crate::rig::{MAC, Rig, SLOTS, frame};
 
 #[test]

@@ -4,7 +4,6 @@
 
 mod faults;
 mod frames;
-mod model;
 mod rates;
 mod restart;
 mod rig;

@@ -11,9 +11,8 @@ use seccompiler::{
     SeccompRule, apply_filter,
 };
 use slipring_ring::SlotFlags;
-use slipring_rtl_model::{Chip, Loop};
+use slipring_rtl_model::{Chip, Loop, locked};
 
-use crate::model::locked;
 use crate::rig::{frame, model, open};
 
 const FRAMES: u32 = 100_000;

@@ -10,9 +10,8 @@ use slipring_pci::vfio_user::VfioUserDevice;
 use slipring_port::{OpenOptions, QueueRings};
 use slipring_ring::{HugePages, Region, SlotFlags};
 use slipring_rtl_model::vfio_user::Server;
-use slipring_rtl_model::{Chip, Loop, MemoryWire};
+use slipring_rtl_model::{Chip, Loop, MemoryWire, ModelDevice, locked};
 
-use crate::model::{ModelDevice, locked};
 use crate::rig::{Rig, SLOTS, frame, geometry, model, open, open_on};
 
 #[test]

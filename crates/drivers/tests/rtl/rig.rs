@@ -8,9 +8,9 @@ use slipring_port::{
     DropCause, Interest, OpenCause, OpenOptions, Port, Queue, RunError, WaitStrategy, Waiter,
 };
 use slipring_ring::{Geometry, HugePages, Region, SlotFlags};
-use slipring_rtl_model::{Chip, Device, MemoryWire, Wire, WireEnd};
-
-use crate::model::{ModelDevice, SharedModel, locked};
+use slipring_rtl_model::{
+    Chip, Device, MemoryWire, ModelDevice, SharedModel, Wire, WireEnd, locked,
+};
 
 pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0x16, 0x81, 0x68];
 pub(crate) const SLOTS: u32 = 64;

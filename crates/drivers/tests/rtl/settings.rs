@@ -6,9 +6,8 @@ use std::sync::Arc;
 use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
 use slipring_drivers::{CardControl, CardStatus, SettingRefusal};
 use slipring_port::{DropCause, Interest, OpenCause};
-use slipring_rtl_model::{Chip, MemoryWire, PhyLink, Speed};
+use slipring_rtl_model::{Chip, MemoryWire, PhyLink, Speed, locked};
 
-use crate::model::locked;
 use crate::rig::{Rig, frame, model, open_set};
 
 /// A port whose settings other threads change.

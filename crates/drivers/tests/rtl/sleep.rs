@@ -3,9 +3,8 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_pci::InterruptKind;
 use slipring_port::Interest;
-use slipring_rtl_model::{Chip, MemoryWire};
+use slipring_rtl_model::{Chip, MemoryWire, ModelDevice, locked};
 
-use crate::model::{ModelDevice, locked};
 use crate::rig::{Rig, SLOTS, frame, model, open_on};
 
 /// Returns whether the interrupt's event is set, without waiting.

@@ -1,26 +1,30 @@
-//! The model in this process, as a PCI device. A register access is a function call, so the model
-//! needs no thread, and an access does not wait for one.
+//! The model as a PCI device in the driver's process. A register access is a function call, so the
+//! model needs no thread, and an access does not wait for one.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slipring_pci::{
     Bar, DmaMapper, InterruptKind, MemoryRange, PciDevice, PciError, RegisterAccess, ResetResult,
     Width,
 };
-use slipring_rtl_model::{Device, DeviceRegion, DmaPermissions, InterruptIndex};
+
+use crate::device::{Device, DeviceRegion};
+use crate::dma::DmaPermissions;
+use crate::interrupts::InterruptIndex;
 
 /// A model that a test and a driver share.
-pub(crate) type SharedModel = Arc<Mutex<Device>>;
+pub type SharedModel = Arc<Mutex<Device>>;
 
-pub(crate) fn locked(model: &SharedModel) -> MutexGuard<'_, Device> {
-    model.lock().expect("no test panics while it has the model")
+/// Locks the model. A driver's access to the device waits until the guard is dropped.
+pub fn locked(model: &SharedModel) -> MutexGuard<'_, Device> {
+    model.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A model as a PCI device.
-pub(crate) struct ModelDevice {
+pub struct ModelDevice {
     model: SharedModel,
     mapper: Arc<ModelMapper>,
     /// The only kind of interrupts that the machine has; `None` if it has all kinds.
@@ -28,13 +32,15 @@ pub(crate) struct ModelDevice {
 }
 
 impl ModelDevice {
-    pub(crate) fn new(model: &SharedModel) -> Self {
+    /// The model in a machine with all kinds of interrupts.
+    #[must_use]
+    pub fn new(model: &SharedModel) -> Self {
         Self::with(model, None)
     }
 
     /// The model in a machine with one kind of interrupts.
-    #[allow(dead_code, reason = "the example of rates has this file, too")]
-    pub(crate) fn with_only(model: &SharedModel, kind: InterruptKind) -> Self {
+    #[must_use]
+    pub fn with_only(model: &SharedModel, kind: InterruptKind) -> Self {
         Self::with(model, Some(kind))
     }
 
@@ -81,7 +87,7 @@ impl PciDevice for ModelDevice {
         let absent = || PciError::NoBar { address: self.address().to_owned(), bar };
         let region = DeviceRegion::new(bar.into()).ok_or_else(absent)?;
         let len = locked(&self.model).size_of(region);
-        Ok(Bar::new(len, Vec::new(), Box::new(Registers(Arc::clone(&self.model)))))
+        Ok(Bar::new(len, Vec::new(), Box::new(ModelRegisters(Arc::clone(&self.model)))))
     }
 
     fn dma(&self) -> Arc<dyn DmaMapper> {
@@ -116,9 +122,9 @@ impl PciDevice for ModelDevice {
     }
 }
 
-struct Registers(SharedModel);
+struct ModelRegisters(SharedModel);
 
-impl RegisterAccess for Registers {
+impl RegisterAccess for ModelRegisters {
     fn read(&self, at: u64, width: Width) -> u32 {
         locked(&self.0).read_register(at, width as u8) & width.all_ones()
     }
