@@ -18,5 +18,5 @@ if [ "$(gungraun-runner --version 2> /dev/null | grep -oE '[0-9.]+$')" != "$vers
 fi
 
 for gate in $gates; do
-    cargo bench -q --manifest-path "$gate" --bench gate
+    cargo bench -q --manifest-path "$gate" --all-features --bench gate
 done
