@@ -12,8 +12,9 @@
 //! | `chip.rs` | the running chip: interrupts, link, counters |
 //!
 //! # Known faults of the chips
-//! - A doorbell may be lost if it comes close to the end of a burst. It is rung again with the next
-//!   sync after a completion, and by a probe after 5 ms without a completion.
+//! - A doorbell may be lost if it comes close to the end of a burst. It is rung again by the sync
+//!   that finds all older frames complete and no newer one, and by a probe after 5 ms without a
+//!   completion.
 //! - An RTL8125 does not pad frames below 60 bytes. So the driver pads them, for all chips.
 //! - With ASPM, frames are lost while the PCIe link wakes up. So the driver turns ASPM off.
 //! - An RTL8125A or B may stop at UDP packets to the ports of PTP (319, 320) with less than 47

@@ -58,6 +58,8 @@ pub(in crate::rtl) struct RtlTx {
     /// Bytes of the frame whose last part has not been queued.
     frame_bytes: u32,
     completed: VecDeque<BufIdx>,
+    /// The first descriptor of the batch shown last. If a doorbell was lost, the chip stops there.
+    batch: u32,
     /// Whether a descriptor has completed since the last call of `publish`.
     has_progressed: bool,
 }
@@ -89,6 +91,7 @@ impl RtlTx {
             registers,
             frame_bytes: 0,
             completed: VecDeque::with_capacity(count as usize),
+            batch: 0,
             has_progressed: false,
         }
     }
@@ -128,6 +131,7 @@ impl RtlTx {
         // Release: all descriptors of the batch are written before the chip sees the first one.
         self.memory.words64()[2 * self.shown as usize].store(word, Release);
         barrier::before_doorbell();
+        self.batch = self.shown;
         self.shown = self.tail;
         self.pending = 0;
     }
@@ -178,15 +182,18 @@ impl TxDescriptorRings for RtlTx {
     /// Does nothing: [`Self::has_tail`] is false for all buffers.
     fn push_tail(&mut self, _buf: BufIdx, _len: u32, _more: bool) {}
 
-    /// Rings the doorbell at most once: for new descriptors, or again for older ones that the chip
-    /// has not completed, if it has completed others since the last call.
+    /// Rings the doorbell for new descriptors. Otherwise, rings it again if the chip has completed,
+    /// since the last call, the last descriptor before the batch shown last. There it may have
+    /// stopped, because the doorbell of the batch came at that moment and was lost. A chip that
+    /// does not stop there completes all that was shown. So a batch gets at most two doorbells.
     #[inline(always)]
     fn publish(&mut self) {
         let is_new = self.pending > 0;
         if is_new {
             self.show();
         }
-        if is_new || (self.has_progressed && self.used > 0) {
+        let may_have_stopped = self.has_progressed && self.used > 0 && self.head == self.batch;
+        if is_new || may_have_stopped {
             self.registers.ring_doorbell();
         }
         self.has_progressed = false;
@@ -311,5 +318,30 @@ mod tests {
         assert_eq!(ring.refresh_completed(), 1);
         ring.publish();
         assert_eq!(doorbells.load(Relaxed), 3, "again, for the one that the chip did not reach");
+    }
+
+    #[test]
+    fn a_batch_gets_two_doorbells_at_most_however_slowly_the_chip_completes_it() {
+        let (mut ring, doorbells) = ring(64);
+        let complete_one = |ring: &mut RtlTx, i: usize| {
+            ring.memory.words64()[2 * i].store(0, Relaxed);
+            assert_eq!(ring.refresh_completed(), 1);
+            ring.release_completed(1);
+            ring.publish();
+            doorbells.load(Relaxed)
+        };
+        for i in 0..8 {
+            ring.push(BufIdx(i), 0, 60, false);
+        }
+        ring.publish();
+        let counts: Vec<_> = (0..4).map(|i| complete_one(&mut ring, i)).collect();
+        assert_eq!(counts, [1; 4], "the chip has seen the doorbell");
+        for i in 8..16 {
+            ring.push(BufIdx(i), 0, 60, false);
+        }
+        ring.publish();
+        let counts: Vec<_> = (4..16).map(|i| complete_one(&mut ring, i)).collect();
+        assert_eq!(counts[..3], [2; 3]);
+        assert_eq!(counts[3..], [3; 9], "the chip may have stopped before descriptor 8");
     }
 }
