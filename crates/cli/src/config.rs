@@ -175,9 +175,11 @@ fn printed_value(arg: &Arg, matches: &ArgMatches) -> Option<String> {
     }
 }
 
-/// Quotes a TOML basic string: JSON's escapes are a subset of TOML's.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+/// Returns the text as a basic string of TOML. All escapes of JSON are valid there, and the
+/// character DEL needs an escape, which JSON does not.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
 #[cfg(test)]
@@ -189,5 +191,13 @@ mod tests {
         let error = read_text(Path::new("/dev/zero")).unwrap_err().to_text(false);
         assert!(error.contains("cannot open /dev/zero"), "{error}");
         assert!(error.contains("more than 16 MiB"), "{error}");
+    }
+
+    #[test]
+    fn every_character_of_ascii_is_read_back_from_a_quoted_text() {
+        let text: String = (0..=0x7f_u8).map(char::from).collect();
+        let file = format!("text = {}", quoted(&text));
+        let read: toml::Table = toml::from_str(&file).unwrap();
+        assert_eq!(read["text"].as_str(), Some(text.as_str()));
     }
 }

@@ -247,7 +247,9 @@ impl RouteEngine {
     ) -> RouteVerdict {
         let (view, mut parts) = self.parts();
         let result = if frame.len() < held.frame_len() {
-            Ok(RouteVerdict::Drop(RouteDropCause::V4BeyondFrame))
+            let is_v6 = held.packet.is_v6();
+            let [v4, v6] = [RouteDropCause::V4BeyondFrame, RouteDropCause::V6BeyondFrame];
+            Ok(RouteVerdict::Drop(if is_v6 { v6 } else { v4 }))
         } else {
             egress::release(view, parts.counters, parts.output, frame, held, mac)
         };

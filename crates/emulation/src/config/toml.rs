@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use slipring_cli::codes::SR0009;
+use slipring_cli::config::quoted;
 use toml::de::{DeTable, DeValue};
 
 use super::error::EmulationConfigError;
@@ -166,9 +167,4 @@ fn inline(node: &ConfigNode) -> String {
 fn name(key: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !key.is_empty() && key.chars().all(bare) { key.to_owned() } else { quoted(key) }
-}
-
-/// Quotes a text. The escapes of JSON are valid in a basic string of TOML.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }

@@ -51,6 +51,20 @@ fn the_next_hop_of_an_ipv6_packet_on_the_link_is_its_destination() {
 }
 
 #[test]
+fn a_held_packet_that_is_given_back_too_short_is_dropped_by_the_cause_of_its_family() {
+    for (from, to, cause) in [
+        ("10.1.0.2", "10.3.0.9", Cause::V4BeyondFrame),
+        ("fd01::2", "fd03::9", Cause::V6BeyondFrame),
+    ] {
+        let (mut engine, mut frame) = (engine(), udp(from, to, 80));
+        let held = hold(&mut engine, &mut frame);
+        let verdict = engine.release(&held, &mut frame[..79], GATEWAY, 0);
+        assert_eq!(verdict, RouteVerdict::Drop(cause));
+        assert!(engine.counters().is_balanced());
+    }
+}
+
+#[test]
 fn an_unresolved_gateway_is_the_next_hop_even_of_the_other_family() {
     let mut builder = TableBuilder::usual();
     builder.forward("10.20.0.0/16", RIGHT, via("fe80::9"), None);

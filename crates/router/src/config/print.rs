@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::path::absolute;
 
+use slipring_cli::config::quoted;
 use slipring_port::WaitStrategy;
 use slipring_route::PuntClass;
 
@@ -92,9 +93,4 @@ fn key(name: &str, value: impl Display) -> String {
 
 fn optional(name: &str, value: Option<impl Display>) -> String {
     value.map_or_else(String::new, |value| key(name, value))
-}
-
-/// Quotes a TOML basic string: TOML has all escapes that `serde_json` writes.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
