@@ -80,8 +80,8 @@ pub enum OrderPolicy {
     /// specified.
     #[default]
     Strict,
-    /// Like `Strict`, but the delay varies smoothly in time, with its half-life. So few frames
-    /// would overtake others.
+    /// Like `Strict`, but the delay must have a half-life ([`DelaySpec::half_life_ns`]). A random
+    /// delay then varies smoothly in time, so few frames would overtake others.
     Correlated,
     /// Frames may overtake.
     Free,
