@@ -146,6 +146,9 @@ main(int argc, char** argv)
     const auto start = Clock::now();
     uint64_t sent = 0;
     std::chrono::duration<double> elapsed(0);
+    // The longest time between the stamps of a burst and the end of its sync: if the machine stops
+    // this program meanwhile, packets are older without being late in the receiver.
+    std::chrono::duration<double, std::milli> longest(0);
     for (; elapsed < length; elapsed = Clock::now() - start)
     {
         const auto target = static_cast<uint64_t>(elapsed.count() * rate);
@@ -153,8 +156,10 @@ main(int argc, char** argv)
         // include time in the ring of the source.
         if (slipring_drain(port, 0) == 0)
         {
+            const auto stamped = Clock::now();
             sent += Queue(port, frames, std::min(target - std::min(sent, target), BURST));
             slipring_tx_sync(port, 0);
+            longest = std::max<decltype(longest)>(longest, Clock::now() - stamped);
         }
         if (sent >= target)
         {
@@ -162,7 +167,8 @@ main(int argc, char** argv)
         }
     }
     slipring_drain(port, -1);
-    std::cout << "source sent " << sent << " frames in " << elapsed.count() << " s" << std::endl;
+    std::cout << "source sent " << sent << " frames in " << elapsed.count()
+              << " s, a burst of them in " << longest.count() << " ms at most" << std::endl;
     slipring_close(port);
     return 0;
 }

@@ -26,8 +26,9 @@ DEVICES = {OURS: "", STOCK: " --netmapMode=false"}
 PAYLOAD = 1400
 # What the source offers, up to more than the capacity. The last rate follows the capacity that these show.
 OFFERED_KPPS = [50, 100, 150, 200, 300, 500]
-# A run in which the machine has stopped the simulator for longer at once is measured again, unless it was the last try.
-MOST_STOP_MS, TRIES = 1, 5
+# A run in which the machine has stopped the simulator, or the source while it sent, for longer at once is measured again.
+# If all tries were stopped, the one with the shortest stop counts.
+MOST_STOP_MS, TRIES = 1, 10
 QUEUES = [(qdisc, bql) for qdisc in ("PfifoFast", "FqCoDel") for bql in (False, True)]
 
 
@@ -130,14 +131,23 @@ def measure_receiving(runs):
         measure_rate(runs, turn, highest, device)
 
 
-def measure_rate(runs, turn, kpps, device):
-    """A program sends to a node for a second. A run that the machine disturbs is repeated."""
+def least_stopped_run(runs, kpps, device):
+    """Returns the output of the run that counts, its longest stop in ms, and the number of tries."""
     words = f"onoff --serverMode=true --stamped=true --server=10.0.1.11 --client=10.0.1.2 --duration=2 --packetSize={PAYLOAD}"
-    for tries in range(1, TRIES + 1):
+    best = None
+    # The stock device has a thread of its own for each packet, which stops the simulator, too.
+    for tries in range(1, 2 if device == STOCK else TRIES + 1):
         text = runs.run(words + DEVICES[device], SOURCE=f"{kpps * 1000} 1 {PAYLOAD + 42}")
-        # The stock device has a thread of its own for each packet, which stops the simulator, too.
-        if device == STOCK or number(r"the longest stop", text) <= MOST_STOP_MS:
+        stop = max(number(r"the longest stop", text), number(r"a burst of them in", text))
+        best = min(best or (stop, text), (stop, text))
+        if stop <= MOST_STOP_MS:
             break
+    return best[1], best[0], tries
+
+
+def measure_rate(runs, turn, kpps, device):
+    """Notes what a node receives from a program that sends for a second."""
+    text, stop, tries = least_stopped_run(runs, kpps, device)
     seconds = number(r"source sent \d+ frames in", text)
     offered, delivered = number(r"source sent", text), number(r"\nreceived", text) / PAYLOAD
     values = {"offered kpps": offered / seconds / 1000, "delivered kpps": delivered / seconds / 1000,
@@ -146,7 +156,8 @@ def measure_rate(runs, turn, kpps, device):
     values["oldest while running ms"] = number(r"while the simulator ran after", text)
     values["longest queue"] = number(r"the longest queue", text)
     values["longest pause ms"] = number(r"the longest pause", text)
-    values["longest stop ms"], values["tries"] = number(r"the longest stop", text), tries
+    values["longest stop ms"] = number(r"the longest stop", text)
+    values["longest stop of simulator or source ms"], values["tries"] = stop, tries
     if device == OURS:
         values["ring slots"] = number(r"\bslots=", text)
         values["dropped frames"] = sum(float(n) for n in re.findall(r"(?:port_drops|drop_rx_\w+)=(\d+)", text))

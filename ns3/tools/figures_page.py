@@ -195,11 +195,11 @@ PICTURES = {
 def repeats(figures):
     """Returns a sentence on how often runs of reception were repeated; none for figures of the time before that."""
     value = lambda metric: [row["value"] for row in figures.rows if (row["subject"], row["metric"]) == (OURS, metric)]
-    tries, stopped = value("tries"), sum(stop > 1 for stop in value("longest stop ms"))
+    tries, stopped = value("tries"), sum(stop > 1 for stop in value("longest stop of simulator or source ms"))
     if not tries:
         return ""
-    return f"A run in which {OURS} receives, with a stop of more than 1 ms, is repeated, five tries at most: " \
-        f"{len(tries)} runs took {sum(tries):.0f} tries, and {stopped} still have such a stop. "
+    return f"A run in which {OURS} receives, and the machine stops the simulator or the source's sending for more than 1 ms at once, is repeated, ten " \
+        f"tries at most: {len(tries)} runs took {sum(tries):.0f} tries, and for {stopped}, the try with the shortest such stop counts. "
 
 
 def page(figures):
