@@ -21,11 +21,12 @@ mod queue;
 mod sys;
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use rustix::fs::fstat;
 use slipring_ring::Region;
 
 use crate::error::{OpenCause, OpenError, QueueOwner};
@@ -33,6 +34,7 @@ use crate::iface::Iface;
 use crate::info::{PortCaps, PortInfo, PortMode};
 use crate::link_watch::LinkWatch;
 use crate::netlink::Netlink;
+use crate::netns::Netns;
 use crate::options::{OpenOptions, RegionNeeds};
 use crate::port::Port;
 use crate::queue::Queue;
@@ -172,21 +174,34 @@ pub fn open_inherited(
     options: &OpenOptions,
     descriptors: Vec<OwnedFd>,
 ) -> Result<Port, OpenError> {
-    let open = || {
-        let ifname =
-            current_name(&descriptors).map_err(|error| refused("find the TAP device", error))?;
-        assemble(name, &Iface::find(&ifname)?, descriptors, region, options)
-    };
+    let open = || assemble(name, &device_of(&descriptors)?, descriptors, region, options);
     open().map_err(|cause| OpenError::new(name, cause))
 }
 
-/// Returns the present name of the device of these descriptors.
+/// Finds the device of these descriptors, which may have been renamed, in the network namespace of
+/// this thread.
 ///
 /// # Errors
-/// The system's error if the device was deleted.
-pub fn current_name(descriptors: &[OwnedFd]) -> io::Result<String> {
-    let first = descriptors.first().ok_or(io::ErrorKind::InvalidInput)?;
-    sys::current_name(first.as_fd())
+/// [`OpenCause`] if the device was deleted or is in another namespace, where its name means nothing
+/// here.
+pub fn device_of(descriptors: &[OwnedFd]) -> Result<Iface, OpenCause> {
+    let name = name_here(descriptors).map_err(|error| refused("find the TAP device", error))?;
+    Iface::find(&name)
+}
+
+/// Returns the present name of a device of this thread's network namespace.
+fn name_here(descriptors: &[OwnedFd]) -> io::Result<String> {
+    let first = descriptors.first().ok_or(io::ErrorKind::InvalidInput)?.as_fd();
+    let name = sys::current_name(first)?;
+    if !is_same_file(sys::namespace(first)?.as_fd(), Netns::current()?.as_fd())? {
+        return Err(io::Error::other("it is in another network namespace"));
+    }
+    Ok(name)
+}
+
+fn is_same_file(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> io::Result<bool> {
+    let (a, b) = (fstat(a)?, fstat(b)?);
+    Ok((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
 }
 
 /// Creates a port with a queue for each descriptor.

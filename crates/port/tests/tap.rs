@@ -445,6 +445,18 @@ fn a_frame_that_the_kernel_has_lost_is_counted_by_one_of_two_ports() {
 }
 
 #[test]
+fn a_device_of_another_namespace_is_not_inherited_as_one_of_the_same_name() {
+    let (Some(host), Some(elsewhere)) = (Namespace::new(), Namespace::new()) else { return };
+    let port = open(&host, 1, OpenOptions { slots: 64, ..options() });
+    elsewhere.take(&host, "t0", "t0");
+    host.ip("tuntap add t0 mode tap");
+    let error = inherit(&host, &port).unwrap_err();
+    assert!(error.to_string().contains("another network namespace"), "{error}");
+    assert!(inherit(&elsewhere, &port).is_ok());
+    close(port);
+}
+
+#[test]
 fn a_deleted_device_is_not_inherited() {
     let Some(host) = Namespace::new() else { return };
     let port = open(&host, 1, options());

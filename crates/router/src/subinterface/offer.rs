@@ -52,8 +52,7 @@ impl SubinterfaceOffer {
     pub(crate) fn keep(&mut self, own: &[OwnSubinterface]) {
         self.wires.retain(|(ifindex, _)| own.iter().any(|it| it.parent.index == *ifindex));
         self.devices.retain(|(name, queues)| {
-            let is_here = || tap::current_name(queues).is_ok_and(|now| Iface::find(&now).is_ok());
-            own.iter().any(|it| it.name == *name) && is_here()
+            own.iter().any(|it| it.name == *name) && tap::device_of(queues).is_ok()
         });
     }
 
