@@ -325,11 +325,12 @@ impl MacTable {
         }
     }
 
-    /// Replaces an old address on the probe path of `fresh`; returns `false` if the path has no old
-    /// address.
+    /// Replaces an old address in the first [`MAX_PROBES`] buckets of the probe path of `fresh`;
+    /// returns `false` if these have no old address.
     fn replace_old(&mut self, fresh: MacSlot) -> bool {
-        let mut at = self.home(fresh.key);
-        loop {
+        let home = self.home(fresh.key);
+        for step in 0..MAX_PROBES {
+            let at = (home + step) & self.mask();
             for slot in 0..SLOTS_PER_BUCKET {
                 let MacSlot { key, port, last_seen: seen } = self.buckets[at].slot(slot);
                 if key != 0 && !self.is_live(port, seen, fresh.last_seen) {
@@ -340,8 +341,8 @@ impl MacTable {
             if !self.buckets[at].is_full() {
                 return false;
             }
-            at = (at + 1) & self.mask();
         }
+        false
     }
 
     /// Adds an address that is not in the table; returns `false` if the table is full.

@@ -37,7 +37,12 @@ impl VlanSet {
     /// Returns the set of all VLANs, 1 to 4094.
     #[must_use]
     pub fn all() -> Self {
-        Self(Box::new([u64::MAX; 64]))
+        let mut bits = Box::new([u64::MAX; 64]);
+        // IEEE 802.1Q reserves 4095: it is never configured, and no frame is forwarded with it. 0
+        // stands for no VLAN.
+        bits[0] &= !1;
+        bits[63] &= !(1 << 63);
+        Self(bits)
     }
 
     /// Returns whether the set contains a VLAN.

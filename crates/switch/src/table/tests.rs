@@ -137,6 +137,24 @@ fn an_entry_tells_all_about_its_address() {
 }
 
 #[test]
+fn an_old_address_is_replaced_only_within_the_bounded_number_of_probes() {
+    // With this secret, the low bits of an address select its bucket.
+    let mut table = MacTable::new(1000, Some(100 * TICK), [0, 0]);
+    let in_bucket = |bucket: usize, number: usize| (bucket + number * MIN_BUCKETS) as u64;
+    for bucket in 0..=MAX_PROBES {
+        for number in 0..SLOTS_PER_BUCKET {
+            let tick = if bucket == MAX_PROBES { 0 } else { 101 };
+            learn(&mut table, in_bucket(bucket, number), 1, tick);
+        }
+    }
+    let fresh = in_bucket(0, SLOTS_PER_BUCKET);
+    assert_eq!(learn(&mut table, fresh, 1, 101), LearnOutcome::New);
+    let found = table.position(table.locate(key_of(fresh, 0))).unwrap();
+    let distance = found.bucket.wrapping_sub(table.home(key_of(fresh, 0))) & table.mask();
+    assert!(distance < MAX_PROBES, "{distance}");
+}
+
+#[test]
 fn an_address_moves_to_port_0_at_once() {
     let mut table = table(100);
     learn(&mut table, 7, 3, 0);

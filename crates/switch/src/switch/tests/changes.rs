@@ -73,4 +73,19 @@ fn a_set_of_vlans_has_those_it_was_made_of() {
     let set: VlanSet = some.iter().map(|&id| VlanId::new(id).unwrap()).collect();
     assert!(ids().filter(|&id| set.contains(id)).map(VlanId::get).eq(some));
     assert!(ids().all(|id| VlanSet::all().contains(id)));
+    assert_eq!(ids().collect::<VlanSet>(), VlanSet::all());
+}
+
+#[test]
+fn the_reserved_vlan_4095_is_not_forwarded() {
+    let trunk = || SwitchPortConfig {
+        vlan: VlanMembership::Trunk { native: None, allowed: VlanSet::all() },
+        ..SwitchPortConfig::default()
+    };
+    let aware = SwitchConfig { is_vlan_aware: true, ..SwitchConfig::default() };
+    let mut fixture = Fixture::new(aware, [trunk(), trunk()]);
+    assert_eq!(fixture.send(0, &frame(ALL, 0x11, Some(4094))), [1]);
+    assert_eq!(fixture.send(0, &frame(ALL, 0x11, Some(4095))), [0; 0]);
+    assert_eq!(fixture.dropped(0, SwitchDropReason::VlanIngress), 1);
+    assert_eq!(fixture.switch.table().len(), 1);
 }
