@@ -6,13 +6,13 @@
 
 use alloc::boxed::Box;
 
-use crate::ast::{Arith, BinaryOp, Expr, FieldSize, Primitive, Relation, is_indexable};
+use crate::ast::{
+    Arith, BinaryOp, Expr, FieldSize, Primitive, Relation, UNARY_POWER, is_indexable,
+};
 use crate::error::FilterError;
 use crate::lex::{FilterKeyword, FilterToken, Lexeme};
 use crate::names::FilterProtocol;
 use crate::parse::{Parser, refused};
-
-const UNARY_POWER: u8 = 11;
 
 type ArithParseResult<T> = Result<T, FilterError>;
 
@@ -35,7 +35,7 @@ impl Parser<'_> {
         self.enter()?;
         let mut left = self.arith_operand()?;
         while let FilterToken::Binary(op) = self.peek() {
-            let (power, right_power) = binding_power(op);
+            let (power, right_power) = op.binding_power();
             if power < min_power {
                 break;
             }
@@ -132,19 +132,6 @@ impl Parser<'_> {
 
     pub(crate) fn operator_at(&self, ahead: usize) -> bool {
         matches!(self.peek_at(ahead).token, FilterToken::Binary(_) | FilterToken::Relation(_))
-    }
-}
-
-/// Returns two numbers: how tightly the operator binds its left operand, and the minimum for the
-/// operators in its right operand.
-fn binding_power(op: BinaryOp) -> (u8, u8) {
-    match op {
-        BinaryOp::Or => (1, 2),
-        BinaryOp::And => (3, 4),
-        BinaryOp::Shl | BinaryOp::Shr => (5, 6),
-        BinaryOp::Add | BinaryOp::Sub => (7, 8),
-        BinaryOp::Mul | BinaryOp::Div => (9, 10),
-        BinaryOp::Mod | BinaryOp::Xor => (UNARY_POWER + 1, 0),
     }
 }
 

@@ -12,8 +12,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::names::{self, FilterProtocol, IpLayer};
 
-/// A parsed filter expression. It is printed in a normal form that is parsed to the same filter,
-/// unless the parentheses of its arithmetic exceed the parser's limit of nesting.
+/// A parsed filter expression. It is printed in a normal form that is parsed to the same filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     /// The expression; `None` if it is empty, which accepts every frame.
@@ -157,6 +156,24 @@ pub(crate) enum BinaryOp {
     Shr,
 }
 
+/// How tightly a sign binds its operand.
+pub(crate) const UNARY_POWER: u8 = 11;
+
+impl BinaryOp {
+    /// Returns two numbers: how tightly the operator binds its left operand, and the minimum for the
+    /// operators in its right operand.
+    pub(crate) const fn binding_power(self) -> (u8, u8) {
+        match self {
+            Self::Or => (1, 2),
+            Self::And => (3, 4),
+            Self::Shl | Self::Shr => (5, 6),
+            Self::Add | Self::Sub => (7, 8),
+            Self::Mul | Self::Div => (9, 10),
+            Self::Mod | Self::Xor => (UNARY_POWER + 1, 0),
+        }
+    }
+}
+
 /// Returns whether `protocol[...]` is valid. It is valid if the position of the protocol's header
 /// is known.
 pub(crate) fn is_indexable(protocol: FilterProtocol) -> bool {
@@ -273,6 +290,16 @@ fn fmt_tag<N: Display>(f: &mut Formatter<'_>, keyword: &str, number: Option<N>) 
 
 impl Display for Arith {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.fmt_operand(f, 0, true)
+    }
+}
+
+impl Arith {
+    /// Prints an operand that the parser reads with this minimum power, without parentheses unless
+    /// it needs them: so the text is not nested deeper than the one that was parsed. `is_last` says
+    /// whether the operand ends the expression. Otherwise, an operator whose right operand is the
+    /// entire rest needs parentheses.
+    fn fmt_operand(&self, f: &mut Formatter<'_>, min_power: u8, is_last: bool) -> fmt::Result {
         match self {
             Self::Number(number) => number.fmt(f),
             Self::Len => f.write_str("len"),
@@ -280,8 +307,20 @@ impl Display for Arith {
                 let bytes = size.bytes();
                 write!(f, "{base}[{index}:{bytes}]")
             }
-            Self::Neg(inner) => write!(f, "(-{inner})"),
-            Self::Binary(op, left, right) => write!(f, "({left} {op} {right})"),
+            Self::Neg(_) if min_power > UNARY_POWER => write!(f, "({self})"),
+            Self::Neg(inner) => {
+                f.write_str("-")?;
+                inner.fmt_operand(f, UNARY_POWER, is_last)
+            }
+            Self::Binary(op, left, right) => {
+                let (power, right_power) = op.binding_power();
+                if power < min_power || right_power == 0 && !is_last {
+                    return write!(f, "({self})");
+                }
+                left.fmt_operand(f, power, false)?;
+                write!(f, " {op} ")?;
+                right.fmt_operand(f, right_power, is_last)
+            }
         }
     }
 }

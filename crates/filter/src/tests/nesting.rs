@@ -51,3 +51,30 @@ fn a_list_nests_where_its_operator_changes() {
     assert!(parses(&list(&["or", "and"], 150)));
     assert!(!parses(&list(&["or", "and"], 250)));
 }
+
+/// The deepest expression of these forms that is accepted is printed as one that is accepted, too.
+#[test]
+fn what_is_printed_is_nested_no_deeper() {
+    let chain = |op: &str, count: usize| format!("{}len = 1", format!("len {op} ").repeat(count));
+    let list = |count: usize| {
+        let joins = ["or", "and"].into_iter().cycle();
+        joins.zip(0..count).map(|(join, i)| format!("port {i} {join} ")).collect::<String>()
+            + "port 9"
+    };
+    let forms: [&dyn Fn(usize) -> String; 9] = [
+        &|count| chain("+", count),
+        &|count| chain("-", count),
+        &|count| chain("*", count),
+        &|count| chain("%", count),
+        &|count| chain("+ 1 %", count),
+        &|count| chain("* 2 +", count),
+        &|count| format!("{}len = 1", "- ".repeat(count)),
+        &|count| format!("{}0{} = 1", "ip[".repeat(count), "]".repeat(count)),
+        &list,
+    ];
+    for form in forms {
+        let deepest = (1..300).take_while(|&count| parses(&form(count))).last().unwrap();
+        let filter = Filter::parse(&form(deepest)).unwrap();
+        assert_eq!(Filter::parse(&format!("{filter}")), Ok(filter), "{}", form(deepest));
+    }
+}
