@@ -111,6 +111,8 @@ pub(super) struct SubinterfaceProcessor {
     /// Packets that waited for a neighbour in the previous router, with the ports at which they
     /// arrived there.
     pub(super) handed: Vec<(FibPortIndex, Vec<u8>)>,
+    /// Whether this loop iteration takes frames: no other router takes them any more.
+    has_begun: bool,
     /// Slots taken in this loop iteration.
     moved: u32,
     /// Threads that wait until this thread has no frames left.
@@ -148,6 +150,7 @@ impl SubinterfaceProcessor {
             used: 0,
             scratch: Vec::new(),
             handed: Vec::new(),
+            has_begun: false,
             moved: 0,
             drain: WorkerDrain::default(),
             has_sent_all: false,
@@ -413,15 +416,16 @@ impl FrameProcessor for SubinterfaceProcessor {
 
     fn run_tasks(&mut self, _: &mut WorkerQueues, clock: &impl Clock) -> bool {
         self.turn_start = clock.now();
-        // The time is read before the tasks run. So the tables of that time are in use, or among
-        // these tasks.
+        // Both are read before the tasks run. So the tables of that time are in use, or among these
+        // tasks, and so are the packets that waited in the previous router, if frames are admitted.
         let seen = self.shared.seen.load(Ordering::Acquire);
+        // Acquire: pairs with the Release of the thread that has opened the gates.
+        self.has_begun = self.shared.has_begun.load(Ordering::Acquire);
         for task in Arc::clone(&self.shared).tasks.drain() {
             task(self);
         }
         self.seen = seen;
-        // Acquire: pairs with the Release of the thread that has opened the gates.
-        self.shared.has_begun.load(Ordering::Acquire)
+        self.has_begun
     }
 
     fn before_inputs(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) -> u32 {
@@ -464,8 +468,7 @@ impl FrameProcessor for SubinterfaceProcessor {
         }
         drop(figures);
         let moved = std::mem::take(&mut self.moved);
-        let has_begun = self.shared.has_begun.load(Ordering::Acquire);
-        self.drain.note_turn(has_begun && moved == 0, self.has_sent_all);
+        self.drain.note_turn(self.has_begun && moved == 0, self.has_sent_all);
     }
 }
 

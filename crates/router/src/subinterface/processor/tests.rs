@@ -1,8 +1,9 @@
-//! Tests of what is counted when rings have no space. The tested processor has no queues, so it
-//! cannot send any frame.
+//! Tests of what is counted when rings have no space, and of the order of tasks and frames. The
+//! tested processor has no queues, so it cannot send any frame.
 
 use std::net::Ipv4Addr;
 
+use slipring_datapath::environment::MachineClock;
 use slipring_neighbour::NeighbourLimits;
 use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec};
 use slipring_wire::mac::MacAddr;
@@ -78,4 +79,22 @@ fn a_packet_whose_fragments_find_no_space_is_counted_once() {
 #[test]
 fn an_answer_that_finds_no_space_is_not_the_packet_that_it_is_about() {
     assert_eq!(counted(500, 1), [0, 0, 1]);
+}
+
+#[test]
+fn frames_are_taken_only_after_all_packets_of_the_previous_router_were_handed() {
+    let mut processor = processor();
+    let shared = processor.shared.clone();
+    shared.has_begun.store(false, Ordering::Release);
+    // The other thread completes the takeover while this one runs its tasks.
+    shared.tasks.push(Box::new(|it: &mut SubinterfaceProcessor| {
+        let packet = (FibPortIndex(0), Vec::new());
+        it.shared.tasks.push(Box::new(|it| it.handed.push(packet)));
+        it.shared.has_begun.store(true, Ordering::Release);
+    }));
+    let mut turn = || {
+        let takes_frames = processor.run_tasks(&mut WorkerQueues::new([]), &MachineClock);
+        (takes_frames, processor.handed.len())
+    };
+    assert_eq!([turn(), turn()], [(false, 0), (true, 1)]);
 }
