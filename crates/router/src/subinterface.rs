@@ -8,7 +8,8 @@
 //!   processor.rs  next to XDP: a thread with wire, TAP devices, engine
 //!   shared.rs     the subinterfaces that workers (`worker/vlan.rs`) serve and share
 //!   ports.rs      the ports of workers
-//!   succession.rs takeover: what moves to another router (offer.rs, gates.rs)
+//!   succession.rs takeover: what moves to another router (offer.rs, gates.rs,
+//!                 handed_packet.rs)
 //!   own.rs        subinterfaces of the plan
 //! ```
 //!
@@ -27,6 +28,7 @@
 
 mod figures;
 mod gates;
+mod handed_packet;
 mod link;
 mod name;
 mod offer;

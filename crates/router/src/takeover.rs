@@ -39,7 +39,7 @@ use slipring_port::iface::Iface;
 use crate::plan::RoutePlan;
 
 /// Version of the takeover protocol.
-const TAKEOVER_VERSION: u64 = 2;
+const TAKEOVER_VERSION: u64 = 3;
 
 /// Numbers of receive and transmit queues of each interface. Programs and workers depend on them.
 fn queues_of<'i>(ifaces: impl Iterator<Item = &'i Iface>) -> Value {

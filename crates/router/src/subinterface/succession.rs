@@ -30,6 +30,7 @@ use slipring_port::{now, packet};
 
 use super::SubinterfaceHandle;
 use super::gates::SubinterfaceGate;
+use super::handed_packet::HandedPacket;
 use super::link::{KnownNeighbour, SubinterfaceLink};
 use super::offer::{OfferDocument, entry};
 use super::own::vlan_ids;
@@ -49,16 +50,6 @@ pub(crate) struct SubinterfaceState {
     neighbours: Vec<(String, Vec<KnownNeighbour>)>,
     /// Packets that wait for a neighbour.
     waiting: Vec<HandedPacket>,
-}
-
-/// A packet that waits for a neighbour, as the frame that arrived.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct HandedPacket {
-    /// Index of the interface at which it arrived.
-    ifindex: u32,
-    /// Number of the thread that has it.
-    thread: usize,
-    frame: Vec<u8>,
 }
 
 impl SubinterfaceHandle {

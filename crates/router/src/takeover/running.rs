@@ -108,10 +108,7 @@ impl TakeoverService {
         let version = (args.get("version").and_then(Value::as_str), args.get("protocol"));
         let own = (Some(env!("CARGO_PKG_VERSION")), Some(&json!(TAKEOVER_VERSION)));
         if version != own {
-            let theirs = version.0.unwrap_or("another one");
-            let cause =
-                format!("it has version {}, the new one {theirs}", env!("CARGO_PKG_VERSION"));
-            return Err(self.refusal(&cause, true));
+            return Err(self.refusal(&other_version(version), true));
         }
         let known = self.routing.ask(|routing| {
             let ifaces = || routing.engine.interfaces().iter().map(|of| &of.iface);
@@ -249,6 +246,21 @@ struct HandingOverRouter<'s> {
     service: &'s TakeoverService,
     workers: Vec<WorkerLink>,
     gates: Vec<Arc<QueueGate>>,
+}
+
+/// Says what differs between this program and a successor of another version: its version and the
+/// version of its takeover protocol are given.
+fn other_version((version, protocol): (Option<&str>, Option<&Value>)) -> String {
+    let own = env!("CARGO_PKG_VERSION");
+    match (version, protocol.and_then(Value::as_u64)) {
+        (Some(version), Some(protocol)) if version == own => format!(
+            "it has version {TAKEOVER_VERSION} of the takeover protocol, the new one {protocol}"
+        ),
+        (Some(version), None) if version == own => {
+            format!("it has version {TAKEOVER_VERSION} of the takeover protocol, the new one none")
+        }
+        (version, _) => format!("it has version {own}, the new one {}", version.unwrap_or("none")),
+    }
 }
 
 impl HandingOverRouter<'_> {

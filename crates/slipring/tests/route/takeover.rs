@@ -186,14 +186,24 @@ fn a_router_of_another_version_does_not_take_over(setup: Setup) {
     let rig = setup.start();
     let running = rig.take_program();
     let socket = rig.run_dir().join(format!("{}.sock", running.pid()));
-    let mut stream = UnixStream::connect(socket).unwrap();
-    writeln!(stream, "{}", json!({ "id": 1, "do": "takeover", "version": "0.0.1" })).unwrap();
-    let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line).unwrap();
-    let answer: Value = serde_json::from_str(&line).unwrap();
-    let (cause, help) = (answer["error"]["cause"].as_str(), answer["error"]["help"].as_str());
-    assert!(cause.is_some_and(|cause| cause.contains("the new one 0.0.1")), "{answer}");
-    assert!(help.is_some_and(|help| help.contains("slipring route ctl shutdown")), "{answer}");
+    let own = env!("CARGO_PKG_VERSION");
+    for (version, protocol, part) in [
+        ("0.0.1", json!(null), "the new one 0.0.1"),
+        // A state of the program in between two versions.
+        (own, json!(2), "version 3 of the takeover protocol, the new one 2"),
+        (own, json!(null), "version 3 of the takeover protocol, the new one none"),
+    ] {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        let request =
+            json!({ "id": 1, "do": "takeover", "version": version, "protocol": protocol });
+        writeln!(stream, "{request}").unwrap();
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        let (cause, help) = (answer["error"]["cause"].as_str(), answer["error"]["help"].as_str());
+        assert!(cause.is_some_and(|cause| cause.contains(part)), "{answer}");
+        assert!(help.is_some_and(|help| help.contains("slipring route ctl shutdown")), "{answer}");
+    }
     is_untouched(&rig, running);
 }
 
@@ -291,7 +301,7 @@ pub(crate) fn request_of(rig: &Rig, queues: u32) -> Value {
     let queues = vec![[queues; 2]; interfaces.len()];
     let crate::rig::Subject::Slipring(io) = rig.subject else { unreachable!() };
     json!({
-        "id": 1, "do": "takeover", "protocol": 2, "version": env!("CARGO_PKG_VERSION"),
+        "id": 1, "do": "takeover", "protocol": 3, "version": env!("CARGO_PKG_VERSION"),
         "interfaces": of("name"), "ifindexes": of("ifindex"), "queues": queues, "io": io, "threads": null,
         "rules": false,
     })
