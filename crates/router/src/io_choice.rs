@@ -69,4 +69,28 @@ impl IoChoice {
             Self::Auto | Self::Xdp | Self::XdpGeneric | Self::Packet => None,
         }
     }
+
+    /// Returns the choice that names an engine alone, if its interfaces run in these modes. Only
+    /// `auto` names several.
+    pub(crate) fn of_running(self, mut modes: impl Iterator<Item = &'static str>) -> Self {
+        match self {
+            Self::Auto if modes.any(|mode| mode == Self::Packet.name()) => Self::Packet,
+            Self::Auto => Self::Xdp,
+            choice => choice,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_engine_that_auto_has_chosen_is_named() {
+        let named = |choice: IoChoice, mode| choice.of_running([mode, mode].into_iter()).name();
+        assert_eq!(named(IoChoice::Auto, "packet"), "packet");
+        assert_eq!(named(IoChoice::Auto, "xdp native"), "xdp");
+        assert_eq!(named(IoChoice::Xsk, "xsk native"), "xsk");
+        assert_eq!(named(IoChoice::Packet, "packet"), "packet");
+    }
 }

@@ -111,6 +111,12 @@ impl ResidentEngine {
         Ok(engine)
     }
 
+    /// Returns the choice that names the running engine alone. `choice` is the one it was opened
+    /// with.
+    pub(crate) fn io(&self, choice: IoChoice) -> IoChoice {
+        choice.of_running(self.attachments.iter().map(|of| of.mode))
+    }
+
     pub(crate) fn interfaces(&self) -> &[AttachedInterface] {
         &self.attachments
     }

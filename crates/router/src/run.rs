@@ -99,7 +99,7 @@ impl RoutePlan {
             session.reporter.say(format_args!("takes over from process {}", successor.pid()))?;
         }
         if keeps_engine {
-            let io = self.io.name();
+            let io = engine.io(self.io).name();
             session
                 .reporter
                 .say(format_args!("--io auto keeps the running router's engine: {io}"))?;
