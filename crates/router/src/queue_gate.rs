@@ -9,6 +9,7 @@
 //! Only one router has an open gate for a socket at any time. A worker takes no frames from the
 //! socket while its gate is closed.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,10 +39,18 @@ pub(crate) struct QueueGate {
 
 impl QueueGate {
     /// Creates the gate of a queue. It is closed if another router still reads the socket.
-    pub(crate) fn new(interface: usize, number: usize, queue: &dyn Queue, is_closed: bool) -> Self {
+    ///
+    /// # Errors
+    /// The system's error if the process is out of descriptors.
+    pub(crate) fn new(
+        interface: usize,
+        number: usize,
+        queue: &dyn Queue,
+        is_closed: bool,
+    ) -> io::Result<Self> {
         let fd = queue.resume_position().and(queue.wait_fds().rx);
-        let descriptor = fd.and_then(|fd| fd.try_clone_to_owned().ok()).map(Arc::new);
-        Self {
+        let descriptor = fd.map(|fd| fd.try_clone_to_owned()).transpose()?.map(Arc::new);
+        Ok(Self {
             interface,
             number,
             descriptor: Mutex::new(descriptor),
@@ -49,7 +58,7 @@ impl QueueGate {
             is_closed: AtomicBool::new(is_closed),
             position: AtomicU32::new(0),
             is_noted: AtomicBool::new(is_closed),
-        }
+        })
     }
 
     /// The socket; `None` if a successor cannot continue with its ring.
@@ -136,5 +145,68 @@ impl Drop for GateWatch {
     /// Gives the descriptor back, so that a device ends with its queues.
     fn drop(&mut self) {
         self.gate.descriptor.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::process::Command;
+
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    use slipring_datapath::virtual_time::VirtualTime;
+    use slipring_port::{Nanos, QueueCounters, QueueRings, RunError, WaitFds};
+
+    use super::*;
+
+    /// A queue with a descriptor on which another router could continue.
+    struct DescriptorQueue(Box<dyn Queue>, OwnedFd);
+
+    impl Queue for DescriptorQueue {
+        fn rings(&mut self) -> QueueRings<'_> {
+            self.0.rings()
+        }
+
+        fn tx_sync(&mut self) -> Result<(), RunError> {
+            self.0.tx_sync()
+        }
+
+        fn rx_sync(&mut self) -> Result<(), RunError> {
+            self.0.rx_sync()
+        }
+
+        fn wait_fds(&self) -> WaitFds<'_> {
+            WaitFds { rx: Some(self.1.as_fd()), ..WaitFds::default() }
+        }
+
+        fn resume_position(&self) -> Option<u32> {
+            Some(0)
+        }
+
+        fn counters(&self) -> &Arc<QueueCounters> {
+            self.0.counters()
+        }
+    }
+
+    /// The limit of descriptors is that of the whole process, so another process runs the test.
+    #[test]
+    fn a_router_out_of_descriptors_does_not_start_with_a_queue_that_nobody_can_take_over() {
+        const IS_ALONE: &str = "SLIPRING_TEST_IS_ALONE";
+        if std::env::var_os(IS_ALONE).is_none() {
+            let name = std::thread::current().name().unwrap().to_owned();
+            let mut alone = Command::new(std::env::current_exe().unwrap());
+            let alone = alone.args(["--exact", &name]).env(IS_ALONE, "").output().unwrap();
+            let output = String::from_utf8_lossy(&alone.stdout);
+            assert!(alone.status.success() && output.contains("1 passed"), "{output}");
+            return;
+        }
+        let [port] = VirtualTime::until(Nanos::MAX).ports::<1>(64);
+        let fd = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
+        let queue = DescriptorQueue(port.queue, fd);
+        let gate = || QueueGate::new(0, 0, &queue, false);
+        assert!(gate().unwrap().descriptor().is_some());
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..getrlimit(Resource::Nofile) })
+            .unwrap();
+        assert!(gate().is_err());
     }
 }

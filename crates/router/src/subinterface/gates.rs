@@ -1,5 +1,6 @@
 //! The gates of the queues that subinterfaces use.
 
+use std::io;
 use std::sync::Arc;
 
 use slipring_port::Queue;
@@ -18,18 +19,21 @@ pub(crate) struct SubinterfaceGate {
 
 impl SubinterfaceGate {
     /// Creates the gates of the queues of a port. They are closed if the port is inherited.
+    ///
+    /// # Errors
+    /// The system's error if the process is out of descriptors.
     pub(super) fn of_port(
         role: QueueRole,
         queues: &[Box<dyn Queue>],
         is_inherited: bool,
-    ) -> Vec<Self> {
+    ) -> io::Result<Vec<Self>> {
         let interface = match role {
             QueueRole::Wire(ifindex) => ifindex as usize,
             QueueRole::Tap(number) => number,
         };
         let gates = queues.iter().enumerate().map(|(number, queue)| {
-            let gate = QueueGate::new(interface, number, &**queue, is_inherited);
-            Self { role, gate: Arc::new(gate), is_inherited }
+            let gate = QueueGate::new(interface, number, &**queue, is_inherited)?;
+            Ok(Self { role, gate: Arc::new(gate), is_inherited })
         });
         gates.collect()
     }

@@ -71,7 +71,7 @@ impl OpenSubinterfaces {
         let (mut roles, mut queues, mut gates) = (Vec::new(), Vec::new(), Vec::new());
         let mut counters = Vec::new();
         for (role, OpenedPort { port, is_inherited }) in ports {
-            let of_port = SubinterfaceGate::of_port(role, &port.queues, is_inherited);
+            let of_port = SubinterfaceGate::of_port(role, &port.queues, is_inherited)?;
             for (queue, of) in port.queues.into_iter().zip(&of_port) {
                 roles.push(role);
                 let number = match role {

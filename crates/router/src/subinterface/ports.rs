@@ -62,14 +62,14 @@ impl SubinterfacePorts {
             let any_port = port_of(kernel.len(), first.unwrap_or_default());
             let OpenedPort { port, is_inherited } = open_wire(iface, own, offer)?;
             let role = QueueRole::Wire(iface.index);
-            gates.extend(SubinterfaceGate::of_port(role, &port.queues, is_inherited));
+            gates.extend(SubinterfaceGate::of_port(role, &port.queues, is_inherited)?);
             wires.push(SubinterfaceWire { ifindex: iface.index, any_port, port });
         }
         let (mut taps, mut devices, mut shared) = (Vec::new(), Vec::new(), Vec::new());
         for (number, it) in own.iter().enumerate() {
             let OpenedPort { port: tap, is_inherited } = open_tap(it, workers as u32, offer)?;
             let role = QueueRole::Tap(number);
-            gates.extend(SubinterfaceGate::of_port(role, &tap.queues, is_inherited));
+            gates.extend(SubinterfaceGate::of_port(role, &tap.queues, is_inherited)?);
             let device = device_of(it, &tap)?;
             taps.push(tap);
             let (port, wire) = (port_of(kernel.len(), number), (it.parent.index, it.tags));

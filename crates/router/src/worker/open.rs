@@ -1,5 +1,6 @@
 //! Opens the queues of the router's interfaces in one region, and distributes them over workers.
 
+use std::io;
 use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -132,10 +133,11 @@ impl UserSpacePorts {
         let mut own = own.map(|own| SubinterfaceQueues::new(own, &self.ifindexes, count));
         let succeeds = self.succeeds;
         let share = |owned: &Vec<OwnedQueue>| {
-            WorkerShared::new(numbers(owned), gates(owned, succeeds), !succeeds).map(Arc::new)
+            let gates = gates(owned, succeeds)?;
+            WorkerShared::new(numbers(owned), gates, !succeeds).map(Arc::new)
         };
         let shared = queues.iter().map(share);
-        let shared: Vec<_> = shared.collect::<Result<_, std::io::Error>>()?;
+        let shared: Vec<_> = shared.collect::<io::Result<_>>()?;
         let links: Vec<_> = shared.iter().map(|shared| WorkerLink(shared.clone())).collect();
         let parkings: Vec<_> = shared.iter().map(|shared| shared.parking.clone()).collect();
         let mut tasks = Vec::new();
@@ -252,9 +254,12 @@ fn numbers(owned: &[OwnedQueue]) -> Vec<u16> {
 
 /// Creates the gates of these queues. They are closed if another router still reads the
 /// sockets.
-fn gates(owned: &[OwnedQueue], are_closed: bool) -> Vec<Arc<QueueGate>> {
+///
+/// # Errors
+/// The system's error if the process is out of descriptors.
+fn gates(owned: &[OwnedQueue], are_closed: bool) -> io::Result<Vec<Arc<QueueGate>>> {
     let gate = |(interface, number, queue): &OwnedQueue| {
-        Arc::new(QueueGate::new(*interface, *number, &**queue, are_closed))
+        QueueGate::new(*interface, *number, &**queue, are_closed).map(Arc::new)
     };
     owned.iter().map(gate).collect()
 }
