@@ -95,9 +95,18 @@ impl VhostDevice {
             *layout = Some(wish.start(memory, negotiated(*features)).ok_or(Error::InvalidParam)?);
         }
         drop(rings);
-        // This wakes the program, because frames may already wait in the virtqueue.
-        link.notify();
+        // This wakes the program, because frames may already wait in the virtqueue, or for it.
+        self.links_of(i).iter().for_each(|link| link.notify());
         Ok(())
+    }
+
+    /// Returns the links whose ring pairs use a virtqueue. Ring pairs without a queue pair of the
+    /// guest use its first receive queue.
+    fn links_of(&self, index: usize) -> &[Arc<VhostLink>] {
+        match index {
+            0 => &self.links,
+            index => std::slice::from_ref(&self.links[index / 2]),
+        }
     }
 
     fn apply_all(&mut self) -> Result<()> {
@@ -108,11 +117,10 @@ impl VhostDevice {
     fn stop(&mut self, index: u32) -> Result<u16> {
         self.queue_config(index)?.started = false;
         self.apply(index)?;
-        let link = self.links[index as usize / 2].clone();
-        let wish = self.queue_config(index)?;
-        if let Some(kick) = wish.kick.take() {
-            link.remove_kick(&kick);
+        if let Some(kick) = self.queue_config(index)?.kick.take() {
+            self.links_of(index as usize).iter().for_each(|link| link.remove_kick(&kick));
         }
+        let wish = self.queue_config(index)?;
         wish.call = None;
         Ok(wish.base)
     }
@@ -261,12 +269,13 @@ impl VhostUserBackendReqHandlerMut for VhostDevice {
         let wish = self.queue_config(index.into())?;
         let old = std::mem::replace(&mut wish.kick, kick);
         wish.started = true;
-        let link = &self.links[usize::from(index) / 2];
-        if let Some(old) = old {
-            link.remove_kick(&old);
-        }
-        if let Some(kick) = &self.queues[usize::from(index)].kick {
-            link.add_kick(kick).map_err(Error::ReqHandlerError)?;
+        for link in self.links_of(index.into()) {
+            if let Some(old) = &old {
+                link.remove_kick(old);
+            }
+            if let Some(kick) = &self.queues[usize::from(index)].kick {
+                link.add_kick(kick).map_err(Error::ReqHandlerError)?;
+            }
         }
         self.apply(index.into())
     }

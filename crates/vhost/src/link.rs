@@ -28,6 +28,8 @@ pub(crate) struct VhostRings {
     pub(crate) send: Option<Vring>,
     /// The guest's transmit queue, from which the port takes frames.
     pub(crate) receive: Option<Vring>,
+    /// Number of other ring pairs that sleep until the guest offers buffers in [`Self::send`].
+    pub(crate) borrowers: u32,
 }
 
 impl VhostRings {

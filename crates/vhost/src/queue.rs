@@ -7,7 +7,7 @@ use slipring_port::{
 };
 use slipring_ring::{KernRing, Region, RegionError, Rx, RxRing, SyncFault, Tx, TxRing};
 
-use crate::link::{self, VhostLink};
+use crate::link::{VhostLink, VhostRings};
 use crate::receive::receive;
 use crate::send::{SendScratch, TxFrame, send};
 use crate::server::VhostServer;
@@ -25,6 +25,9 @@ pub(crate) struct VhostQueue {
     scratch: SendScratch,
     /// Whether frames wait because the guest has too few buffers.
     waiting: bool,
+    /// Whether this pair sleeps until there are buffers in the guest's first queue pair, which is
+    /// not its own.
+    borrows: bool,
     /// The port's thread. It ends when the last queue is dropped.
     _server: Arc<VhostServer>,
 }
@@ -51,6 +54,7 @@ impl VhostQueue {
             first: links[0].clone(),
             scratch: SendScratch::default(),
             waiting: false,
+            borrows: false,
             _server: server.clone(),
         })
     }
@@ -69,10 +73,7 @@ impl VhostQueue {
         }
         let mut end = self.tx_kern.hwcur();
         let mut own = self.link.lock();
-        // A guest may use fewer queue pairs than the port has ring pairs. Frames of the other ring
-        // pairs go to its first queue pair.
-        let fewer = own.send.is_none() && !Arc::ptr_eq(&self.link, &self.first);
-        if fewer {
+        if self.uses_first(&own) {
             drop(own);
             own = self.first.lock();
         }
@@ -96,6 +97,12 @@ impl VhostQueue {
         Ok(())
     }
 
+    /// Whether the frames of this pair go to the guest's first queue pair, because the guest uses
+    /// fewer queue pairs than the port has ring pairs.
+    fn uses_first(&self, own: &VhostRings) -> bool {
+        own.send.is_none() && !Arc::ptr_eq(&self.link, &self.first)
+    }
+
     /// Returns the slots before `end` to the program.
     fn release_tx(&mut self, end: u32) {
         self.tx_kern.complete_to(end);
@@ -104,14 +111,21 @@ impl VhostQueue {
 
     /// Requests that the guest notifies the port of new frames and, if frames wait for buffers, of
     /// new buffers. Returns whether new frames or buffers are already there.
-    fn enable_notifications(&self) -> bool {
-        let mut rings = self.link.lock();
+    fn enable_notifications(&mut self) -> bool {
+        let (link, first) = (self.link.clone(), self.first.clone());
+        let mut rings = link.lock();
         let mut ready = false;
         if let Some(vring) = &mut rings.receive {
             match vring.enable_notification() {
                 Ok(offered) => ready |= offered != vring.base(),
                 Err(_) => rings.receive = None,
             }
+        }
+        if self.waiting && self.uses_first(&rings) {
+            drop(rings);
+            rings = first.lock();
+            rings.borrowers += u32::from(!self.borrows);
+            self.borrows = true;
         }
         if let Some(vring) = rings.send.as_mut().filter(|_| self.waiting) {
             match vring.enable_notification() {
@@ -120,6 +134,20 @@ impl VhostQueue {
             }
         }
         ready
+    }
+}
+
+impl VhostQueue {
+    fn end_borrowing(&mut self) {
+        if std::mem::take(&mut self.borrows) {
+            self.first.lock().borrowers -= 1;
+        }
+    }
+}
+
+impl Drop for VhostQueue {
+    fn drop(&mut self) {
+        self.end_borrowing();
     }
 }
 
@@ -181,11 +209,15 @@ impl Queue for VhostQueue {
     fn after_sleep(&mut self) {
         self.link.clear_notification();
         let mut rings = self.link.lock();
-        let link::VhostRings { send, receive } = &mut *rings;
-        for vring in send.iter_mut().chain(receive) {
+        let VhostRings { send, receive, borrowers } = &mut *rings;
+        // Another pair may still sleep until there are buffers.
+        let send = send.iter_mut().filter(|_| *borrowers == 0);
+        for vring in send.chain(receive) {
             // If this fails, the queue is damaged, and the next sync reports this.
             let _ = vring.disable_notification();
         }
+        drop(rings);
+        self.end_borrowing();
     }
 
     fn counters(&self) -> &Arc<QueueCounters> {

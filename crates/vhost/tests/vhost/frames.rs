@@ -1,7 +1,8 @@
 //! Tests of frames to and from a well-behaved guest.
 
 use proptest::prelude::*;
-use slipring_port::{DropCause, TrafficCounts, WaitOutcome};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use slipring_port::{DropCause, Interest, TrafficCounts, WaitOutcome};
 use vm_memory::GuestAddress;
 
 use super::guest::{FEATURES, Guest, INDIRECT, NEXT, Ring, SIZE, Setup, WRITE};
@@ -101,6 +102,37 @@ fn frames_wait_for_buffers_and_the_guest_is_asked_to_tell_of_them() {
     assert_eq!(rig.receive(), [frame(3, 60)]);
     assert_eq!(guest.received(), [(frame(2, 60), 1)]);
     assert_eq!(rig.stats().in_flight, 0);
+}
+
+/// Whether a program that sleeps on a pair would be woken.
+fn is_woken(rig: &Rig, pair: usize) -> bool {
+    let fd = rig.port.queues[pair].wait_fds().rx.unwrap();
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
+}
+
+#[test]
+fn buffers_of_the_first_queue_pair_wake_a_ring_pair_that_the_guest_does_not_use() {
+    let mut rig = Rig::with_pairs(2);
+    let mut guest = rig.plug();
+    guest.offer(0, 1, 2048);
+    rig.queue(1, &frame(1, 60));
+    rig.queue(1, &frame(2, 60));
+    rig.port.tx_sync().unwrap();
+    assert_eq!(guest.received(), [(frame(1, 60), 1)]);
+    for queue in &mut rig.port.queues {
+        queue.after_sleep();
+    }
+    rig.port.queues[1].before_sleep(Interest::BOTH);
+    rig.port.queues[0].before_sleep(Interest::BOTH);
+    rig.port.queues[0].after_sleep();
+    assert!(!is_woken(&rig, 1));
+    guest.offer(1, 1, 2048);
+    assert!(is_woken(&rig, 1));
+    rig.port.queues[1].after_sleep();
+    rig.port.tx_sync().unwrap();
+    assert_eq!(guest.received(), [(frame(2, 60), 1)]);
+    assert!(!is_woken(&rig, 1));
 }
 
 #[test]
