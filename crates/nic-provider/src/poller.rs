@@ -45,6 +45,46 @@ struct QueueFds {
     link: Option<OwnedFd>,
 }
 
+/// The wakes because of deadlines, up to now.
+struct DeadlineWakes {
+    /// The time of the last one.
+    last: Instant,
+    /// For each queue, the passed deadline for which its clients were last woken.
+    passed: Vec<Option<Nanos>>,
+}
+
+impl DeadlineWakes {
+    fn new(queues: usize) -> Self {
+        Self { last: Instant::now(), passed: vec![None; queues] }
+    }
+
+    /// Notes in `woken` the queues whose clients must be woken because of these deadlines. Notes none
+    /// if [`SLEEP`] has not passed since the last time.
+    ///
+    /// For a deadline that has passed, clients are woken once: it stays the same only if their syncs
+    /// do not concern it. So a client that only receives is not woken all the time because of frames
+    /// that it has sent, and whose completion it does not look at.
+    fn note(&mut self, deadlines: &[Option<Nanos>], woken: &mut [bool]) {
+        let now = Instant::now();
+        if now < self.last + SLEEP {
+            return;
+        }
+        self.last = now;
+        let time = slipring_port::now();
+        // Some deadlines are a fixed time after the moment at which they are asked for.
+        let next_look = time + SLEEP.as_nanos() as Nanos;
+        for ((woken, deadline), passed) in woken.iter_mut().zip(deadlines).zip(&mut self.passed) {
+            let Some(at) = deadline.filter(|at| *at <= next_look && Some(*at) != *passed) else {
+                continue;
+            };
+            *woken = true;
+            if at <= time {
+                *passed = Some(at);
+            }
+        }
+    }
+}
+
 /// A queue with clients that may wait for its events.
 trait PolledQueue {
     fn driver(&self) -> MutexGuard<'_, Box<dyn Queue>>;
@@ -75,9 +115,9 @@ impl NicPoller {
         let stop = Arc::new(PollerStop { requested: AtomicBool::new(false), wake_event: bell });
         let stopped = stop.clone();
         let work = move || {
-            let mut woken_at = Instant::now();
+            let mut past = DeadlineWakes::new(queues.len());
             while !stopped.requested.load(Ordering::Acquire) {
-                poll_once(&queues, &fds, stopped.wake_event.as_fd(), &mut woken_at);
+                poll_once(&queues, &fds, stopped.wake_event.as_fd(), &mut past);
             }
         };
         let thread = thread::Builder::new().name("nic-pump".to_owned()).spawn(work)?;
@@ -122,12 +162,12 @@ fn fds_of(queue: &impl PolledQueue) -> io::Result<QueueFds> {
 ///
 /// Some devices announce nothing while they have no space, so clients of a queue whose deadline is
 /// at most [`SLEEP`] away are also woken, at most once in each period [`SLEEP`], even if other queues
-/// have events all the time. `woken_at` is the last time at which they were woken for this reason.
+/// have events all the time.
 fn poll_once<Q: PolledQueue>(
     queues: &[Q],
     fds: &[QueueFds],
     bell: BorrowedFd<'_>,
-    woken_at: &mut Instant,
+    past: &mut DeadlineWakes,
 ) {
     let mut polled = vec![PollFd::from_borrowed_fd(bell, PollFlags::IN)];
     let mut owners = Vec::new();
@@ -152,15 +192,7 @@ fn poll_once<Q: PolledQueue>(
     for (fd, owner) in polled[1..].iter().zip(owners) {
         has_events[owner] |= !fd.revents().is_empty();
     }
-    let now = Instant::now();
-    if now >= *woken_at + SLEEP {
-        *woken_at = now;
-        let time = slipring_port::now();
-        // Some deadlines are a fixed time after the moment at which they are asked for.
-        let next_look = time + SLEEP.as_nanos() as Nanos;
-        let is_due = |deadline: &Option<Nanos>| deadline.is_some_and(|at| at <= next_look);
-        has_events.iter_mut().zip(&deadlines).for_each(|(has, at)| *has |= is_due(at));
-    }
+    past.note(&deadlines, &mut has_events);
     let mut any = false;
     for (queue, _) in queues.iter().zip(has_events).filter(|(_, has)| *has) {
         rearm(queue);

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU32;
 
-use slipring_port::{Nanos, QueueCounters, QueueRings, RunError, WaitFds};
+use slipring_port::{Nanos, QueueCounters, QueueRings, RunError, WaitFds, now};
 
 use super::*;
 
@@ -23,8 +23,8 @@ struct EventQueue {
     inner: Box<dyn Queue>,
     event: Event,
     is_armed: Arc<AtomicBool>,
-    /// The deadline is this long after the moment at which it is asked for.
-    deadline: Option<Nanos>,
+    /// Returns the deadline if it is asked for now.
+    deadline: fn() -> Option<Nanos>,
     /// The event that the next `after_sleep` raises; `None` if it raises none.
     next: Option<Event>,
 }
@@ -47,7 +47,7 @@ impl Queue for EventQueue {
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        self.deadline.map(|after| slipring_port::now() + after)
+        (self.deadline)()
     }
 
     fn before_sleep(&mut self, _interest: Interest) {
@@ -75,7 +75,7 @@ struct Polled {
 }
 
 impl Polled {
-    fn new(event: &Event, deadline: Option<Nanos>, next: Option<Event>) -> Self {
+    fn new(event: &Event, deadline: fn() -> Option<Nanos>, next: Option<Event>) -> Self {
         let inner = slipring_core::open("null:").unwrap().queues.remove(0);
         let is_armed = Arc::<AtomicBool>::default();
         let (event, armed) = (event.clone(), is_armed.clone());
@@ -106,9 +106,9 @@ impl PolledQueue for Polled {
 
 fn rounds(queues: &[Polled], count: usize) {
     let fds: Vec<_> = queues.iter().map(|queue| fds_of(queue).unwrap()).collect();
-    let (bell, mut woken_at) = (event(), Instant::now());
+    let (bell, mut past) = (event(), DeadlineWakes::new(queues.len()));
     for _ in 0..count {
-        poll_once(queues, &fds, bell.as_fd(), &mut woken_at);
+        poll_once(queues, &fds, bell.as_fd(), &mut past);
     }
 }
 
@@ -116,8 +116,8 @@ fn rounds(queues: &[Polled], count: usize) {
 fn an_event_that_comes_while_another_queue_is_served_wakes_its_clients() {
     let events = [event(), event()];
     let queues = [
-        Polled::new(&events[0], None, Some(events[1].clone())),
-        Polled::new(&events[1], None, None),
+        Polled::new(&events[0], || None, Some(events[1].clone())),
+        Polled::new(&events[1], || None, None),
     ];
     raise(&events[0]);
     rounds(&queues, 2);
@@ -127,7 +127,7 @@ fn an_event_that_comes_while_another_queue_is_served_wakes_its_clients() {
 #[test]
 fn clients_are_woken_once_the_queue_is_armed_again() {
     let event = event();
-    let queues = [Polled::new(&event, None, None)];
+    let queues = [Polled::new(&event, || None, None)];
     for _ in 0..3 {
         raise(&event);
         rounds(&queues, 1);
@@ -138,24 +138,33 @@ fn clients_are_woken_once_the_queue_is_armed_again() {
 #[test]
 fn a_queue_with_a_deadline_wakes_its_clients_while_another_has_events_all_the_time() {
     let events = [event(), event()];
-    let busy = Polled::new(&events[0], None, None);
-    let queues = [busy, Polled::new(&events[1], Some(1_000_000), None)];
+    let busy = Polled::new(&events[0], || None, None);
+    let queues = [busy, Polled::new(&events[1], || Some(now() + 1_000_000), None)];
     let fds: Vec<_> = queues.iter().map(|queue| fds_of(queue).unwrap()).collect();
     let bell = event();
     let start = Instant::now();
-    let mut woken_at = start.checked_sub(SLEEP).unwrap();
+    let mut past = DeadlineWakes::new(2);
+    past.last = start.checked_sub(SLEEP).unwrap();
     raise(&events[0]);
-    poll_once(&queues, &fds, bell.as_fd(), &mut woken_at);
+    poll_once(&queues, &fds, bell.as_fd(), &mut past);
     assert_eq!(queues.each_ref().map(Polled::wakes), [[0, 1]; 2]);
-    assert!(woken_at >= start);
+    assert!(past.last >= start);
 }
 
 #[test]
 fn without_events_only_a_queue_with_a_deadline_that_is_near_wakes_its_clients() {
     const AN_HOUR: Nanos = 3_600_000_000_000;
-    let deadlines = [Some(0), Some(AN_HOUR), None];
+    let deadlines: [fn() -> Option<Nanos>; 3] = [|| Some(now()), || Some(now() + AN_HOUR), || None];
     let events = deadlines.map(|deadline| (event(), deadline));
     let queues = events.each_ref().map(|(event, deadline)| Polled::new(event, *deadline, None));
     rounds(&queues, 2);
     assert_eq!(queues.each_ref().map(Polled::wakes), [[0, 2], [0, 0], [0, 0]]);
+}
+
+#[test]
+fn a_passed_deadline_that_no_sync_moves_wakes_the_clients_once() {
+    let event = event();
+    let queues = [Polled::new(&event, || Some(1), None)];
+    rounds(&queues, 4);
+    assert_eq!(queues[0].wakes(), [0, 1]);
 }
