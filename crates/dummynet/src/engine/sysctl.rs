@@ -40,7 +40,7 @@ const READ_ONLY: &[&str] = &[
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShaperSysctlError {
     /// There is no sysctl with this name.
-    #[error("unknown oid '{0}'")]
+    #[error("unknown oid '{0}'; `sysctl -a` lists all names")]
     Unknown(String),
     /// The sysctl cannot be set, or cannot have this value.
     #[error("sysctl {name}: {reason}")]

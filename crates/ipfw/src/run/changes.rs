@@ -394,7 +394,8 @@ impl Firewall {
             return Ok(all.filter_map(|name| self.sysctl_line(name)).collect());
         }
         let before = self.sysctl_value(name);
-        let unknown = || CommandError::missing(format!("unknown oid '{name}'"));
+        let unknown =
+            || CommandError::missing(format!("unknown oid '{name}'; `sysctl -a` lists all names"));
         let before = before.ok_or_else(unknown)?;
         match value {
             None => Ok(format!("{name}: {before}\n")),

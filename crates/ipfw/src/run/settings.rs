@@ -103,6 +103,9 @@ const SYSCTLS: &[(&str, u32, u32)] = &[
 pub(super) const READ_ONLY: &[&str] =
     &["net.inet.ip.fw.default_rule", "net.inet.ip.fw.static_count", "net.inet.ip.fw.dyn_count"];
 
+/// Why a name that no sysctl has cannot be set.
+const UNKNOWN: &str = "the name is unknown; `sysctl -a` lists all names";
+
 /// Why a sysctl cannot be set: it does not exist, is read-only, or does not accept the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("sysctl {name}: {reason}")]
@@ -158,7 +161,9 @@ impl IpfwSettings {
     ) -> Result<(), IpfwSysctlError> {
         let wrong = |reason: String| IpfwSysctlError { name: name.into(), reason };
         let known = SYSCTLS.iter().find(|entry| entry.0 == name);
-        let &(_, low, high) = known.ok_or_else(|| wrong("it can only be read".into()))?;
+        let &(_, low, high) = known.ok_or_else(|| {
+            wrong(if READ_ONLY.contains(&name) { "it can only be read" } else { UNKNOWN }.into())
+        })?;
         if !(low..=high).contains(&value) {
             return Err(wrong(format!("{value} is not in {low} to {high}")));
         }

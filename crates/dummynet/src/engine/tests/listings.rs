@@ -111,7 +111,7 @@ fn sysctls_have_ranges_and_say_what_they_were() {
             assert_eq!(sysctl(name, Some(beyond)), refused);
         }
     }
-    assert_eq!(sysctl("nosuch", None), "! unknown oid 'nosuch'");
+    assert_eq!(sysctl("nosuch", None), "! unknown oid 'nosuch'; `sysctl -a` lists all names");
     assert_eq!(sysctl("io_pkt", Some(1)), "! sysctl io_pkt: it can only be read");
     assert_eq!(sysctl("tick_lost", None), "tick_lost: 0\n");
     let all = sysctl("", None);

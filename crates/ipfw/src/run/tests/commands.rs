@@ -139,7 +139,21 @@ fn sysctls_are_told_set_and_checked() {
         fixture.try_run("sysctl net.inet.ip.fw.dyn_fin_lifetime=5").unwrap_err().exit_code,
         65
     );
-    assert_eq!(fixture.try_run("sysctl no.such").unwrap_err().exit_code, 69);
+    for command in ["sysctl no.such", "sysctl no.such=1"] {
+        let error = fixture.try_run(command).unwrap_err();
+        assert_eq!(error.exit_code, 69);
+        assert_eq!(error.message, "unknown oid 'no.such'; `sysctl -a` lists all names");
+    }
+    let (mut settings, mut states) =
+        (IpfwSettings::default(), crate::state::StateTable::new([0; 2]));
+    let mut set = |name| settings.set(&mut states, name, 1).unwrap_err().to_string();
+    assert_eq!(
+        [set("no.such"), set("net.inet.ip.fw.dyn_count")],
+        [
+            "sysctl no.such: the name is unknown; `sysctl -a` lists all names",
+            "sysctl net.inet.ip.fw.dyn_count: it can only be read"
+        ]
+    );
     assert!(fixture.try_run("sysctl net.inet.ip.fw.static_count=3").is_err());
 }
 

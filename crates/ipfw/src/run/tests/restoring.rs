@@ -183,7 +183,7 @@ fn mistakes_that_show_as_commands_are_carried_out_are_told_together_and_nothing_
             "line 3: Table t: File exists",
             "line 4: Adding record failed: record already exists",
             "line 6: Table nobody not found",
-            "line 7: unknown oid 'no.such'",
+            "line 7: unknown oid 'no.such'; `sysctl -a` lists all names",
             "line 8: there is no port nowhere: there are em0, em1",
         ]
     );
