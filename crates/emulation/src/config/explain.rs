@@ -288,11 +288,11 @@ fn memory(link: &LinkSpec) -> ExplainedFigure {
     figure("memory", text, json!({ "bytes_when_full": bytes }))
 }
 
-/// Returns the bytes that a full link holds; `None` if its rate is not constant. A queue without a
-/// limit in bytes counts as empty.
+/// Returns the bytes that a full link holds; `None` if its rate is not constant, or if no time
+/// bounds how long a packet is on its way. A queue without a limit in bytes counts as empty.
 fn bytes_when_full(link: &LinkSpec) -> Option<u64> {
     let RateSpec::Constant { bps } = link.rate else { return None };
-    let travelling = bps as f64 / 8.0 * greatest_delay_ns(link) as f64 / 1e9;
+    let travelling = bps as f64 / 8.0 * transit_ns(link)? as f64 / 1e9;
     Some((travelling as u64).saturating_add(link.queue.bytes.unwrap_or(0)))
 }
 
@@ -342,8 +342,19 @@ fn mean_of_trace(steps: &[DelayStep], period_ns: u64, smooth: bool) -> f64 {
     (head + steps.iter().enumerate().map(area).sum::<f64>()) / period_ns.max(1) as f64
 }
 
-/// Returns the greatest delay that the delay model allows, in ns; 0 for a user's model. Gaps
-/// between packets count as one gap, although a packet behind a backlog waits for several.
+/// Returns the longest time for which a packet that has left the line is on its way, in ns; `None`
+/// if nothing bounds it: packets that arrive faster than the gaps between them allow wait behind one
+/// another, and a user's model returns what it likes.
+fn transit_ns(link: &LinkSpec) -> Option<u64> {
+    match link.delay.model {
+        DelayModel::InterPacket { max_gap_ns: 1.., .. } | DelayModel::User(_) => None,
+        _ => Some(greatest_delay_ns(link)),
+    }
+}
+
+/// Returns the greatest delay that the settings of the delay model ask for, in ns; 0 for a user's
+/// model. Gaps between packets count as one gap. A packet behind a backlog waits for several, as it
+/// would in a queue; that is load, and no setting.
 pub(crate) fn greatest_delay_ns(link: &LinkSpec) -> u64 {
     match &link.delay.model {
         DelayModel::Constant(ns) => *ns,

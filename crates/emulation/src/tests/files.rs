@@ -481,6 +481,8 @@ fn figures_are_explained_in_words_not_in_debug() {
     assert!(atm.contains("53 bytes for 48, and +8 bytes a frame"), "{atm}");
     let codel = explained("-B 10m -D 20ms -Q codel,packets=0");
     assert!(codel.contains("the queue has no bound"), "{codel}");
+    let gaps = explained("-B 10m -D inter-packet,1m,2m,5m");
+    assert!(gaps.contains("as much as is in flight"), "{gaps}");
     let rest = explained("-B 10m -O 5us -D normal,20ms,3ms --half-life 50ms");
     assert!(rest.contains("5 us less"), "{rest}");
     assert!(rest.contains("half-life 50 ms"), "{rest}");
