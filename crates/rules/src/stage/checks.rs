@@ -144,7 +144,7 @@ impl RuleStage {
             *to = mac;
         }
         self.outputs.whole = None;
-        self.take_released(&verdict, &crossing, batch, at);
+        self.take_released(&verdict, &crossing, batch, at, now_ns);
         self.act(engine, batch, frames, at, (verdict, crossing), now_ns);
     }
 
@@ -214,14 +214,10 @@ impl RuleStage {
         hop: &NextHop,
         crossing: PacketMetadata,
     ) {
-        let address = match hop {
-            NextHop::V4(address, _) => IpAddr::V4(*address),
-            NextHop::V6(address, _) => IpAddr::V6(*address),
-            NextHop::Port(_) | NextHop::Tablearg(_) => return self.drop(engine, batch, at),
-        };
         // A frame that the kernel would forward cannot be redirected: the kernel would use the
         // destination's route.
-        if !is_live(batch, at) || !batch.set_next_hop(at, address) {
+        let address = next_hop_address(hop).filter(|_| is_live(batch, at));
+        if !address.is_some_and(|address| batch.set_next_hop(at, address)) {
             return self.drop(engine, batch, at);
         }
         match crossing.pass {
@@ -251,6 +247,15 @@ impl RuleStage {
         } else {
             engine.withhold(batch, at, RouteDropCause::Rules);
         }
+    }
+}
+
+/// Returns the address of a next hop that a router can send to.
+pub(super) const fn next_hop_address(hop: &NextHop) -> Option<IpAddr> {
+    match hop {
+        NextHop::V4(address, _) => Some(IpAddr::V4(*address)),
+        NextHop::V6(address, _) => Some(IpAddr::V6(*address)),
+        NextHop::Port(_) | NextHop::Tablearg(_) => None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Frames that wait in pipes, and how their processing continues.
 
+use std::net::IpAddr;
+
 use slipring_dummynet::{ShaperEvent, ShaperPacket, ShaperTarget};
 use slipring_fib::FibPortIndex;
 use slipring_ipfw::run::{CheckPass, PacketMetadata, RuleVerdict, mark_congestion};
@@ -8,7 +10,7 @@ use slipring_route::{
 };
 use slipring_wire::frame::TagSpec;
 
-use super::checks::is_live;
+use super::checks::{is_live, next_hop_address};
 use super::{PuntedFrame, RuleStage};
 use crate::shaped::flow_of;
 
@@ -25,6 +27,16 @@ pub(super) struct ResumedFrame {
     crossing: PacketMetadata,
     /// Whether the packet must still be checked by the rules after the one that delayed it.
     goes_on_in_rules: bool,
+    /// The next hop that a rule has chosen; `None` if it is that of the route.
+    next_hop: Option<IpAddr>,
+}
+
+/// What becomes of the fragments that waited for the last one of their packet.
+enum ReleasedPath {
+    /// They continue, to this next hop if there is one.
+    Continue(Option<IpAddr>),
+    /// They wait in a pipe or queue.
+    Wait(ShaperTarget),
 }
 
 /// The frames in pipes, by handle.
@@ -74,18 +86,24 @@ impl RuleStage {
         };
         engine.settle(batch, at, RouteVerdict::Delayed);
         self.counters.delayed += 1;
-        let (key, ecn) = flow_of(frame.bytes);
-        let handle = self.delayed.insert(ResumedFrame {
+        let frame = ResumedFrame {
             bytes: frame.bytes.to_vec(),
             ingress: frame.ingress,
             stripped_tag: frame.stripped_tag,
             is_partial: frame.is_partial,
             crossing,
             goes_on_in_rules: self.firewall.continues_after_shaper(),
-        });
-        let packet = ShaperPacket { handle, rule: 0, len: frame.bytes.len() as u32, ecn };
+            next_hop: None,
+        };
+        self.submit(frame, target(number), now_ns);
+    }
+
+    fn submit(&mut self, frame: ResumedFrame, target: ShaperTarget, now_ns: u64) {
+        let (key, ecn) = flow_of(&frame.bytes);
+        let len = frame.bytes.len() as u32;
+        let packet = ShaperPacket { handle: self.delayed.insert(frame), rule: 0, len, ecn };
         let events = &mut self.events;
-        self.shaper.submit(now_ns, target(number), &key, packet, &mut |event| events.push(event));
+        self.shaper.submit(now_ns, target, &key, packet, &mut |event| events.push(event));
     }
 
     /// Handles the shaper's events: frames that leave a pipe, and frames that it drops.
@@ -122,29 +140,66 @@ impl RuleStage {
         self.fragments += 1;
     }
 
-    /// Takes the fragments that were waiting for the frame that was just checked. Their processing
-    /// continues if the packet is accepted. Otherwise they are dropped, like the packet.
+    /// Takes the fragments that were waiting for the frame that was just checked, and does with
+    /// them what the verdict demands for the frame.
     pub(super) fn take_released(
         &mut self,
         verdict: &RuleVerdict,
         crossing: &PacketMetadata,
         batch: &RouteBatch,
         at: usize,
+        now_ns: u64,
     ) {
-        // The fragments that are not resumed here are counted by `count_lost_fragments` later.
-        if self.outputs.released.is_empty() || *verdict != RuleVerdict::Accept {
-            return self.outputs.released.clear();
+        if self.outputs.released.is_empty() {
+            return;
         }
-        self.fragments -= self.outputs.released.len();
-        for bytes in self.outputs.released.drain(..) {
-            self.resumed.push(ResumedFrame {
+        // The fragments that are dropped here are counted by `count_lost_fragments` later.
+        let Some(path) = self.path_of_released(verdict, batch, at) else {
+            return self.outputs.released.clear();
+        };
+        let released = std::mem::take(&mut self.outputs.released);
+        self.fragments -= released.len();
+        for bytes in released {
+            let mut frame = ResumedFrame {
                 bytes,
                 ingress: batch.ingress(at),
                 stripped_tag: None,
                 is_partial: false,
                 crossing: crossing.clone(),
                 goes_on_in_rules: false,
-            });
+                next_hop: None,
+            };
+            match path {
+                ReleasedPath::Continue(next_hop) => {
+                    self.resumed.push(ResumedFrame { next_hop, ..frame });
+                }
+                ReleasedPath::Wait(target) => {
+                    frame.goes_on_in_rules = self.firewall.continues_after_shaper();
+                    self.submit(frame, target, now_ns);
+                }
+            }
+        }
+    }
+
+    /// Returns `None` if the fragments are dropped, as the frame at `at` will be.
+    fn path_of_released(
+        &self,
+        verdict: &RuleVerdict,
+        batch: &RouteBatch,
+        at: usize,
+    ) -> Option<ReleasedPath> {
+        let wait = |target: fn(u16) -> ShaperTarget, number: &u32| {
+            Some(ReleasedPath::Wait(target(u16::try_from(*number).ok()?)))
+        };
+        match verdict {
+            RuleVerdict::Accept => Some(ReleasedPath::Continue(None)),
+            _ if !is_live(batch, at) => None,
+            RuleVerdict::Forward(hop) => {
+                next_hop_address(hop).map(|address| ReleasedPath::Continue(Some(address)))
+            }
+            RuleVerdict::Pipe(number) => wait(ShaperTarget::Pipe, number),
+            RuleVerdict::Queue(number) => wait(ShaperTarget::Queue, number),
+            _ => None,
         }
     }
 
@@ -178,8 +233,14 @@ impl RuleStage {
         now_ns: u64,
     ) {
         let mut batch = self.resume_batch.take().unwrap_or_default();
+        let next_hops: Vec<_> = group.iter().map(|frame| frame.next_hop).collect();
         let (mut frames, crossings): (Vec<_>, Vec<_>) = group.iter_mut().map(parts).unzip();
         engine.parse_delayed(&mut batch, &frames);
+        for (at, next_hop) in next_hops.iter().enumerate() {
+            if is_live(&batch, at) && next_hop.is_some_and(|hop| !batch.set_next_hop(at, hop)) {
+                self.drop(engine, &mut batch, at);
+            }
+        }
         match pass {
             CheckPass::In => {
                 self.recheck(engine, &mut batch, &mut frames, &crossings, now_ns);
@@ -237,8 +298,9 @@ impl RuleStage {
 /// Returns the frame for the engine, its metadata for the rules, and whether rules must still check
 /// it.
 fn parts(frame: &mut ResumedFrame) -> (RouteFrame<'_>, (PacketMetadata, bool)) {
-    let ResumedFrame { bytes, ingress, stripped_tag, is_partial, crossing, goes_on_in_rules } =
-        frame;
+    let ResumedFrame {
+        bytes, ingress, stripped_tag, is_partial, crossing, goes_on_in_rules, ..
+    } = frame;
     let route = RouteFrame {
         bytes,
         ingress: *ingress,

@@ -244,6 +244,39 @@ fn reassembly_shows_the_ports_of_every_fragment() {
 }
 
 #[test]
+fn all_fragments_of_a_packet_go_where_a_rule_after_reassembly_sends_it() {
+    let all = |action: &str| {
+        format!(
+            "sysctl net.inet.ip.fw.one_pass=0
+             add 100 reass ip from any to any in
+             add 200 {action} udp from any to any 80 in
+             add 300 allow ip from any to any"
+        )
+    };
+    let mut router = Router::new(&all("fwd 10.3.0.3"));
+    let [first, last] = fragments(&udp("10.1.0.2", "10.3.0.2", 80), 24);
+    assert_eq!(router.one(&first).0, RouteVerdict::Delayed);
+    let (_, sent) = router.one(&last);
+    let next_hops: Vec<_> = sent.iter().map(|(_, frame)| &frame[..6]).collect();
+    assert_eq!(next_hops, [GATEWAY.0; 2], "fwd");
+
+    for action in ["pipe 1", "queue 1"] {
+        let mut router = Router::new(&all(action));
+        router.configure("pipe 1 config delay 20ms");
+        router.configure("queue 1 config pipe 1");
+        let parts = fragments(&udp("10.1.0.2", "10.3.0.2", 80), 24);
+        let (verdicts, sent) = router.process(LEFT, &parts, 0);
+        assert_eq!((verdicts, sent), (vec![RouteVerdict::Delayed; 2], vec![]), "{action}");
+        router.stage.run(&mut router.engine, 30_000_000);
+        let made = router.made();
+        let offsets: Vec<_> = made.iter().map(|(_, frame)| frame[21]).collect();
+        assert_eq!(offsets, [0, 3], "{action}: in order");
+        assert!(router.stage.is_empty());
+        assert_eq!(router.engine.counters().dropped(RouteDropCause::Rules), 0, "{action}");
+    }
+}
+
+#[test]
 fn new_rules_are_in_force_at_once_and_rules_that_stay_keep_their_counts() {
     let mut master = firewall("add 100 count ip from any to any\nadd 200 allow ip from any to any");
     let mut router = Router::new("");
