@@ -42,8 +42,9 @@ fn carry(queue: &mut dyn Queue, batch: u32) -> u32 {
     let mut last_arrival = Instant::now();
     while received < FRAMES {
         let tx = queue.rings().tx;
-        // The card drops a frame for which it has no receive slot. It may not have the slots of the
-        // frames that were received last, which are at most half of all.
+        // The card drops a frame for which it has no receive slot. Up to half of the slots may not
+        // be back at the card yet, because their frames have just been received. So fewer frames
+        // than half of the slots are on their way at a time.
         let room = tx.avail().min(SLOTS / 2 - 1 - (sent - received));
         if sent < FRAMES && room >= batch {
             for i in 0..batch {

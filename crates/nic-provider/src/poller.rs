@@ -120,9 +120,9 @@ fn fds_of(queue: &impl PolledQueue) -> io::Result<QueueFds> {
 /// armed again before its clients are woken. They sync then, which [`Queue::before_sleep`]
 /// requires, so they find whatever came while the queue was not armed.
 ///
-/// Some devices announce nothing while they have no space, so clients of a queue whose deadline is
-/// at most [`SLEEP`] away are also woken, at most once in each period [`SLEEP`], even if other queues
-/// have events all the time. `woken_at` is the last time at which they were woken for this reason.
+/// Some devices announce nothing while they have no space. So clients of a queue whose deadline is
+/// at most [`SLEEP`] away are also woken, once in each period [`SLEEP`]. This happens even if other
+/// queues have events all the time. `woken_at` is the last time at which such queues were checked.
 fn poll_once<Q: PolledQueue>(
     queues: &[Q],
     fds: &[QueueFds],
@@ -156,7 +156,8 @@ fn poll_once<Q: PolledQueue>(
     if now >= *woken_at + SLEEP {
         *woken_at = now;
         let time = slipring_port::now();
-        // Some deadlines are a fixed time after the moment at which they are asked for.
+        // Some deadlines move: they are a fixed time after the moment at which they are asked for.
+        // So a deadline counts as due if it is not after the next look.
         let next_look = time + SLEEP.as_nanos() as Nanos;
         let is_due = |deadline: &Option<Nanos>| deadline.is_some_and(|at| at <= next_look);
         has_events.iter_mut().zip(&deadlines).for_each(|(has, at)| *has |= is_due(at));

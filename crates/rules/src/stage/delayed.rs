@@ -123,7 +123,7 @@ impl RuleStage {
     }
 
     /// Takes the fragments that were waiting for the frame that was just checked. Their processing
-    /// continues if the packet is accepted. Otherwise they are dropped, like the packet.
+    /// continues if the packet is accepted. With any other verdict, they are dropped.
     pub(super) fn take_released(
         &mut self,
         verdict: &RuleVerdict,
