@@ -29,8 +29,8 @@ fuzz_target!(|data: &[u8]| {
 
 struct World {
     region: Arc<Region>,
-    /// Addresses of the buffer area. All bytes that are copied from or to the region must be
-    /// inside, and all lent bytes outside.
+    /// Addresses of the data of all buffers. All bytes that are copied from or to the region must
+    /// be inside, and all lent bytes outside.
     bufs: Range<usize>,
     a: PipeEnd,
     b: PipeEnd,

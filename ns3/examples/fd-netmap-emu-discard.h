@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// A device that takes no time. So the time for a packet with it is the share of the rest of a
-// program.
+// A device that takes no time. So the time that a packet takes with it is what the rest of the
+// program takes.
 
 #ifndef FD_NETMAP_EMU_DISCARD_H
 #define FD_NETMAP_EMU_DISCARD_H

@@ -182,7 +182,8 @@ SlipringNetDevice::EndWait()
 
 namespace
 {
-/// Returns the deterministic devices, by the key that both ends of a pipe have in common
+/// Returns the devices at pipes that run in deterministic mode, by the key that both ends of a pipe
+/// have in common
 std::map<std::string, std::set<SlipringNetDevice*>>&
 PipeMembers()
 {
@@ -349,9 +350,9 @@ SlipringNetDevice::Receive()
     }
     if (received < m_rxBurst)
     {
-        // A device that its peers serve returns its slots now; frames that arrive later make a peer
-        // schedule its service. Any other device without a poll thread runs again, to look for more
-        // frames.
+        // If peers schedule the service of this device when frames arrive, only the slots are
+        // returned now. Without such peers and without a poll thread, the service runs again, to
+        // look for more frames.
         return IsServedByPeers() ? ReturnSlots() : !m_poller;
     }
     KickPeers();

@@ -181,7 +181,8 @@ SlipringNetDevice::ScheduleFlush(Time delay)
 void
 SlipringNetDevice::FlushIfDue()
 {
-    // TxBurst frames may have been sent since, and further frames wait for an event of their own.
+    // Since this event was scheduled, TxBurst frames may have caused a flush. Frames that were
+    // published after it wait for an event of their own.
     if (m_flushPending && Simulator::Now() >= m_flushTime)
     {
         Flush();

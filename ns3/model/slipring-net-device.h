@@ -474,7 +474,7 @@ class SlipringNetDevice : public FdNetDevice
      */
     bool ReturnSlots();
 
-    /// Tells the devices at the other end of a pipe that there is something to do.
+    /// Schedules the service of the devices at the other end of a pipe.
     void KickPeers();
 
     /**

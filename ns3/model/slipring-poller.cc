@@ -73,7 +73,7 @@ struct SchedulingAttributes
 void
 RequestShortSlices()
 {
-    // The shortest that Linux gives
+    // The shortest slice that Linux gives
     constexpr uint64_t SLICE_NS = 100000;
     SchedulingAttributes scheduling{};
     long status = syscall(SYS_sched_getattr, 0, &scheduling, sizeof(scheduling), 0);

@@ -14,7 +14,8 @@ pub(super) fn write<const N: usize>(buf: &mut [u8], sequence: u64) -> usize {
     N
 }
 
-/// Returns whether `bytes` are frame number `sequence` with `N` bytes.
+/// Returns whether `bytes` are frame number `sequence` with `N` bytes. Of the 64-bit words, only
+/// the sum is compared.
 #[inline(always)]
 pub(super) fn is_right<const N: usize>(bytes: &[u8], sequence: u64) -> bool {
     let (Some(frame), true) = (bytes.first_chunk::<N>(), bytes.len() == N) else { return false };
@@ -78,7 +79,7 @@ pub(super) fn is_right_by_value<const N: usize>(
     sum == total(N / 8, sequence)
 }
 
-/// Returns whether the words are the content of frame number `sequence`.
+/// Returns whether the words have the same sum as those of frame number `sequence`.
 #[inline(always)]
 pub(super) fn sums_to(words: &[u64; 8], sequence: u64) -> bool {
     words.iter().fold(0u64, |sum, word| sum.wrapping_add(*word)) == total(words.len(), sequence)

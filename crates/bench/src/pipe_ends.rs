@@ -244,9 +244,8 @@ pub(super) fn one_thread<const N: usize>(
     }))
 }
 
-/// Measures two threads. Each turn has a new pipe. The position of its pages in the caches is
-/// random and changes the rate by a tenth, so the median over the turns is also over these
-/// positions.
+/// Measures two threads. Each run has a new pipe. The position of its pages in the caches is random
+/// and changes the rate by a tenth, so the median over the runs is also over these positions.
 pub(super) fn two_threads<const N: usize>(
     mode: ReadMode,
     batch: u32,

@@ -55,7 +55,7 @@ impl PassedPipeEnd {
     }
 }
 
-/// Measures a pipe on which this process writes and another process reads. Each round has its own
+/// Measures a pipe on which this process writes and another process reads. Each run has its own
 /// pipe and process.
 pub(super) fn two_processes<const N: usize>(read_mode: ReadMode, batch: u32) -> BenchRound {
     Box::new(move |time| {

@@ -50,7 +50,7 @@ fn compile() -> Result<XskBinary, BenchError> {
     Ok(XskBinary { program, _files: files })
 }
 
-/// Measures the C program. Each turn starts a new process.
+/// Measures the C program. Each run starts a new process.
 pub(super) fn round(
     yardstick: XskBaseline,
     job: VethJob,

@@ -125,7 +125,8 @@ impl BpfProgram {
     /// Redirects are not performed.
     ///
     /// # Errors
-    /// The kernel's error: EINVAL for frames shorter than an Ethernet header or longer than a page.
+    /// The kernel's error: EINVAL for frames shorter than an Ethernet header, or too long for one
+    /// page, of which the kernel uses some bytes itself.
     pub fn test_run(&self, frame: &[u8], repeat: u32) -> io::Result<TestRun> {
         sys::test_run(self.fd.as_fd(), frame, repeat)
     }

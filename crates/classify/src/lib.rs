@@ -15,7 +15,7 @@
 //! | [`direct`] | maps every value of a 16-bit field to a number: one table |
 //! | [`intervals`] | maps every 128-bit value to a number: a search tree with vector instructions |
 //! | [`prefixes`] | longest-prefix match: tables of prefixes that change |
-//! | [`partition`] | groups the values of a field that the same rules accept into classes |
+//! | [`partition`] | makes a class of all values of a field that the same rules accept |
 //! | [`rows`] | one row of bits for each class, with summaries |
 //! | [`matcher`] | the intersection of rows: rules that accept all fields |
 //!

@@ -1,4 +1,4 @@
-//! Groups the values of a field that the same rules accept into classes.
+//! Groups the values of a field into classes: the same rules accept all values of a class.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -53,7 +53,7 @@ pub trait Diagnose {
 pub struct Diagnostic {
     code: ErrorCode,
     exit: Exit,
-    /// The exit status, if it differs from that of `exit`.
+    /// The exit status that the JSON form shows; `None` if it is that of the field `exit`.
     status: Option<u8>,
     summary: String,
     cause: Option<String>,

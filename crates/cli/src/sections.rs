@@ -313,8 +313,9 @@ impl<'f> SettingsSection<'f> {
         Ok(parsed.map_err(|allowed| self.note_unfit(key, value, &allowed)).ok())
     }
 
-    /// Returns the error for a value that contradicts other settings, or for a missing key. If the
-    /// section has a similar key that nothing asks for, the error is about that key.
+    /// Returns the error for a value that contradicts other settings, or for a missing key. If
+    /// `key` is missing, and the section has a similar key that was not asked for, the error is
+    /// about that key.
     #[must_use]
     pub fn mistake(&self, key: &str, what: &str, help: impl Into<String>) -> Diagnostic {
         let value = self.table.and_then(|table| table.get(key)).map(|value| value.span().start);

@@ -53,9 +53,9 @@ pub const FORBIDDEN_CALLS: &[i64] = &[
     libc::SYS_uselib,
 ];
 
-/// The system call that changes BPF maps. It is one of [`SETUP_ONLY_CALLS`], but a program that
-/// keeps tables for an attached program always needs it. Without capabilities, such a program
-/// can create neither maps nor BPF programs if `kernel.unprivileged_bpf_disabled` is set.
+/// The system call that changes BPF maps. It is one of [`SETUP_ONLY_CALLS`], but a process that
+/// updates the maps of an attached BPF program always needs it. Without capabilities, such a
+/// process can create neither maps nor BPF programs if `kernel.unprivileged_bpf_disabled` is set.
 pub const BPF_CALL: i64 = libc::SYS_bpf;
 
 /// System calls that may be needed to open ports, but not afterwards. They are for namespaces,

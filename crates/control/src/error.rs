@@ -82,7 +82,7 @@ impl ControlError {
     }
 }
 
-/// Returns the words for "no such program runs". `None` stands for any program.
+/// Returns the subject of a message such as "no router runs". `None` stands for any program.
 fn meant(program: Option<&str>) -> String {
     match program {
         Some("route") => "no router".to_owned(),

@@ -35,7 +35,8 @@ pub enum ControlReply {
     Upgrade(Value),
 }
 
-/// Why a request is refused, in the four parts that every error message of slipring has.
+/// Why a request is refused: the code and the texts of an error message of slipring, except its
+/// note.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlRefusal {
     /// The stable error code.

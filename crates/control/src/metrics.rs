@@ -239,9 +239,9 @@ mod tests {
         MetricsEndpoint::open("127.0.0.1:0", Box::new(|| Ok("# EOF\n".to_owned()))).unwrap()
     }
 
-    /// Sends half a request on many connections, and a whole request on another one. The server
-    /// waits for none of the half requests, so their other halves can still be sent. Returns all
-    /// answers.
+    /// Sends the first half of a request on many connections, then a whole request on another one.
+    /// After its answer, sends the second halves. Returns all answers, or an error if the server
+    /// has closed a connection.
     fn answers_beside_silence() -> io::Result<Vec<String>> {
         let endpoint = endpoint();
         let address = endpoint.address().unwrap();

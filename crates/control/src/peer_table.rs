@@ -129,7 +129,8 @@ impl<T> PeerTable<T> {
         self.entries.iter().map(|(number, entry)| (*number, &entry.value))
     }
 
-    /// Removes connections until there is space for one of `peer`, and returns their values.
+    /// Removes connections until there is space for a new one of `peer`, and returns the values of
+    /// the removed ones.
     /// Returns `None` if requests of all connections are being answered.
     fn make_room(&mut self, peer: ConnectionPeer) -> Option<Vec<T>> {
         let half_open = self.half_open_by_peer();

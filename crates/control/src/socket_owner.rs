@@ -156,9 +156,9 @@ fn table_owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32
     })
 }
 
-/// Returns an address as it is written in the two tables, as words in host byte order. The second
-/// form is an IPv4-mapped IPv6 address for an IPv4 address, because an IPv6 socket can have an IPv4
-/// peer.
+/// Returns the two forms in which the tables may list an address, as words in host byte order. The
+/// second form of an IPv4 address is the IPv4-mapped IPv6 address, because an IPv6 socket can have
+/// an IPv4 peer. Both forms of an IPv6 address are the same.
 fn proc_address(address: SocketAddr) -> [String; 2] {
     let port = address.port();
     let word = |bytes: &[u8]| {

@@ -49,15 +49,15 @@ fn namespaces_with(ports: Vec<(u64, String)>, name: &str) -> Vec<u64> {
 
 /// Selects the namespace that the request refers to.
 fn choose_namespace(
-    offsets: Vec<u64>,
+    namespaces: Vec<u64>,
     ours: Option<u64>,
     owner: &str,
     name: &str,
 ) -> Result<u64, ControlRefusal> {
-    match offsets[..] {
+    match namespaces[..] {
         [] => Err(not_found(owner, name)),
         [only] => Ok(only),
-        _ => ours.filter(|ours| offsets.contains(ours)).ok_or_else(|| ControlRefusal {
+        _ => ours.filter(|ours| namespaces.contains(ours)).ok_or_else(|| ControlRefusal {
             help: Some(
                 "ask in the namespace that is meant: nsenter --net=/proc/PID/ns/net slipring vale .."
                     .to_owned(),

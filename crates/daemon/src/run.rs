@@ -329,9 +329,9 @@ fn lock_run_dir(run_dir: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Allows every user to go through the directory to the device. The device itself has a mode that
-/// restricts access. The other bits of the directory's mode stay unchanged, because other programs
-/// may also use the directory.
+/// Allows every user to list the directory, and to go through it to the device. The device itself
+/// has a mode that restricts access. The other bits of the directory's mode stay unchanged, because
+/// other programs may also use the directory.
 fn make_traversable(dir: &Path) -> std::io::Result<()> {
     let mode = fs::metadata(dir)?.permissions().mode();
     fs::set_permissions(dir, fs::Permissions::from_mode(mode | 0o055))

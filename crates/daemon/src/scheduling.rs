@@ -1,8 +1,8 @@
 //! How the kernel schedules the daemon.
 //!
-//! The first thread changes its class before it starts others. So all threads inherit it, including
-//! the worker of the supervisor. Only sync loops go back to the normal class, because a program may
-//! make them spin for ever.
+//! The first thread changes its class before it starts others. So all threads inherit it, and so
+//! does the worker that a supervisor starts. Only sync loops leave a real-time class, because a
+//! program may make them spin for ever.
 
 use slipring_cli::Diagnostic;
 use slipring_cli::codes::SR0303;

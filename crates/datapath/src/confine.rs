@@ -65,13 +65,14 @@ impl Confinement {
         Self { kept, interfaces, updates_maps: false, user: None }
     }
 
-    /// Keeps the system call that changes BPF maps permitted, for the tables of attached programs.
+    /// Keeps the system call permitted that changes BPF maps. It is for a program that updates the
+    /// maps of an attached BPF program.
     pub fn updating_maps(self) -> Self {
         Self { updates_maps: true, ..self }
     }
 
     /// Changes to this user. The program then opens files with the rights of this user alone: no
-    /// capability is kept for files. It must remove the files of its run in another way.
+    /// capability is kept for files. So it needs a helper process to remove the files of its run.
     pub fn as_user(self, user: Option<UserIds>) -> Self {
         Self { user, ..self }
     }
@@ -118,8 +119,9 @@ impl Confinement {
         self.keeping(CapabilitySet::SYS_NICE)
     }
 
-    /// Drops all other capabilities, for this thread and for threads that it starts from now on. A
-    /// helper process restores the settings of interfaces, so that this process does not need
+    /// Changes to the user, if there is one, drops all capabilities that need not be kept, and
+    /// forbids system calls, for this thread and for threads that it starts from now on. A helper
+    /// process restores the settings of interfaces, so that this process does not need
     /// CAP_NET_ADMIN. If the helper cannot be started, the capability is kept.
     ///
     /// # Errors

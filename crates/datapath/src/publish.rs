@@ -82,7 +82,8 @@ pub trait ObjectMetrics: Send {
     fn boundary_losses(&self, _at: usize, _words: &mut Vec<u64>) {}
 }
 
-/// Publishes the counters of ports, and those of other objects if `objects` is given.
+/// Publishes the counters of ports, and those of other objects if `objects` is given, until the
+/// returned value is dropped. Returns `None` if counters cannot be published.
 ///
 /// # Errors
 /// [`Failure`] if stderr cannot be written. If counters cannot be published, this is only reported
@@ -103,7 +104,8 @@ pub struct OpenPublication {
     publisher: Publisher,
 }
 
-/// Creates the file of [`start`]; nothing is sampled before [`OpenPublication::start`].
+/// Like [`start`], but only creates the file. [`OpenPublication::start`] then publishes the
+/// counters.
 ///
 /// # Errors
 /// As [`start`].
@@ -222,7 +224,7 @@ impl MetricsSource {
 
     fn publish_once(&mut self, publisher: &mut Publisher, words: &mut Vec<u64>) {
         words.clear();
-        // Objects that were never sampled have no time yet.
+        // The time is 0 if there are no objects, or if they were never sampled.
         let time = self.objects.as_mut().map_or(0, |objects| objects.sample(words));
         for (at, (_, counts)) in self.meter.snapshots().enumerate() {
             ports::values(&counts, words);

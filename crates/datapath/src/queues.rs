@@ -258,8 +258,8 @@ impl WorkerQueues {
     }
 
     /// Sends a frame through queue `to`: the first `len` bytes in slot `at` of the rx ring of queue
-    /// `from`. If both rings are in one region, exchanges the two buffers. If there is no space,
-    /// changes nothing and returns false.
+    /// `from`. If both rings are in one region, exchanges the two buffers; otherwise copies the
+    /// frame. If there is no space, changes nothing and returns false.
     #[inline]
     pub fn swap_frame(&mut self, from: usize, at: u32, to: usize, len: usize) -> bool {
         if !self.queues[to].has_room(1) {

@@ -91,8 +91,8 @@ pub trait NicChip: Send + 'static {
         TX_PROBE_AFTER
     }
 
-    /// Whether the device may keep frames for as long as others want, although it has a link and is
-    /// not stuck: the host of a virtual card decides when it takes them.
+    /// Whether the device may keep frames to send for any length of time, although it has a link
+    /// and is not stuck. A virtual card may, because its host decides when to take frames.
     fn is_paced_by_host(&self) -> bool {
         false
     }

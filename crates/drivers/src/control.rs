@@ -48,8 +48,9 @@ pub struct CardControl {
 
 #[derive(Debug, Default)]
 struct Exchange {
-    /// Eventfds that are written when there is a request and when the queue closes: that of the
-    /// interrupt, which wakes a sleeping program, and those of listeners.
+    /// Eventfds that are written when there is a request, when the kernel wants the device back,
+    /// and when the queue closes: that of the interrupt, which wakes a sleeping program, and those
+    /// of listeners.
     wakes: Vec<OwnedFd>,
     /// Number of the current request. An answer with another number belongs to an earlier request,
     /// and comes too late.
@@ -98,7 +99,8 @@ impl CardControl {
         }
     }
 
-    /// Adds an event that is written when there is a request, and when the queue closes.
+    /// Adds an event that is written when there is a request, when the kernel wants the device
+    /// back, and when the queue closes.
     pub(crate) fn wake_by(&self, event: OwnedFd) {
         self.lock().wakes.push(event);
     }

@@ -380,8 +380,8 @@ impl<F: TxFormat> TxDescriptorRings for TxDescriptors<F> {
         self.parts.part
     }
 
-    /// Always true: the part of a buffer that one descriptor cannot cover is on the next page, and
-    /// takes a second descriptor.
+    /// Always true: a second descriptor covers the part of a buffer that the first one cannot
+    /// cover, because that part may be on another page.
     fn has_tail(&self, _buf: BufIdx) -> bool {
         true
     }

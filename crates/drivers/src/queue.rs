@@ -15,8 +15,8 @@ use crate::chip::{ChipEvents, ChipFault, LinkState, NicChip, set_drops};
 use crate::control::{CardControl, CardStatus};
 use crate::settings::{CardSettings, SettingRefusal, SettingsRequest};
 
-/// Time between two probes of the device. A device that was removed, or that has lost its link, may
-/// raise no interrupt, and may complete what is sent.
+/// Time between two probes of the device. Only a probe may show that the device was removed or has
+/// lost its link: it may raise no interrupt, and may still complete frames.
 const PROBE_AFTER: Nanos = 1_000_000_000;
 /// Number of syncs between two reads of the clock while the program does not sleep.
 const SYNCS_PER_LOOK: u32 = 64;
@@ -50,7 +50,7 @@ pub struct CardQueue<C: NicChip> {
     /// The events for which the interrupt is unmasked; `None` while all its causes are masked.
     armed_for: Option<Interest>,
     /// Time since which frames are pending and none has been completed; `None` if no frame is
-    /// pending, or if the last tx sync has found a completed one.
+    /// pending, if the last tx sync has found a completed one, or if there is no link.
     tx_progress: Option<Nanos>,
     /// When the device is next probed because of frames that are pending.
     tx_probe_at: Nanos,
@@ -155,8 +155,9 @@ impl<C: NicChip> CardQueue<C> {
         self.wants_probe |= now() >= self.probe_at;
     }
 
-    /// Reads the link. Ends the port if the device was removed, is wanted by the kernel or is
-    /// stuck, or if the link went down and the options say that this ends the port.
+    /// Reads the link. Returns the error that ends the port if the device was removed, is wanted by
+    /// the kernel or was reset by something else, or if the link went down and the options say that
+    /// this ends the port.
     #[cold]
     fn probe(&mut self) -> Result<(), RunCause> {
         if self.control.is_revoked() {
@@ -233,8 +234,8 @@ impl<C: NicChip> CardQueue<C> {
         }
         self.tx_probe_at = time + self.chip.0.tx_probe_after();
         self.probe()?;
-        // Only here, where a sync has just found nothing completed, is the card known to be stuck:
-        // a program that only receives does not look.
+        // A card can count as stuck only here, right after a tx sync that found nothing completed.
+        // A program that only receives does not look for completed frames.
         let is_late = |since: Nanos| time.saturating_sub(since) >= STUCK_AFTER;
         if !self.tx_progress.is_some_and(is_late) || self.may_be_held_up() {
             return Ok(());

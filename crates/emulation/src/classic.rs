@@ -132,7 +132,8 @@ fn refuse_repeated_setting(
 }
 
 /// Returns an error if a flag has a value for each direction, and `--up` or `--down` replaces one
-/// of these values. A single value still applies to the other direction.
+/// of these values. A single value may be replaced, because it still applies to the other
+/// direction.
 fn refuse_own_value(
     matches: &ArgMatches,
     whole: &ConfigTable,

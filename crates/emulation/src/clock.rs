@@ -145,7 +145,7 @@ pub fn duration(matches: &ArgMatches) -> Option<Duration> {
 }
 
 /// Builds the real-time plan, except for the processors and the burst limits. The caller reads
-/// these two flags, because their values can be invalid.
+/// the flags for these two, because their values can be invalid.
 fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<RouteMode>) -> RealtimePlan {
     let span = |id: &str| matches.get_one::<TimeSpan>(id).map(|span| span.duration());
     let layers = if route.is_some() { route::RING_LAYERS } else { 0 };

@@ -244,8 +244,8 @@ impl EmulationConfig {
         Ok(config)
     }
 
-    /// Returns a copy in which each link has all of its settings: those inherited by `like` are
-    /// filled in.
+    /// Returns a copy in which each link has all of its settings: those that it inherits through
+    /// `like` are filled in.
     pub(crate) fn resolved(&self) -> Self {
         let mut resolved = self.clone();
         let Some(ConfigNode { value: ConfigValue::Table(links), .. }) =

@@ -8,8 +8,8 @@
 //!   Both use the engine of slipring-link, and print their results with report/.
 //! ```
 //!
-//! A module uses only modules of its own layer and of the layers above it, except that `flags`
-//! includes the flags of `control`:
+//! A module uses only modules of its own layer and of the layers listed before it, except that
+//! `flags` includes the flags of `control`:
 //!
 //! 1. Frames and figures: `account`, `store`, `output_file`, `report`.
 //! 2. Settings: `config`, `flags`, `classic`, `presets`, `bounds`, `link_settings`, `warnings`,

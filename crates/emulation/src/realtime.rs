@@ -10,10 +10,10 @@
 //! | [`peer_thread`] | the connection between two loops |
 //! | [`emulator`] | one loop iteration (a turn): rings, stamps, storage, network, rings |
 //! | [`directions`], [`pipeline`] | two such loops, each with one port and one direction |
-//! | [`channel`] | passes accounts to other threads, and changes from them |
+//! | [`channel`] | passes accounts to other threads, and takes changes from them |
 //! | [`placement`] | CPU, priority, timer slack |
 //! | [`emulator_loop`] | sleeps and spins between two turns |
-//! | [`figures`], [`log`] | reports and lines of a state; every frame, in files |
+//! | [`figures`], [`log`] | reports and interim lines about a state; logs of every frame |
 //!
 //! Not for: the behaviour of links (`slipring-link`), virtual time, and output formats.
 

@@ -89,7 +89,8 @@ fn open_ports(
 }
 
 /// Returns the names of the ports that cannot send, for example captures that are opened for
-/// reading, if another port can receive. Frames from there may have to leave through them.
+/// reading, if another port can receive. Frames from the other port may have to leave through a
+/// port that cannot send.
 fn receive_only_ports(ports: &[Port]) -> Vec<&str> {
     let from_others = |at: usize| {
         let mut others = ports.iter().enumerate().filter(|(other, _)| *other != at);

@@ -220,7 +220,7 @@ impl EmulationStore {
         BatchLoader::begin(self, class, bursts)
     }
 
-    /// Returns the latest time set.
+    /// Returns the latest time that was set with [`Self::set_time`], in ns.
     #[inline]
     pub(crate) fn latest_ns(&self) -> u64 {
         self.latest_ns

@@ -122,7 +122,7 @@ fn idle_queues(network: &NetworkSpec, later: &[NetworkSpec]) -> Vec<String> {
 }
 
 /// Returns warnings about default queues that are too short for a TCP connection whose round trip
-/// takes all links.
+/// passes all links.
 fn short_queues(network: &NetworkSpec, unasked: &[&str]) -> Vec<String> {
     let round_trip_ns: f64 =
         network.links.iter().map(|link| config::mean_delay_ns(&link.spec)).sum();

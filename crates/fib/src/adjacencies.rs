@@ -45,8 +45,8 @@ impl AdjacencyTable {
         }
     }
 
-    /// Returns the index of an adjacency and adds a use; `None` if there is no space. `mac` is the
-    /// known MAC address of a new adjacency.
+    /// Returns the index of an adjacency and adds a use; `None` if there is no space. If the
+    /// adjacency is new, `mac` becomes its MAC address.
     pub(crate) fn acquire(
         &mut self,
         key: AdjacencyKey,

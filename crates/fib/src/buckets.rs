@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use crate::tables::{AdjacencyIndex, BUCKETS};
 
-/// Assigns the buckets to `hops`, which are adjacencies with weights: at least one and at most
-/// [`BUCKETS`], without repetitions. `before` is the last assignment.
+/// Assigns the buckets to `hops`, and returns the adjacency of each bucket. `hops` are adjacencies
+/// with weights: at least one and at most [`BUCKETS`], without repetitions. `before` is the last
+/// assignment.
 ///
 /// A hop gets its exact share of buckets, rounded up or down. Only these buckets move: those of
 /// removed hops, those by which a hop exceeds its share rounded up, and, if these are too few for a

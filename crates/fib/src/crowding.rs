@@ -1,6 +1,6 @@
 //! Chooses IPv6 destinations that are left to the kernel because a tree of limited size has no
-//! space for them: as few prefixes of one length as possible, which contain the most starts of
-//! ranges.
+//! space for them: prefixes of one length, as few as possible, those that contain the most starts
+//! of ranges.
 //!
 //! ```text
 //!   starts     | | ||||||||||||||||||| | |  |  ||||||||||||  |
@@ -20,7 +20,7 @@ type Numbers = Vec<(u128, u32)>;
 
 /// Lengths of blocks, the smallest blocks first. The last block contains all addresses.
 const BLOCK_LENGTHS: [u8; 9] = [64, 56, 48, 40, 32, 24, 16, 8, 0];
-/// Average number of starts per node of a new tree, including the nodes above it.
+/// Average number of starts per node of a new tree; inner nodes also count as nodes.
 const STARTS_PER_NODE: usize = 13;
 /// Fewer starts are not worth a block, because the block itself has two.
 const MIN_STARTS: usize = 4;
@@ -111,8 +111,8 @@ fn blocks(numbers: &[(u128, u32)], len: u8, excess: usize) -> Option<(u8, BTreeS
     (left == 0).then_some((len, starts))
 }
 
-/// Returns each start with the space that it takes. A /64 in which ranges begin after its first
-/// address has its own tree of at least one node.
+/// Returns each start with the space that it takes, in starts. A /64 in which ranges begin after
+/// its first address has its own tree of at least one node.
 fn costs(numbers: &[(u128, u32)]) -> impl Iterator<Item = (u128, usize)> + '_ {
     let mut tree = None;
     numbers.iter().map(move |&(start, _)| {

@@ -252,7 +252,7 @@ impl Mirror {
 
     /// Leaves to the kernel all destinations that a router never forwards. For IPv4, these are this
     /// network and loopback (RFC 1122, 3.2.1.3), multicast, and the limited broadcast with the rest
-    /// of its /24, so that it needs no block. For IPv6, these are the unspecified address and
+    /// of its /24, so that this /24 needs no block. For IPv6, these are the unspecified address and
     /// loopback (RFC 4291, 2.5.2 and 2.5.3), link-local, and multicast.
     fn reserve(&mut self) {
         let spec = self.specs.acquire(RouteSpec::KERNEL);

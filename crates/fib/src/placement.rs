@@ -43,7 +43,7 @@ fn group(list: &[RouteRecord], key: (u8, u32)) -> Range<usize> {
     start..start + list[start..].iter().take_while(|other| other.key() == key).count()
 }
 
-/// Adds a route to those for its prefix.
+/// Adds a route to those for its prefix. Returns what has changed among them.
 pub(crate) fn place(
     list: &mut Vec<RouteRecord>,
     record: RouteRecord,
@@ -153,7 +153,7 @@ pub(crate) enum Removal {
     Unknown,
 }
 
-/// Finds what the deletion of a route removes.
+/// Returns what the deletion of a route removes from `list`.
 pub(crate) fn find_removed(
     list: &[RouteRecord],
     key: (u8, u32),

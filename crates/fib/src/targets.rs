@@ -106,7 +106,7 @@ impl TargetTable {
         Some(host.index)
     }
 
-    /// Creates a target for a host, with one use.
+    /// Creates a target for a host, with one use. Returns its index; `None` if no index is free.
     pub(crate) fn add_host(
         &mut self,
         key: HostKey,

@@ -189,7 +189,8 @@ pub(crate) fn is_indexable(protocol: FilterProtocol) -> bool {
 
 impl Expr {
     /// Joins two expressions. A chain of equal operators becomes one node. The order of the parts
-    /// stays the same, because a `vlan` changes the offsets of the tests after it.
+    /// stays the same, because `vlan`, `mpls` and `pppoes` change the offsets of the tests after
+    /// them.
     pub(crate) fn join(op: BoolOp, left: Self, right: Self) -> Self {
         let mut parts = left.into_parts(op);
         parts.extend(right.into_parts(op));

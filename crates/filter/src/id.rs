@@ -147,9 +147,9 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Returns the address and the mask of `A.B`, `A.B.C` or `A.B.C.D`, of which `leading` has the
-    /// `bits` given bits. The mask covers these bits, unless `/LEN` or `mask M` follows, which is
-    /// only allowed for a network.
+    /// Returns the address and the mask of `A.B`, `A.B.C` or `A.B.C.D`. These texts give the first
+    /// `bits` bits of an address, which are the value `leading`. The mask covers these bits, unless
+    /// `/LEN` or `mask M` follows, which is only allowed for a network.
     fn ipv4(
         &mut self,
         kind: IdKind,
@@ -317,8 +317,8 @@ fn named_port(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> IdParse
     ports(qualifiers, port, port, id)
 }
 
-/// Parses `LOW-HIGH`, where `LOW` and `HIGH` are numbers or names. Names that contain a dash are
-/// ambiguous here.
+/// Parses `LOW-HIGH`, where `LOW` and `HIGH` are numbers or names. The first dash separates them,
+/// so `LOW` cannot be a name that contains a dash.
 fn named_range(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> IdParseResult<Primitive> {
     let Some((low, high)) = name.split_once('-') else {
         return Err(refused(id, "is no range; write `LOW-HIGH`"));

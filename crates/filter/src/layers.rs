@@ -1,9 +1,9 @@
 //! The offsets of each protocol's fields in an Ethernet frame, and the fields that each primitive
 //! tests.
 //!
-//! A primitive becomes a [`Cond`], which consists of comparisons of fields with constants, in the
-//! order in which they are evaluated. The order matters: if a comparison reads past the end of a
-//! short frame, the frame is rejected.
+//! A primitive becomes a [`Cond`], which consists of comparisons in the order in which they are
+//! evaluated. The order matters: if a comparison reads past the end of a short frame, the frame is
+//! rejected.
 //!
 //! ```text
 //!   link        kind   network (after `vlan`, `mpls`, `pppoes`: further right)
@@ -68,8 +68,8 @@ impl LayerOffsets {
     const ETHERNET: Self =
         Self { link: 0, kind: 12, network: 14, next_field: NextProtocolField::Ethernet };
 
-    /// Processes an expression from left to right, because each `vlan` changes the offsets of the
-    /// tests after it.
+    /// Processes an expression from left to right, because each `vlan`, `mpls` and `pppoes` changes
+    /// the offsets of the tests after it.
     fn expr<'f>(&mut self, expr: &'f Expr) -> Cond<'f> {
         match expr {
             Expr::Test(primitive) => self.primitive(primitive),

@@ -62,7 +62,7 @@ use slipring_rules::asks_directions;
 /// A time in nanoseconds, according to the caller's clock.
 pub type DataplaneNanos = u64;
 
-/// On which directions the rules check a frame.
+/// In which directions the rules check a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RuleCheckPasses {
     /// Checked on input. Also checked on output if a rule depends on the direction.
@@ -293,7 +293,8 @@ impl Dataplane {
         }
     }
 
-    /// Must be called if the frame could not be sent to the port that [`Self::offer`] returned.
+    /// Must be called for a frame that was counted as sent, but could not be sent: to the port that
+    /// [`Self::offer`] returned, or later if the [`DataplaneOutput`] has only queued it.
     pub fn count_unsent(&mut self, cause: DataplaneLoss) {
         self.counters.sent -= 1;
         self.counters.count_loss(cause);

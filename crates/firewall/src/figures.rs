@@ -67,7 +67,7 @@ impl FirewallFigures {
         self.events.count()
     }
 
-    /// Returns the number of lines that were not written to the log file.
+    /// Returns the number of lines for the log file that were not written to it.
     pub(crate) fn log_missed(&self) -> u64 {
         self.events.missed()
     }

@@ -431,8 +431,8 @@ impl FrameProcessor for FirewallProcessor {
             && self.pending_frames() == 0
     }
 
-    /// Sends the frames that wait for space in a ring. Returns whether all were sent. Frames in
-    /// pipes do not count.
+    /// Closes the task queue, and sends the frames that wait for space in a ring. Returns whether
+    /// all were sent. Frames in pipes do not count.
     fn drain(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> Result<bool, RunError> {
         self.task_queue.close();
         self.ports.iter_mut().for_each(|port| port.send_pending(queues));

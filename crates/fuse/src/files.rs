@@ -158,8 +158,8 @@ impl FuseNodes {
             node.opens += 1;
             return Ok(node.clone());
         }
-        // The node was looked up by another user, or by no user. ESTALE makes the kernel look it up
-        // again.
+        // If the node was looked up by another user, or by no user, ESTALE makes the kernel look it
+        // up again.
         let idle = table.idle.get(&number).copied().filter(|node| node.uid == uid);
         let IdleFuseNode { lookups, .. } = idle.ok_or(Errno::STALE)?;
         let domain = self.domain(uid)?;

@@ -226,8 +226,8 @@ fn the_router_answers_for_its_address_and_learns_who_asked() {
     // The router has learned the host's MAC address from the host's own request, so it sends no
     // request for it.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 1), GatewayVerdict::Pass);
-    // The router does not answer a request for another host. It answers one for its address at the
-    // left port only there.
+    // The router does not answer a request for another host. A request for its address at the left
+    // port is answered, but only at that port.
     assert_eq!(right.receive(&asks("10.2.0.8", "10.2.0.77"), 0), GatewayVerdict::Consumed);
     assert_eq!(left.receive(&asks("10.2.0.9", "10.1.0.1"), 0), GatewayVerdict::Consumed);
     assert!(all(&mut right).is_empty());
@@ -595,8 +595,8 @@ proptest! {
     }
 }
 
-/// Makes lengths and checksums of a frame correct, as far as the frame has them. So more of it is
-/// read.
+/// Makes lengths and checksums of a frame correct, as far as the frame has them, so that the router
+/// reads more of the frame.
 fn correct(frame: &mut [u8]) {
     let len = frame.len();
     match frame.get(12..15) {

@@ -74,8 +74,8 @@ fn only_from_args() -> Option<usize> {
     std::env::args().nth(1).and_then(|count| count.parse().ok())
 }
 
-/// Rules that match other sources than the packets have, then a rule that allows everything, and
-/// packets of one flow: the benchmark of netmap-ipfw.
+/// Measures rules that match other sources than the packets have, then a rule that allows
+/// everything, with packets of one flow: the benchmark of netmap-ipfw.
 fn sources() -> Result<(), Box<dyn std::error::Error>> {
     for (count, floor) in [(0, 50.0), (10, 40.0), (100, 30.0), (1000, 20.0)] {
         let rules: String = (0..count)
@@ -124,8 +124,8 @@ fn tables() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A million prefixes within 2001::/16. Looks up an address of each prefix, and adds one further
-/// prefix.
+/// Measures a table of a million prefixes within 2001::/16: the lookups of an address of each
+/// prefix, and the addition of one further prefix.
 fn tables6() -> Result<(), Box<dyn std::error::Error>> {
     const COUNT: usize = 1_000_000;
     let mut draw = Draw(5);
@@ -175,8 +175,8 @@ fn states() -> Result<(), Box<dyn std::error::Error>> {
 /// of its source address, and the last rule of the list.
 type Kind = (&'static str, fn(usize, usize) -> String, &'static str);
 
-/// Rules of one kind that match other sources than the packets have, then a rule that allows all
-/// UDP packets. The packets belong to 4096 UDP flows.
+/// For each kind of rules, measures rules that match other sources than the packets have, then a
+/// rule that allows all UDP packets. The packets belong to 4096 UDP flows.
 fn patterns() -> Result<(), Box<dyn std::error::Error>> {
     let kinds: [Kind; 3] = [
         (

@@ -81,7 +81,8 @@ impl Index<LinkDropCause> for LinkDrops {
 }
 
 /// The counters of a link. At any time `input + copies = output + drops + in_flight`. The in-flight
-/// packets are counted in the queues; the in-flight bytes are computed from the other counters.
+/// packets are the sum of the lengths of the link's queues; the in-flight bytes are computed from
+/// the other counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Frames that reached the link.

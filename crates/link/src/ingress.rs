@@ -93,8 +93,8 @@ impl IngressStages {
             && self.losses.iter().all(LossStage::is_payload_agnostic)
     }
 
-    /// Computes which of the frames in the mask `among` are lost; `first` is the number of the
-    /// first frame. Only for [payload-agnostic](Self::is_payload_agnostic) stages.
+    /// Computes which of the frames in the mask `among` are lost; `first` is the number of
+    /// `frames[0]`. Only for [payload-agnostic](Self::is_payload_agnostic) stages.
     #[inline]
     pub(crate) fn judge(&mut self, frames: &[FrameArrival], first: u64, among: u64) -> LossMask {
         LossMask::of(&mut self.losses, frames, first, |index| frames[index].arrival_ns, among)

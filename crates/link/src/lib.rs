@@ -21,10 +21,12 @@
 //! | [`user`] | user models |
 //!
 //! # Invariants
-//! 1. Every random number is a function of the seed, the name of the link, the stage (its kind, and
-//!    its order among loss stages of one kind), and the frame's identity or the time. So adding or
-//!    changing a stage does not change the random numbers of the other stages, on this link or on
-//!    later ones. A frame keeps the number with which it entered.
+//! 1. Every random number is a function of the seed, the name of the link, the stage, and the
+//!    frame's identity or the time. A stage is identified by its kind; a loss stage also by its
+//!    position and by its order among the loss stages of its kind at this position. So adding or
+//!    changing a stage does not change the random numbers of other stages, on this link or on later
+//!    ones, except those of loss stages of the same kind that follow it. A frame keeps the number
+//!    with which it entered.
 //! 2. Times are exact inside and rounded up to the next nanosecond when reported: never early.
 //! 3. At any moment a link's `input + copies = output + drops by cause + in flight`.
 //!

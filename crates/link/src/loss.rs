@@ -196,7 +196,7 @@ impl LossStage {
 
     /// Computes which of the frames in the mask `among` are lost, as [`Self::judge`] would for
     /// each; none if the stage is not [payload-agnostic](Self::is_payload_agnostic). `first` is the
-    /// number of the first frame.
+    /// number of `frames[0]`.
     #[inline]
     fn judge_all(
         &mut self,
@@ -245,9 +245,9 @@ pub(crate) struct LossMask {
 }
 
 impl LossMask {
-    /// Applies payload-agnostic stages to the frames in the mask `among`; `frames` has at most 64
-    /// entries. `first` is the number of the first frame. `at_ns` returns when the frame at an
-    /// index reaches the stage.
+    /// Applies payload-agnostic stages to the frames in the mask `among`, and returns which of them
+    /// are lost. `frames` has at most 64 entries; `first` is the number of `frames[0]`. `at_ns`
+    /// returns when the frame at an index reaches the stages.
     #[inline]
     pub(crate) fn of(
         stages: &mut [LossStage],

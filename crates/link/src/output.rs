@@ -273,7 +273,7 @@ impl LinkOutput {
         arrival_ns.saturating_add(delay_ns) < self.last_release_ns
     }
 
-    /// Puts frames in flight that come in order and have a constant delay.
+    /// Puts frames in flight. They come in order and have a constant delay.
     #[inline]
     pub(crate) fn send_all(&mut self, flights: impl ExactSizeIterator<Item = InFlightFrame>) {
         let mut last_ns = self.last_release_ns;
@@ -329,8 +329,8 @@ impl LinkOutput {
         trains.split_all(delay_ns, carrier, |flight| self.fifo.push(flight));
     }
 
-    /// Like [`Self::send_all`], but for one frame that the caller delivers immediately and that is
-    /// not stored here.
+    /// Like [`Self::send_all`], but for one frame that the caller delivers immediately: the frame
+    /// is not stored here, but returned with its release time.
     #[inline]
     pub(crate) fn pass(&mut self, flight: InFlightFrame) -> InFlightFrame {
         self.last_release_ns = flight.release_ns.max(self.last_release_ns);

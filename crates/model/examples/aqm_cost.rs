@@ -99,7 +99,7 @@ fn queues() -> Result<(), ParameterError> {
     Ok(())
 }
 
-/// Enqueues one packet and dequeues one per measured step; 1000 packets stay in the queue.
+/// Measures enqueueing one packet and dequeueing one, while up to 1000 packets are in the queue.
 fn passes(name: &str, mut queue: MultiQueue<u32>, flows: u32) {
     let mut random = Stream::new(1, "cost");
     let entry = |n: u64| QueuedPacket {

@@ -54,7 +54,8 @@ pub struct Correlated {
     draws: Draws,
     start_ns: u64,
     step_ns: u64,
-    /// Converts a slope to a slope per grid step: the filters' rate `a` times the grid step.
+    /// Factor that converts a slope to a slope per grid step: the filters' rate `a` times the grid
+    /// step.
     slope_scale: f64,
     bridges: [MidpointBridge; LEVELS],
     /// A cache of grid points: the two points drawn last on each level, each with its number. Point

@@ -13,8 +13,8 @@
 //! # Invariants
 //! 1. The next packet is due at `due_ns + due_fraction / rate` ns, and
 //!    `due_fraction < rate`.
-//! 2. Unless arrears were forfeited or the rate was changed, the returned release time of a packet
-//!    is at most 1 ns later than the exact time, and never earlier.
+//! 2. Unless a lag was forfeited ([`Pacer::with_catch_up`]) or the rate was changed, the returned
+//!    release time of a packet is at most 1 ns later than the exact time, and never earlier.
 //!
 //! Not for sleeping, and not for choosing which packet is sent: the caller does both.
 
@@ -91,9 +91,9 @@ impl Pacer {
         Self { catch_up_ns, ..self }
     }
 
-    /// Makes this pacer number `index` of `sharers` pacers that together keep the rate: each sends
-    /// one of every `sharers` packets. Packet rates interleave exactly; bit rates do so if every
-    /// packet has `wire_bits` bits.
+    /// Turns this pacer into one of `sharers` pacers that together keep the rate: each sends one of
+    /// every `sharers` packets, and this one has the number `index`. Packet rates interleave
+    /// exactly; bit rates do so if every packet has `wire_bits` bits.
     ///
     /// # Panics
     /// If `index` is not less than `sharers`.

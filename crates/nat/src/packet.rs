@@ -38,7 +38,7 @@ pub(crate) enum L4Content {
     Query(u16),
     /// The offset of the packet that an ICMP error quotes.
     Error(usize),
-    /// Another ICMP message, which passes unchanged.
+    /// Another ICMP message, whose addresses are not translated.
     Message,
     /// A protocol without ports.
     Bare,

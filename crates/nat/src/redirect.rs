@@ -120,8 +120,8 @@ impl Redirect {
         Some((rank, NatEndpoint { port, ..target }))
     }
 
-    /// Returns the rank of the match and the outside end for a packet from `near`; `None` unless
-    /// `near` is the redirection's only target.
+    /// Returns the rank of the match and the outside end for a packet from `near` to `far`; `None`
+    /// if `near` is not the redirection's only target, or `far` does not match.
     fn outwards(
         &self,
         (proto, near, far): (IpProto, NatEndpoint, NatEndpoint),

@@ -242,10 +242,10 @@ impl Translator {
         }
     }
 
-    /// Passes an ICMP message that is neither a query nor an error: a redirect, or a message of
-    /// router discovery. It concerns only its receiver and the receiver's link, so its addresses
-    /// need no translation. With `deny_in`, incoming messages are dropped, since no inside host has
-    /// requested them.
+    /// Passes an ICMP message that is neither a query nor an error, such as a redirect or a message
+    /// of router discovery. Such a message concerns only its receiver and the receiver's link, so
+    /// its addresses need no translation. With `deny_in`, incoming ones are dropped, since no
+    /// inside host has requested them.
     fn message(
         &self,
         direction: NatDirection,
@@ -314,14 +314,16 @@ impl Translator {
         }
     }
 
-    /// Returns the inside end of the new flow that an incoming packet creates.
+    /// Returns the inside end of the new flow that an incoming packet creates; `None` if the packet
+    /// must pass unchanged.
     fn inside_of(
         &mut self,
         seen: &PacketContext,
         scope: NatScope,
     ) -> Result<Option<NatEndpoint>, NatDropReason> {
         let own = self.address();
-        // An instance without an address accepts packets for any address.
+        // An instance that is configured with neither an address nor an interface accepts packets
+        // for any address, until the caller sets an address.
         let takes_any = self.config.outside == OutsideAddress::None;
         let own = own.or_else(|| takes_any.then_some(seen.near.address));
         let find = |addresses| {
@@ -341,7 +343,8 @@ impl Translator {
         }
     }
 
-    /// Returns the outside end of the new flow that an outgoing packet creates.
+    /// Returns the outside end of the new flow that an outgoing packet creates; `None` if the
+    /// packet must pass unchanged.
     fn outside_of(
         &mut self,
         seen: &PacketContext,

@@ -203,7 +203,7 @@ impl NicQueue {
                 SyncStatus::Reinit
             }
             Err(error) => {
-                // Otherwise, the interface may have come up again by the next sync.
+                // If the error is not final, the interface may have come up again by the next sync.
                 self.vanished.fetch_or(error.cause.is_final(), Ordering::Relaxed);
                 SyncStatus::Gone
             }

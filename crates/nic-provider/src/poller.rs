@@ -71,7 +71,8 @@ impl DeadlineWakes {
         }
         self.last = now;
         let time = slipring_port::now();
-        // Some deadlines are a fixed time after the moment at which they are asked for.
+        // Some deadlines move: they are a fixed time after the moment at which they are asked for.
+        // So a deadline counts as due if it is not after the next look.
         let next_look = time + SLEEP.as_nanos() as Nanos;
         for ((woken, deadline), passed) in woken.iter_mut().zip(deadlines).zip(&mut self.passed) {
             let Some(at) = deadline.filter(|at| *at <= next_look && Some(*at) != *passed) else {
@@ -160,9 +161,9 @@ fn fds_of(queue: &impl PolledQueue) -> io::Result<QueueFds> {
 /// armed again before its clients are woken. They sync then, which [`Queue::before_sleep`]
 /// requires, so they find whatever came while the queue was not armed.
 ///
-/// Some devices announce nothing while they have no space, so clients of a queue whose deadline is
-/// at most [`SLEEP`] away are also woken, at most once in each period [`SLEEP`], even if other queues
-/// have events all the time.
+/// Some devices announce nothing while they have no space. So clients of a queue whose deadline is
+/// at most [`SLEEP`] away are also woken, at most once in each period [`SLEEP`]. This happens even
+/// if other queues have events all the time.
 fn poll_once<Q: PolledQueue>(
     queues: &[Q],
     fds: &[QueueFds],

@@ -43,8 +43,8 @@ pub(crate) struct BindPlan {
 /// A step of binding a card to vfio-pci.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BindStep {
-    /// Gives the card back first, because an earlier bind of it did not end, or discards what was
-    /// saved of another card in its place.
+    /// Gives the card back first, because an earlier bind of it did not end. Or discards what was
+    /// saved of another card, which was taken when it was in the place of this one.
     PutBack,
     /// Saves the state of the card.
     Save,
@@ -128,8 +128,8 @@ impl BindPlan {
         Self { nic, checks: Vec::new(), steps, saved, index: None, former: None }
     }
 
-    /// Plans a dry run for a card in whose place another one was taken: what was saved of that one
-    /// is discarded first, with its TAP device.
+    /// Plans a dry run for a card in whose place another card was, which was taken: what was saved
+    /// of that other card is discarded first, with its TAP device.
     ///
     /// # Errors
     /// Those of [`Self::new`].
@@ -262,7 +262,7 @@ impl BindPlan {
     /// card that was taken already stays so, with the state that it had.
     pub(crate) fn undo(&self, host: &dyn NicHost, state: &StateDir) -> io::Result<Vec<Unrestored>> {
         match &self.former {
-            // A disk that is full keeps the state as it is.
+            // The state was not changed, for example because the disk is full: nothing is undone.
             Some(former) if state.read(&former.bdf)?.as_ref() == Some(former) => Ok(Vec::new()),
             Some(former) => {
                 state.write(former)?;
@@ -302,7 +302,7 @@ pub(crate) struct BindError {
     pub(crate) source: io::Error,
     /// Why the earlier steps could not be undone; `None` if they were undone.
     pub(crate) not_undone: Option<io::Error>,
-    /// What could not be restored, if the other steps were undone.
+    /// What could not be restored when the earlier steps were undone.
     pub(crate) unrestored: Vec<Unrestored>,
 }
 

@@ -107,7 +107,8 @@ impl<'a> TakenCards<'a> {
         }
     }
 
-    /// Returns whether there is a state of a card, also one that cannot be read.
+    /// Returns whether there is a state of a card. In this command's directory, a state that cannot
+    /// be read counts, too.
     fn is_kept(&self, bdf: &str) -> bool {
         self.own.has(bdf) || self.of_root().iter().any(|saved| saved.bdf == bdf)
     }

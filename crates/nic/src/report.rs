@@ -129,7 +129,7 @@ fn bind_flags(checks: &[CardCheck]) -> &'static str {
     match (is_used, is_way) {
         (false, _) => "",
         (true, false) => " --force",
-        // The measurements take less.
+        // The measurements take less than 600 seconds.
         (true, true) => " --force --confirm-within 600",
     }
 }

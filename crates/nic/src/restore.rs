@@ -105,7 +105,8 @@ fn lost_with_state(saved: &SavedNic) -> Option<Unrestored> {
 /// Returns the addresses and routes that the TAP device has got while the card was taken. They end
 /// with it.
 fn added_meanwhile(host: &dyn NicHost, saved: &SavedNic) -> Vec<Unrestored> {
-    // What cannot be listed is not named, and keeps nothing from being restored.
+    // If the links or the settings cannot be listed, nothing is returned. That must not prevent the
+    // restore.
     let links = host.links().unwrap_or_default();
     let (Some(interface), Some(tap)) = (&saved.interface, stand_in::find(&links, saved)) else {
         return Vec::new();

@@ -112,8 +112,8 @@ pub(crate) fn apply(
     }
     let cards = TakenCards::new(host, state);
     if !request.is_empty() {
-        // Whether there is a TAP device to follow stands in the state. A program that has the card
-        // must not be changed before that is known.
+        // The state says whether the card has a TAP device, whose MTU must follow. The port of a
+        // program that has the card open must not be changed before that is known.
         refuse_damaged(&cards, nic)?;
     }
     let sudo = if cards.roots().is_some() { "" } else { "sudo " };
@@ -197,9 +197,9 @@ fn ask(
     }
 }
 
-/// If a TAP device has the card's name, sets its MTU to the requested one. If a reset requests
-/// none, sets the MTU that root has set, or that the interface had before the card was taken.
-/// Returns the name of the TAP device and the MTU if only root may change it.
+/// If the card has a TAP device, sets its MTU to the requested one. If a reset requests none, sets
+/// the MTU that root has set, or that the interface had before the card was taken. Returns the name
+/// of the TAP device and the MTU if only root may change it.
 fn follow_mtu(
     host: &dyn NicHost,
     cards: &TakenCards<'_>,
@@ -282,7 +282,8 @@ fn not_followed(nic: &PciNic, error: &io::Error) -> Diagnostic {
     Diagnostic::new(SR0307, summary).with_cause(error.to_string()).with_help("ip link")
 }
 
-/// Explains why settings are not saved. `sudo` stands before the advised command.
+/// Explains why settings are not saved. `sudo` is the start of the command that discards the saved
+/// ones: `sudo ` or nothing.
 fn unkept(nic: &PciNic, state: &StateDir, sudo: &str, error: &io::Error) -> Diagnostic {
     let is_root = geteuid().is_root();
     let help = match error.kind() {

@@ -29,7 +29,7 @@ pub(crate) fn find<'a>(links: &'a [NetlinkLink], saved: &SavedNic) -> Option<&'a
 /// Creates the TAP device of a card.
 ///
 /// # Errors
-/// The kernel's error, also for a single route.
+/// The kernel's error, also if it refuses only one of the settings.
 pub(crate) fn create(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     let Some(interface) = &saved.interface else { return Ok(()) };
     let index = host.create_tap(&interface.name)?;

@@ -129,7 +129,7 @@ impl StateDir {
         Ok(all)
     }
 
-    /// Returns the states that [`Self::all`] leaves out, because they cannot be read.
+    /// Returns the states that cannot be read, including those that [`Self::all`] leaves out.
     pub(crate) fn unreadable(&self) -> Vec<UnreadableState> {
         let damaged = |bdf: String| Some(self.damaged(&bdf, self.read(&bdf).err()?));
         self.cards().into_iter().filter_map(damaged).collect()
@@ -267,7 +267,7 @@ fn replace(path: &Path, partial: &str, bytes: &[u8]) -> io::Result<()> {
     let partial = path.with_extension(partial);
     let replaced = write_whole(&partial, bytes).and_then(|()| fs::rename(&partial, path));
     if replaced.is_err() {
-        // The first error counts.
+        // The first error is returned, so an error here is ignored.
         let _ = fs::remove_file(&partial);
     }
     replaced

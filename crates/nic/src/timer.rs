@@ -122,7 +122,8 @@ fn step(
             restore::forget(host, state, &saved)?;
             return Ok(TimerStep::Replaced(id));
         }
-        // The number of its group may be that of another card by now, whose program goes on.
+        // By now, the number of the card's group may be that of another card's group. Its programs
+        // must not be ended.
         Presence::Gone => return Err(restore::no_longer_there()),
         Presence::There => {}
     }

@@ -109,7 +109,7 @@ impl GatherList {
         self.frames[i].len
     }
 
-    /// The summed traffic of some frames.
+    /// The numbers of packets and bytes in the frames with the indices `frames`.
     #[inline]
     pub(crate) fn traffic(&self, frames: Range<usize>) -> TrafficCounts {
         let frames = &self.frames[frames];

@@ -32,7 +32,7 @@ pub trait QueueLender {
     /// the descriptor and the mappings, and so may still write to the ownership words.
     fn revoke(&mut self);
 
-    /// Sets whether only this process may sync; `keep` is true if so. Returns false if a program is
-    /// still in the middle of a sync.
+    /// If `keep` is true, only this process may sync from now on; otherwise the borrower may sync
+    /// too. Returns false if a program is still in the middle of a sync.
     fn set_host_only(&mut self, keep: bool) -> bool;
 }

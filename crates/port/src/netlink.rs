@@ -78,7 +78,7 @@ impl Netlink {
     }
 
     /// Creates a pair of veth links. If `peer_netns` is given, `peer` is created in that namespace.
-    /// Both links are down. Those of the two that are in this namespace assign themselves no IPv6
+    /// Both links are down. A link that is created in this namespace assigns itself no IPv6
     /// addresses.
     ///
     /// # Errors

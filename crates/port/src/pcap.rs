@@ -2,9 +2,9 @@
 //! them. If it is written, each sent packet gets the time of the wall clock. `-` is standard input
 //! or output.
 //!
-//! A packet counts as sent when it was written to the file. Until then it waits in a buffer, which
-//! is flushed when the buffer is full, when half of the ring waits for it, and when a sync brings
-//! no new packets.
+//! A packet counts as sent when it was written to the file. Until then it waits in a buffer. The
+//! buffer is flushed when it is full, when its packets take half of the ring's slots, and when a
+//! sync brings no new packets.
 
 use std::collections::VecDeque;
 use std::io;

@@ -37,7 +37,8 @@ pub fn needs(queues: u32, slots: u32) -> RegionNeeds {
 #[derive(Debug)]
 pub struct ProcessPipe {
     infos: [PortInfo; 2],
-    /// For the master and the slave: the ends of the queues that are not open, by ring number.
+    /// For the master and the slave: the ends of their queues, by ring number; `None` while a queue
+    /// is open.
     closed: [Mutex<Vec<Option<PipeEnd>>>; 2],
 }
 

@@ -301,7 +301,8 @@ fn retry_while_busy<T>(mut attempt: impl FnMut() -> Result<T, OpenCause>) -> Res
     attempt()
 }
 
-/// Returns a descriptor for each of `queues` queues of a device, and the device's name.
+/// Attaches `queues` queues to a device, which is created if it does not exist. Returns a
+/// descriptor for each queue, and the device's name.
 fn attach(ifname: &str, queues: u32, vnet_hdr: u32) -> Result<(Vec<OwnedFd>, String), OpenCause> {
     let multi_queue = queues > 1;
     let mut how = TapAttach { multi_queue, vnet_header: vnet_hdr > 0 };

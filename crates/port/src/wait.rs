@@ -56,14 +56,15 @@ pub struct Waiter {
     /// The interests that were last registered with epoll. So an interest that has not changed
     /// needs no system call. `None` for a queue that is no longer watched, because it has ended.
     registered: Vec<Option<Interest>>,
-    /// For each queue, whether it has no descriptor on which the waiter could sleep.
+    /// For each queue, whether no descriptor signals its frames or free slots.
     always: Vec<bool>,
     /// Moving average of the durations of recent waits that ended with [`WaitOutcome::Ready`], in
     /// ns.
     usual_wait: Nanos,
 }
 
-/// Maximum sleep, in ns, while the caller waits for a queue without descriptors.
+/// Maximum sleep, in ns, while the caller waits for a queue whose frames and free slots no
+/// descriptor signals.
 const BLIND_WAIT_NS: Nanos = 100_000;
 
 /// epoll data of the descriptor given to [`Waiter::add_fd`]. For a queue's descriptor, the data is
@@ -168,7 +169,8 @@ impl Waiter {
         self.wait(&mut PortsWait(ports, interest), timeout)
     }
 
-    /// Polls the queues as long as the strategy allows.
+    /// Polls the queues as long as the strategy allows. Returns why the wait has ended; `None` if
+    /// it must continue with a sleep.
     fn spin(
         &mut self,
         queues: &mut (impl WaitSet + ?Sized),

@@ -177,7 +177,7 @@ impl Lab {
     }
 
     /// Sends frames while the interface is down, and asserts that all arrive when it is up,
-    /// although the program only waits for frames.
+    /// although the program waits only for frames to read.
     fn assert_what_waits_arrives(&self, port: &mut Port, socket: &UdpSocket) {
         self.down();
         self.send(port, 10..15);
@@ -186,8 +186,8 @@ impl Lab {
         assert_eq!(self.arriving(port, socket, 5), [10, 11, 12, 13, 14]);
     }
 
-    /// Returns the numbers of the frames that the stack receives, while the program waits for
-    /// frames only.
+    /// Returns the numbers of the frames that the stack receives, while the program waits only for
+    /// frames to read.
     fn arriving(&self, port: &mut Port, socket: &UdpSocket, count: usize) -> Vec<u8> {
         let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
         waiter.add_fd(socket.as_fd()).unwrap();

@@ -438,7 +438,8 @@ fn a_frame_that_the_kernel_has_lost_is_counted_by_one_of_two_ports() {
     heir.queues[0].resume_ring(position);
     overflow(&host);
     let of_heir = heir.stats().dropped(DropCause::RxKernel);
-    // A port that goes on after all counts each frame once, too.
+    // If the first port goes on nevertheless, it also counts each frame once; after `resume_ring`,
+    // it counts the frames after `position` once more.
     assert_eq!(port.stats().dropped(DropCause::RxKernel), of_port + of_heir);
     port.queues[0].resume_ring(position);
     assert_eq!(port.stats().dropped(DropCause::RxKernel), of_port + 2 * of_heir);

@@ -319,7 +319,7 @@ fn a_program_that_only_this_attempt_has_attached_does_not_name_this_process_as_t
     let region = region(2048);
     let refused = try_open(&here, "va", None, &region, &options(XdpMode::Best)).unwrap_err();
     let OpenCause::Busy { by, .. } = &*refused.cause else { panic!("{refused}") };
-    // Only a kernel with a list of AF_XDP sockets is sure.
+    // If the kernel does not list AF_XDP sockets, the holder is only suspected.
     let (QueueOwner::Process(label) | QueueOwner::Suspects(label)) = by else { panic!("{by:?}") };
     assert!(label.ends_with(&format!(" ({})", holder.id())), "{label}");
     drop(holder.stdin.take());

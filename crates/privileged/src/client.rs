@@ -107,8 +107,8 @@ impl PrivilegedHelper {
     }
 
     /// Starts a thread that waits for the end of the helper and then sends this process SIGTERM,
-    /// because the program cannot restore the interfaces' settings without the helper. Dropping
-    /// this value also ends the helper.
+    /// because the program cannot restore the interfaces' settings without the helper. SIGTERM is
+    /// also sent after this value was dropped, because that ends the helper.
     ///
     /// # Errors
     /// The operating system's error.

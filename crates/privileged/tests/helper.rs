@@ -376,8 +376,8 @@ fn a_helper_that_is_dropped_is_reaped(lab: &Lab) {
     assert_eq!(children(), before);
 }
 
-/// The helper that was started since the running helpers were `before`; `None` if the kernel does
-/// not list children.
+/// Returns the id of the running helper that is not in the earlier list `before`; `None` if the
+/// kernel does not list children.
 fn started_since(before: &[i32]) -> Option<i32> {
     let started: Vec<_> =
         running_helpers().into_iter().filter(|pid| !before.contains(pid)).collect();

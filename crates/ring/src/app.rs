@@ -449,7 +449,7 @@ fn bytes_of<'a>(mem: PrivateMem<'a>, slot: Slot) -> &'a mut [u8] {
     let len = u32::from(slot.len).min(mem.buf_size()) as usize;
     let data = mem.data(slot.buf);
     // SAFETY:
-    // - In bounds: `data` has `buf_size` bytes from there on and `len` is at most that.
+    // - In bounds: `data` is the address of `buf_size` bytes, and `len` is at most that.
     // - Exclusive: no other process maps the memory, the slot is the program's, each buffer is in
     //   one slot (crate invariant 1), and every caller ties the result to a mutable borrow of the
     //   ring or yields each slot once. Drivers in this process access only their own slots, and

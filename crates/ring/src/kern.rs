@@ -170,7 +170,7 @@ impl KernRing {
         Ok(head)
     }
 
-    /// Like [`Self::released`], but returns `None` and changes nothing if the indices are
+    /// Like [`Self::released`], but changes nothing, and returns `None` if the indices are
     /// impossible.
     #[inline]
     #[must_use]

@@ -334,7 +334,7 @@ impl RingMem {
     pub(crate) fn write(&self, buf: BufIdx, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.buf_size as usize);
         // SAFETY:
-        // - In bounds: `data` has `buf_size` bytes from there on.
+        // - In bounds: `data` returns the address of `buf_size` bytes.
         // - Overlap is allowed for: `bytes` may be a frame of this region, and a peer that breaks
         //   the rules may have put one buffer into two slots.
         unsafe { peer_copy::copy(bytes.as_ptr(), self.data(buf).as_ptr(), bytes.len()) };

@@ -45,7 +45,7 @@ impl SharedWord for Index {
 const RIGHT: [Ordering; 2] = [Acquire, Release];
 
 /// One direction of a pipe. Loom checks accesses to its slots and buffers: an access that races
-/// with one of the other party fails the model.
+/// with an access of the other party fails the model.
 struct Direction {
     sent: Index,
     freed: Index,
@@ -280,7 +280,8 @@ enum Mutation {
     Mute,
 }
 
-/// The host's state of a half that becomes shared; each sleeper in the host has its own mark.
+/// The host's state of a half that becomes shared. Each sleeper in the host has its own mark, which
+/// is 1 until the sleeper is woken.
 #[derive(Default)]
 struct Half {
     marks: [AtomicU32; 2],

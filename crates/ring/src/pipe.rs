@@ -167,8 +167,8 @@ pub(crate) fn return_changed(rx: &RingMem, tx: &RingMem, from: SlotIdx, to: Slot
     }
 }
 
-/// The bytes of the pipe's record. The process that allocated them frees them when the last pipe
-/// end in this process is dropped.
+/// The bytes of the pipe's record. If this process allocated them (`owned`), they are freed when
+/// its last end of the pipe is dropped.
 #[derive(Debug)]
 struct RecordBytes {
     region: Arc<Region>,

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::index::{SlotIdx, distance, prev};
 
-/// A shared word, which one party at a time writes, apart from [`Self::take`] and [`Self::claim`].
+/// A shared word. Only one party at a time writes it, except that any party may call
+/// [`Self::take`] or [`Self::claim`].
 pub trait SharedWord {
     /// Loads the word with acquire ordering: after the load, everything is visible that the writer
     /// wrote before it stored the loaded value.

@@ -210,8 +210,8 @@ proptest! {
         let RingHalves { app: mut tx, kern: mut tx_kern } = RingHalves::<Tx>::create(&region, 0, SLOTS).unwrap();
         let RingHalves { app: mut rx, kern: mut rx_kern } = RingHalves::<Rx>::create(&region, 0, SLOTS).unwrap();
         let (mut queued, mut received) = (VecDeque::new(), VecDeque::new());
-        // The tx slots that the driver has taken and not given back, and the rx slots that it may
-        // fill.
+        // Number of tx slots that the driver has taken and not given back, and of rx slots that it
+        // may fill.
         let (mut taken, mut fillable) = (0, ROOM);
         let (mut number, mut returned) = (0u64, 0);
         for (op, count) in ops {

@@ -26,8 +26,8 @@ const XDP_PASS: u32 = 2;
 const XDP_REDIRECT: u32 = 4;
 const HOPS: u16 = 200;
 const RUNS: u32 = 1_000_000;
-/// Number of frames with different destinations. Each is run in turn, which takes the kernel about
-/// 20 ms.
+/// Number of frames with different destinations. Each of them needs a test run of its own, which
+/// takes the kernel about 20 ms.
 const DESTINATIONS: u32 = 32;
 
 #[derive(Debug)]

@@ -35,7 +35,7 @@ impl ResidentCounters {
         Self { packets, bytes, direct_packets, direct_bytes, passed }
     }
 
-    /// Frames that the program left to the kernel, or dropped, for this reason.
+    /// Returns how many frames the program left to the kernel, or dropped, for this reason.
     #[must_use]
     pub fn passed(&self, reason: PassReason) -> u64 {
         self.passed[reason as usize]

@@ -43,8 +43,8 @@ impl FrameInjector {
     /// namespace. The frame starts at the destination MAC address.
     ///
     /// # Errors
-    /// The kernel's error: EINVAL for a frame that does not fit a page, ENOBUFS if its queue is
-    /// full.
+    /// The kernel's error: EINVAL for a frame that does not fit a page, ENOBUFS if the kernel's
+    /// receive queue is full.
     pub fn receive(&self, frame: &[u8], ifindex: u32) -> io::Result<()> {
         let Some(program) = self.intercepted.get(&ifindex) else {
             return self.program.run_as_received(frame, ifindex);

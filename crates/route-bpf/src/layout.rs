@@ -73,7 +73,8 @@ pub(crate) const PORT_MTU_OFFSET: u32 = 8;
 pub(crate) const PORT_VRF_OFFSET: u32 = 12;
 /// Offset of the kernel's index of the interface, which programs for socket buffers redirect to.
 pub(crate) const PORT_IFINDEX_OFFSET: u32 = 16;
-/// Flag of a port: frames that arrive on it may be forwarded here.
+/// Flag of a port: frames that arrive on it may be forwarded, by the program or by the engine in
+/// user space.
 pub(crate) const PORT_INGRESS: u16 = 1 << 0;
 /// Flag of a port: frames may leave through it.
 pub(crate) const PORT_EGRESS: u16 = 1 << 1;
@@ -312,8 +313,8 @@ pass_reasons! {
     Checksum = "checksum",
     /// The time to live or hop limit is 0 or 1.
     Ttl = "ttl",
-    /// An address of the packet is one that the program does not forward: as a source an own
-    /// address; loopback, multicast, reserved, unspecified or link-local.
+    /// The source may be an own address, or an address of the packet is unspecified, loopback,
+    /// multicast, reserved or, for IPv6, link-local.
     Address = "address",
     /// The transport checksum may be unfinished: the frame may be from a sender on this machine, or
     /// it is a super-frame of a protocol other than TCP.

@@ -128,7 +128,7 @@ impl EgressProbe {
     }
 }
 
-/// Frames of probes that did not leave, by the tracepoints.
+/// Frames of probes that did not leave, according to the tracepoints.
 #[derive(Debug, Clone, Copy)]
 struct ProbeDrops {
     /// All of them.

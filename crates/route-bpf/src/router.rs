@@ -423,8 +423,9 @@ fn sockets(queues: u32) -> Result<Option<BpfMap>, BpfError> {
     (queues > 0).then(make).transpose()
 }
 
-/// Retries while the device is busy. A previous program stays attached as long as any copy of its
-/// descriptor is open, and a child process that is being started has a copy for a moment.
+/// Repeats `attempt` for up to a second while the device is busy, and returns the last result. A
+/// previous program stays attached as long as any copy of its descriptor is open, and a child
+/// process that is being started has a copy for a moment.
 fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     const RETRY_FOR: Duration = Duration::from_secs(1);
     const PAUSE: Duration = Duration::from_millis(5);

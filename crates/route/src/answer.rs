@@ -172,7 +172,8 @@ pub(crate) fn route_to(view: &RouteView, destination: IpAddr, vrf: u16) -> Optio
 }
 
 /// Sends `ip`, a packet of the router itself, to `peer` by a route. `cause` is the packet about
-/// which it is sent. The new packet counts as generated, and in addition by its verdict.
+/// which it is sent. The new packet counts as generated, and in addition by its verdict. Returns
+/// whether it is in the output queue.
 pub(crate) fn dispatch(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,

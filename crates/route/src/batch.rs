@@ -139,7 +139,8 @@ impl RouteBatch {
         self.reasons[..self.len][at]
     }
 
-    /// Clears why a stage gave a frame to the kernel, and returns that reason.
+    /// Removes the reason for which a stage gave a frame to the kernel, and returns it; `None` if
+    /// there is none.
     pub(crate) fn take_reason(&mut self, at: usize) -> Option<PuntReason> {
         self.reasons[..self.len][at].take()
     }

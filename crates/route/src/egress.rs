@@ -27,8 +27,10 @@ pub(crate) use link::LinkHeader;
 /// Minimum MTU of a link with IPv6 (RFC 8200, 5).
 const MIN_V6_MTU: u32 = 1280;
 
-/// Sends a packet to the neighbour of its adjacency, or holds it. `key` is the address that was
-/// looked up. If the adjacency is for all hosts of the link, `key` is the address of the neighbour.
+/// Prepares a packet for the neighbour of its adjacency, and returns the verdict about the packet.
+/// If the MAC address of the neighbour is not known, the verdict is `Hold`, and the frame stays
+/// unchanged. `key` is the address that was looked up. If the adjacency is for all hosts of the
+/// link, `key` is the address of the neighbour.
 ///
 /// # Errors
 /// The [`Rejection`] of a packet that cannot be sent. The frame is then unchanged.
@@ -55,7 +57,8 @@ pub(crate) fn depart(
     }
 }
 
-/// Sends a held packet, now that the MAC address of its neighbour, `mac`, is known.
+/// Prepares a held packet, now that the MAC address of its neighbour, `mac`, is known. Returns the
+/// verdict about the packet.
 ///
 /// # Errors
 /// As [`depart`].

@@ -225,7 +225,7 @@ impl RouteEngine {
         batch.reject(at, Rejection { cause, problem });
     }
 
-    /// Takes the next packet that the router made.
+    /// Takes the next packet out of the output queue; `None` if the queue is empty.
     pub fn pop(&mut self) -> Option<RouteOutput> {
         self.output.pop()
     }

@@ -1,5 +1,5 @@
-//! The helper process of a router, which keeps the privileges that the router gives up. Also
-//! determines which files the router cannot read or change without them.
+//! The helper process of a router, which keeps the privileges that the router gives up. This
+//! file also determines which files the router cannot read or change without them.
 
 use std::io;
 use std::path::{Path, PathBuf, absolute};

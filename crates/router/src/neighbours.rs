@@ -102,7 +102,7 @@ impl NeighbourRequests {
 
     /// Requests a neighbour, which [`Self::send`] passes on. Does nothing if the neighbour was
     /// already requested in the last second and has not failed since, or if its interface is not
-    /// one of [`Self::new`].
+    /// one of those given to [`Self::new`].
     pub(crate) fn want(&mut self, request: GatewayRequest) {
         let time = now();
         let key = (request.ifindex, request.address);

@@ -17,7 +17,7 @@ const IDLE_LEAD_NS: Nanos = 50_000_000;
 /// for this time. A router with a thread of subinterfaces never counts as idle.
 pub(crate) const IDLE_AFTER_NS: Nanos = 10_000_000_000;
 
-/// When the next heartbeat is due.
+/// Decides by the programs' packet counts whether the router is idle.
 pub(crate) struct BeatPace {
     busy_until: Nanos,
     /// Packets that programs have counted so far.

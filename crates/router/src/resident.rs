@@ -137,7 +137,8 @@ impl ResidentEngine {
         self.drops.as_ref()
     }
 
-    /// Frames for a port that were redirected to it and then dropped by its driver.
+    /// Returns how many frames were redirected to a port and then dropped by its driver, without
+    /// those of a previous router.
     pub(crate) fn driver_drops(&self, port: FibPortIndex) -> u64 {
         let before = self.attachments.get(usize::from(port.0)).map_or(0, |of| of.dropped_before);
         self.drops.as_ref().map_or(0, |drops| drops.dropped(port).saturating_sub(before))

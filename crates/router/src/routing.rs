@@ -302,7 +302,8 @@ impl Routing {
         let is_ready = is_first && self.mirror.is_complete() && self.feed.is_quiet();
         let must_publish = is_current && (is_late || is_ready);
         if time >= self.settle_at && !must_publish {
-            // Not in an iteration that publishes, because publishing may also wait for programs.
+            // This is not done in an iteration that publishes, because publishing may also wait for
+            // programs.
             self.settle(time);
         } else if must_publish || self.publish_at.is_some_and(|at| at <= time) {
             self.publish(time);
@@ -332,7 +333,8 @@ impl Routing {
         }
     }
 
-    /// Reads the kernel's messages, and requests the dumps that the mirror needs.
+    /// Requests the dumps that the mirror needs, and reads the kernel's messages. Returns what may
+    /// still be unread.
     fn read(&mut self) -> io::Result<FeedProgress> {
         for kind in self.mirror.needs_resync().iter() {
             self.feed.request(kind);

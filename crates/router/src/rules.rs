@@ -147,7 +147,7 @@ impl RunningRules {
     /// The states of all threads, as commands for [`Self::restore_states`].
     ///
     /// # Errors
-    /// A text, if a thread has ended.
+    /// If a thread has ended, as text.
     pub(crate) fn states(&self, now_ns: Nanos) -> Result<String, String> {
         let saved = self.control_plane.save(true, now_ns).map_err(|fault| fault.message)?;
         let states = saved.lines().filter(|line| line.starts_with("state "));

@@ -80,7 +80,7 @@ impl SandboxUser {
     /// Refuses an address of metrics at which the user may not listen.
     ///
     /// # Errors
-    /// If the address has such a port.
+    /// If the port of the address is from 1 to 1023.
     pub(crate) fn check_metrics(&self, address: Option<&str>) -> Result<(), Failure> {
         if !address.is_some_and(metrics::is_reserved) {
             return Ok(());

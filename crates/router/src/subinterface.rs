@@ -217,7 +217,7 @@ impl SubinterfaceThread {
     /// Ends the thread and removes the devices.
     ///
     /// # Errors
-    /// The error by which it has ended before.
+    /// The error that had already ended the thread.
     pub(crate) fn finish(self) -> Result<(), RunError> {
         let ended = self.workers.finish();
         self.handle.thread.iter().for_each(|thread| thread.tasks.close());

@@ -53,8 +53,8 @@ impl AddressMessage {
                 _ => {}
             }
         }
-        // IPv6 sends no IFA_LOCAL unless the interface is point-to-point, so IFA_ADDRESS may be
-        // both.
+        // For IPv6, the kernel sends no IFA_LOCAL unless the interface is point-to-point, so
+        // IFA_ADDRESS may be both addresses.
         let Some((local, peer)) = local.or(peer).zip(peer.or(local)) else { return Ok(None) };
         Ok(Some(Self { ifindex, local, peer, prefix_len, broadcast, scope, flags }))
     }

@@ -151,7 +151,7 @@ impl RequestBuilder {
         request
     }
 
-    /// Writes the header; [`finished`] sets its length.
+    /// Returns the start of a request: its header, whose length field [`finished`] sets.
     fn begin(self, kind: u16, flags: u16) -> Vec<u8> {
         let mut request = Vec::with_capacity(64);
         request.extend_from_slice(&[0; 4]);

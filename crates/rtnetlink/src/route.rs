@@ -165,7 +165,8 @@ const RTAX_MTU: u16 = 2;
 const PREF_MEDIUM: u8 = 0;
 
 impl<'a> RouteMessage<'a> {
-    /// Returns `None` for families other than IPv4 and IPv6: multicast routes, MPLS.
+    /// Parses a route; returns `None` for families other than IPv4 and IPv6, such as those of
+    /// multicast routes and of MPLS.
     #[inline]
     pub(crate) fn parse(payload: &'a [u8]) -> Result<Option<Self>, Malformed> {
         let Some((fixed, rest)) = payload.split_first_chunk::<ROUTE_LEN>() else {

@@ -156,7 +156,8 @@ impl CommandBatch {
         merge_line_faults(faults).map_or(Ok(steps), Err)
     }
 
-    /// Parses all commands. Returns the valid commands, and each mistake with its line.
+    /// Parses the commands, up to the first [`MAX_FAULTS`] mistakes. Returns the valid commands,
+    /// and each mistake with its line.
     ///
     /// # Errors
     /// [`CommandFault`] if the file was written by `ipfw save` and is truncated.

@@ -42,8 +42,8 @@ impl FlowDistribution {
     }
 }
 
-/// Returns a key that is the same for all frames between two hosts. For IP, the key depends only on
-/// the addresses. Other headers, which may be malformed or unsupported, have no effect.
+/// Returns a key that is the same for all frames from one host to another. For IP, the key depends
+/// only on the addresses. Other headers, which may be malformed or unsupported, have no effect.
 fn host_pair_key(frame: &[u8]) -> FlowKey {
     let key = ip_addresses(frame).unwrap_or_else(|| FlowKey::of(frame));
     let host = |end: FlowEndpoint| FlowEndpoint { port: 0, ..end };

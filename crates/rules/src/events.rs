@@ -39,9 +39,9 @@ pub struct LogEvents {
     for_monitors: Condvar,
     /// Wakes the thread that writes the log file.
     for_log: Condvar,
-    /// Number of lines that were added so far.
+    /// Number of lines so far, including those that were only counted.
     count: AtomicU64,
-    /// Number of lines that were not written to the log file.
+    /// Number of lines for the log file that were not written to it.
     missed: AtomicU64,
     is_watched: AtomicBool,
     is_over: AtomicBool,
@@ -141,12 +141,12 @@ impl LogEvents {
         std::mem::take(&mut kept.log)
     }
 
-    /// Returns the number of lines added so far.
+    /// Returns the number of lines so far, including those that were only counted.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of lines that were not written to the log file.
+    /// Returns the number of lines for the log file that were not written to it.
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }

@@ -70,7 +70,7 @@ pub fn answer(
     Ok(frames.into_iter().map(|frame| walk.explained(frame, is_out)).collect())
 }
 
-/// One packet that is explained, step by step, with a copy of the firewall.
+/// Explains packets, one after the other, with a copy of the firewall.
 struct PacketWalk<'f> {
     firewall: &'f mut Firewall,
     port: PortIndex,

@@ -122,8 +122,8 @@ fn rules(text: &mut String, config: &IpfwConfig, limit: Option<&str>) {
     }
 }
 
-/// Returns a command that enables or disables every set, so that after loading, no set keeps its
-/// earlier state.
+/// Returns a command that enables or disables every set but the reserved one, so that after
+/// loading, no set keeps its earlier state.
 fn sets(config: &IpfwConfig) -> String {
     let of = |is_enabled: bool| {
         let sets = (0..RESERVED_SET).filter(move |&set| config.is_enabled(set) == is_enabled);

@@ -43,8 +43,8 @@ fn num_changes(command: &ShaperCommand) -> usize {
     }
 }
 
-/// Executes commands in the shaper, either all or none. If any fail, returns all commands that
-/// failed.
+/// Executes commands in the shaper, either all or none. If any fail, returns those that failed, at
+/// most [`MAX_FAULTS`]. Also returns the events that the changes have caused.
 pub fn shape(
     shaper: &mut Dummynet<u32>,
     commands: &[(usize, ShaperCommand)],

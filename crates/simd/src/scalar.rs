@@ -1,4 +1,4 @@
-//! The implementations without vector instructions of the functions of [`crate::Simd`].
+//! The functions of [`crate::Simd`], implemented without vector instructions.
 
 pub(crate) fn sum_words(blocks: &[[u8; 32]]) -> u64 {
     let mut lanes = [0_u64; 4];

@@ -74,7 +74,8 @@ pub(crate) fn wait(
 
 /// Waits until the links of all cards with a native driver are up, or a signal arrives. The wait
 /// for each card takes at most `wait` or, if that is `None`, [`NEGOTIATION_TIMEOUT`]. Call this
-/// after the process has given up its privileges, because the first sync of a port starts a thread.
+/// after the process has given up its privileges, because the first sync of a port starts a thread,
+/// which would otherwise keep them.
 ///
 /// # Errors
 /// SR0113 if a link is not up when the time is over; the errors of syncs.

@@ -76,7 +76,8 @@ fn half_of_the_saturation_rate_crosses_without_loss() {
     println!("{:#}", soak.bridge.0["ports"]);
     balance(&soak);
     let Run { sender, bridge, receiver } = &soak;
-    // The sender must come close to its rate; otherwise the test would prove less than intended.
+    // The sender must reach at least half of its rate; otherwise the test would prove less than
+    // intended.
     // Other tests measure how well gen keeps a rate.
     let kept = sender.tx(0) >= rate * seconds / 2;
     assert!(kept, "the sender did not keep its rate: {sender:?}");

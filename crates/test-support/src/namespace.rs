@@ -1,4 +1,5 @@
-//! Network namespaces for tests. A thread holds each namespace open and runs jobs inside it.
+//! Network namespaces for tests. Each has a thread of its own, which keeps it open and runs jobs in
+//! it.
 //!
 //! A namespace has no name on disk, so a killed test leaves nothing behind.
 

@@ -6,7 +6,7 @@
 //! | another machine | the token |
 //! | a page of another origin sends requests | `Origin` and `Sec-Fetch-Site`; `SameSite=Strict` |
 //! | a page whose name is made to point to the gateway (DNS rebinding) | `Host`, or the token |
-//! | a script in a name or a value | the content security policy, and a page that sets text only |
+//! | a script in a name or a value | the content security policy; values are shown as text only |
 //! | framing | `frame-ancestors 'none'` |
 
 use std::pin::Pin;

@@ -205,7 +205,7 @@ fn add(a: u64, b: u64) -> u64 {
 const MIN_VECTOR_BYTES: usize = 256;
 
 /// Returns the sum of all 16-bit words, read in host order. If the last word has only one byte, a
-/// zero is added.
+/// zero byte is appended to it.
 #[inline]
 fn sum_words(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<32>();

@@ -9,7 +9,7 @@
 //!
 //! Only the first fragment of a packet has ports. So the ports of all fragments are ignored, and
 //! all fragments have the same key. Fragments of an IPv6 packet may differ in the protocol that
-//! their headers name (RFC 8200, section 4.5), so this is ignored too. The hash is SipHash-1-3 over
+//! their headers name (RFC 8200, section 4.5), so it is ignored, too. The hash is SipHash-1-3 over
 //! the key. An attacker who does not know its two secret words cannot choose flows with equal
 //! hashes. With the same two words, the hashes are the same on every machine.
 //!

@@ -58,7 +58,7 @@ impl PortNameError {
     }
 
     /// Returns the kind in the name. For a name without a kind, returns the kind that netmap's own
-    /// programs assume. `None` if no kind has this prefix, or if the name is empty.
+    /// programs assume. `None` if the text before the colon is no kind, or if the name is empty.
     fn typed_kind(&self) -> Option<PortNameKind> {
         match self.input.split_once(':') {
             Some((word, _)) => PortNameKind::from_word(word),

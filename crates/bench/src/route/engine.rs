@@ -70,8 +70,8 @@ fn ruled_round(has_rules: bool) -> Result<BenchRound, BenchError> {
     Ok(Box::new(move |time| on_cpu(PROGRAM_CPU, || work.run(time))))
 }
 
-/// Returns rules about addresses, protocols and ports. One in four counts packets; the others match
-/// no packet. The last rule accepts all packets.
+/// Returns rules about addresses, protocols and ports. The last rule accepts all packets. Of the
+/// others, one in four counts packets, and the rest match no packet.
 fn mixed_rules(count: usize) -> String {
     let rule = |at: usize| {
         let [a, b, c, ..] = (at as u32).wrapping_mul(0x9e37_79b9).to_be_bytes();

@@ -156,13 +156,13 @@ impl RoutePath {
     }
 
     /// Sends for `time`; counts the frames that reach the end (if the path does not forward, those
-    /// that leave the source), and all CPU time spent. A turn in which more than one frame in ten
-    /// is lost is repeated, because it would include the cost of lost frames. Frames are lost if
+    /// that leave the source), and all CPU time spent. If more than one frame in ten is lost,
+    /// measures again, because the result would include the cost of lost frames. Frames are lost if
     /// another CPU has begun to serve an interface: that CPU continues as long as frames arrive,
     /// and the rings overflow while it has other work.
     ///
     /// # Errors
-    /// If more than one frame in ten is lost in each of five turns, or the source fails.
+    /// If more than one frame in ten is lost in each of five attempts, or the source fails.
     pub(super) fn measure(&self, time: Duration) -> Result<BenchTally, BenchError> {
         self.measure_beside(time, &mut || Ok(()))
     }
@@ -209,7 +209,7 @@ impl RoutePath {
     }
 }
 
-/// Number of turns with too many losses after which a measurement fails.
+/// Number of attempts with too many losses after which a measurement fails.
 const MAX_TURNS: u32 = 5;
 
 /// Gives the two inner interfaces of a lab addresses of these families, with permanent neighbours

@@ -47,7 +47,7 @@ pub(super) struct RoutedSource {
     _attached: BpfLink,
 }
 
-/// The result of a source's turn.
+/// The result of one call of a source's `send`.
 pub(super) struct SourceTally {
     pub(super) frames: u64,
     pub(super) wall: Nanos,

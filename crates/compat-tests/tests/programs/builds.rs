@@ -15,7 +15,7 @@ pub(crate) fn include() -> PathBuf {
     root().join("include").canonicalize().unwrap()
 }
 
-/// Returns a directory or file of these tests.
+/// Returns the path of a directory or file, given relative to this crate's directory `tests`.
 pub(crate) fn of_tests(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(path)
 }

@@ -93,7 +93,8 @@ fn listener(user: u32, path: &Path) -> OwnedFd {
     socket
 }
 
-/// Returns how many bytes each accepted client has sent. All of them must have disconnected.
+/// Accepts all clients that have connected. Returns how many bytes each has sent. All of them must
+/// have disconnected.
 fn heard(listener: &OwnedFd) -> Vec<usize> {
     let come = std::iter::from_fn(|| accept(listener).ok());
     come.map(|one| recv(&one, &mut [0; 64][..], RecvFlags::empty()).unwrap().1).collect()

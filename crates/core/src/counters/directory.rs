@@ -53,7 +53,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-/// Whether the publisher of an open file is running: it holds the write lock.
+/// Whether the publisher of an open file is running: then it holds the write lock on the file.
 pub(super) fn is_locked(file: &File) -> bool {
     lock::is_locked(file)
 }

@@ -1,5 +1,5 @@
-//! Detects readers of this process's counters by inotify. So readers need only read access, and a
-//! process without readers need not publish.
+//! Detects readers of this process's counters by inotify. So read access is all that readers need,
+//! and a process without readers need not publish.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -114,15 +114,15 @@ fn a_supervisor_that_was_stopped_itself_blames_no_worker() {
     let supervisor = Pid::from_raw(daemon.supervisor.pid() as i32).unwrap();
     for _ in 0..3 {
         daemon.supervisor.signal(Signal::STOP);
-        // The worker wakes each time it tells the supervisor that it is alive. The stopped
-        // supervisor does not read these messages.
+        // The worker wakes each time it signals that it is alive. The stopped supervisor does not
+        // read these signals.
         let before = wakes(worker);
         eventually("the worker to be long alive", || (wakes(worker) >= before + 8).then_some(()));
         site.exchange("x{1", "x}1", 500);
         daemon.supervisor.signal(Signal::CONT);
-        // At most ten messages of the worker wait in the socket. If there were more, the worker
-        // would block. A supervisor that sleeps has read all of them, so the next round starts with
-        // an empty socket.
+        // At most ten notifications of the worker can wait in the socket; one more would block the
+        // worker. A supervisor that sleeps has read all of them, so the next round starts with an
+        // empty socket.
         let before = wakes(supervisor);
         eventually("the supervisor to sleep", || (wakes(supervisor) > before).then_some(()));
     }

@@ -7,8 +7,8 @@ pub(super) const SRRCTL: u64 = 0x280c;
 pub(super) const SRRCTL_2K_ADVANCED: u32 = 2 | 1 << 25;
 /// Receive descriptor control of queue 0 (8.10.9).
 pub(super) const RXDCTL: u64 = 0x2828;
-/// Prefetches when fewer than 8 descriptors are left, if 8 are available. Writes each one back
-/// immediately.
+/// Thresholds in `RXDCTL` and `TXDCTL`: the device fetches descriptors when it has fewer than 8 of
+/// them and the ring has at least 8 more, and writes each one back immediately.
 pub(super) const XDCTL_THRESHOLDS: u32 = 8 | 8 << 8 | 1 << 16;
 /// Enables the queue, in `RXDCTL` and `TXDCTL`.
 pub(super) const XDCTL_ENABLE: u32 = 1 << 25;

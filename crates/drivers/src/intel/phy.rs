@@ -22,8 +22,8 @@ const PHY_STATUS: u32 = 1;
 const PHY_OFFER: u32 = 4;
 const PHY_PARTNER: u32 = 5;
 const PHY_OFFER_1000: u32 = 9;
-/// Bits of the control register that must read back as they were written: those for which this
-/// always holds, and those for which it also holds if the PHY does not negotiate.
+/// Bits of the control register that must read back as they were written: `KEPT` always,
+/// `KEPT_WHEN_FORCED` only if the PHY does not negotiate.
 const KEPT: u16 =
     control::LOOPBACK | control::NEGOTIATES | control::POWERED_DOWN | control::ISOLATED;
 const KEPT_WHEN_FORCED: u16 = control::SPEED_100 | control::SPEED_1000 | control::FULL_DUPLEX;

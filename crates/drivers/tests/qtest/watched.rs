@@ -24,8 +24,8 @@ pub(crate) struct Watched<D> {
 pub(crate) struct Accesses {
     /// Number of writes to registers.
     pub(crate) writes: AtomicU64,
-    /// The base address registers that the driver has asked for, with their indices. Accesses by
-    /// these are not counted.
+    /// The base address registers that the driver has asked for, with their indices. Accesses that
+    /// a test makes by these are not counted.
     pub(crate) bars: Mutex<Vec<(u8, Bar)>>,
 }
 

@@ -87,8 +87,8 @@ fn confined_turns() {
     let thread = receiver.recv().unwrap().as_raw_nonzero();
     let task = std::path::PathBuf::from(format!("/proc/self/task/{thread}"));
     loop {
-        // Checks whether the thread still exists before it reads the output: in the opposite order,
-        // the thread could write and end in between, and its output would be missed.
+        // The thread's existence is checked before its output is read: in the opposite order, the
+        // thread could write and end in between, and its output would be missed.
         let is_there = task.exists();
         let is_done = rustix::io::read(&read, &mut [0; 1]) == Ok(1);
         if is_done || !is_there {

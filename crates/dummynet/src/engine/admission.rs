@@ -125,8 +125,8 @@ impl QueuePolicy {
         &mut self.aqm_draws
     }
 
-    /// Returns whether the packet is lost at random (`plr`). This must be called before
-    /// [`Self::admit`].
+    /// Returns whether the packet is lost at random (`plr`). [`Self::admit`] calls this; flow
+    /// queueing calls only this.
     #[inline]
     pub(crate) fn loses(&mut self, gate: Option<&mut AdmissionState>) -> bool {
         match self.spec.loss {

@@ -34,8 +34,8 @@ pub(super) fn split(path: &str) -> Result<(&str, Vec<&str>), EmulationConfigErro
     }
 }
 
-/// Returns an error if a setting has two values, or if a part has a value as well as a setting
-/// inside that part.
+/// Returns an error if a setting has two values, or if both a part and a setting inside that part
+/// have a value.
 pub(super) fn refuse_twice(entries: &[ConfigEntry]) -> Result<(), EmulationConfigError> {
     let names =
         |entry: &ConfigEntry| full(&entry.key).split('.').map(str::to_owned).collect::<Vec<_>>();

@@ -117,8 +117,8 @@ fn fuel(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     }
 }
 
-/// Reads the memory limit of an instance of the module, in bytes; each link has a separate
-/// instance, so the two directions have different ones.
+/// Reads the memory limit of an instance of the module, in bytes. Each link has a separate
+/// instance, so each direction may take as much.
 fn memory(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     match quantity::size_bytes(path, node)? {
         bytes @ ..=MAX_MEMORY_BYTES => Ok(bytes),

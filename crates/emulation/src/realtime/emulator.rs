@@ -33,8 +33,8 @@ use crate::store::{EmulationStore, StoredFrame};
 /// Memory allocated at the start, in bytes, so that the first frames do not wait for an allocation.
 const PREALLOCATED_BYTES: u64 = 8 << 20;
 
-/// Minimum of the limit for the frames that the network may deliver at a time. If a turn receives
-/// more than half as many frames, the limit is twice the number of these.
+/// The network delivers at most about this many frames at a time. If a turn receives more than half
+/// of this number, the limit is twice the number of received frames instead.
 const MIN_SEND_FRAMES: usize = 512;
 /// Maximum number of frames in a turn that counts as light load.
 const IDLE_TURN_FRAMES: usize = 8;

@@ -144,8 +144,9 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         woken.map(drop)
     }
 
-    /// In a pipeline, announces the sleep to the other thread. Returns whether this thread may
-    /// sleep.
+    /// Returns whether this thread may sleep. In a pipeline, it may not if the idle period will
+    /// probably be short. Otherwise it announces the sleep to the other thread and then checks
+    /// whether there is still nothing to do.
     fn may_sleep(&self, now: Nanos) -> bool {
         let Some(peer) = self.emulator.peer() else { return true };
         let patient = matches!(self.wait_policy, WaitStrategy::Adaptive(most) if self.idle.is_short(now, most));

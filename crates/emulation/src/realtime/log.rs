@@ -165,8 +165,9 @@ impl LogTap {
         self.send_record(origin, frame, fate);
     }
 
-    /// Logs the departure of a frame that was due at `release_ns`. `arrival_ns` is the arrival time
-    /// to log if the frame is a copy that a link made.
+    /// Logs the departure of a frame that was due at `release_ns`, with the time since its arrival.
+    /// If the log does not know when the frame arrived, as for a copy that a link made,
+    /// `arrival_ns` counts as its arrival time.
     pub fn log_departure(
         &mut self,
         frame: &ObservedFrame<'_>,
@@ -250,7 +251,7 @@ impl FrameTap for LogTap {
     fn sent(&mut self, frame: &Delivery, now: Nanos, store: &mut EmulationStore) {
         let &Delivery { handle, len, exit, release_ns, .. } = frame;
         // The store knows only when the frame arrived at its last link, which may not be its first
-        // one. So this time is logged only for copies.
+        // one. So the log uses this time only for copies.
         let StoredFrame { bytes, arrival_ns, .. } = store.get(handle);
         self.log_departure(
             &ObservedFrame { handle, at_ns: now, len, bytes },

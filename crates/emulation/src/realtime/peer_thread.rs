@@ -212,8 +212,8 @@ impl PeerThread {
         self.is_over && is_empty
     }
 
-    /// Reports that this thread has handled frames. Returns whether both threads have finished, so
-    /// that only draining is left.
+    /// Reports that this thread has handled frames. Returns whether the emulation is over, so that
+    /// only the remaining frames still have to leave.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.termination.report_busy(self.index);

@@ -297,7 +297,8 @@ mod tests {
             let start = slipring_port::now();
             breather.pause_if_due(start);
             assert_eq!(breather.need, PauseAction::Precedence, "nothing is known yet");
-            // No time has elapsed since then, so no other thread can have run on this CPU.
+            // No time has elapsed between the two calls, so no other thread can have run on this
+            // CPU.
             breather.check(start);
             assert_eq!(breather.need, PauseAction::Precedence);
             breather.check(start + 5 * PausePacer::SHORT_PERIOD_NS);

@@ -180,7 +180,7 @@ fn a_port_that_takes_nothing_keeps_frames_for_a_while_and_loses_them_by_name() {
     bench.turn(START + DELAY + 10_000_000);
     assert_eq!(bench.received().len(), 63, "there was room again in time");
     assert_eq!(bench.account().exits[1].waiting.packets, 160 - 2 * 63);
-    // No port reads the pipe any more.
+    // The pipe is not read any more, and the waiting frames were refused more than 10 ms ago.
     bench.turn(START + DELAY + 10_000_001);
     let account = bench.account();
     assert_eq!(account.exits[1].waiting.packets, 0);

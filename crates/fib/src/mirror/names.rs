@@ -267,8 +267,8 @@ impl Mirror {
     }
 
     /// The tables of a family that the kernel's rules select for packets that arrive on an
-    /// interface, in order. They are those for the [`VrfConfig`](crate::VrfConfig) of the
-    /// interface's VRF.
+    /// interface, in order. The [`VrfConfig`](crate::VrfConfig) of the interface's VRF must
+    /// contain these tables.
     ///
     /// # Errors
     /// The first rule that concerns such packets and cannot be represented: the program refuses to

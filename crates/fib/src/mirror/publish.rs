@@ -43,8 +43,8 @@ impl Mirror {
         Some(tables)
     }
 
-    /// Whether a new snapshot is needed because, once all readers use it, freed indices or blocks
-    /// become available for which routes or hosts wait.
+    /// Whether routes or hosts wait for freed indices or blocks that become available once all
+    /// readers use a new snapshot.
     fn may_gain_space(&self) -> bool {
         let has_retired =
             |vrf: &VrfState| !vrf.starved.is_empty() && vrf.v4.retired_blocks() > vrf.v4_retired;
@@ -57,8 +57,7 @@ impl Mirror {
         self.resync.was_dumped(DumpKind::Links).then(|| self.links.publish().1)
     }
 
-    /// Makes indices and blocks available again after the last reader that could use them has
-    /// ended.
+    /// Makes freed indices and blocks available again if no reader can use them any more.
     fn settle(&mut self) {
         let Some(newest) = self.published.as_ref().map(|tables| tables.generation) else { return };
         let oldest = self.snapshots.oldest(newest);

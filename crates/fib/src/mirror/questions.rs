@@ -69,8 +69,9 @@ impl Mirror {
     }
 
     /// Returns at most `limit` gateways in use whose MAC address is not known. The next call
-    /// continues where this one ends, so each gateway has its turn. The program asks the kernel for
-    /// each ([`RequestBuilder::use_neighbour`](slipring_rtnetlink::RequestBuilder::use_neighbour)).
+    /// continues where this one ends, so each gateway has its turn. The program asks the kernel to
+    /// resolve each of them
+    /// ([`RequestBuilder::use_neighbour`](slipring_rtnetlink::RequestBuilder::use_neighbour)).
     pub fn solicit(&mut self, limit: usize) -> Vec<GatewayRequest> {
         let mut found = Vec::new();
         let start = self.asked.take();

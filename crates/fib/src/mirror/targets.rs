@@ -21,8 +21,8 @@ enum Resolved {
     Neighbours(Vec<(AdjacencyKey, u16)>),
 }
 
-/// When this many targets, adjacencies and bucket arrays are free, routes and hosts that had found
-/// no space are evaluated again.
+/// When at least this many targets, as many adjacencies and as many bucket arrays are free, routes
+/// and hosts that had found no space are evaluated again.
 const ENOUGH: usize = 64;
 
 impl Mirror {

@@ -83,10 +83,10 @@ impl Mirror {
         }
     }
 
-    /// Performs the next part of the work after both dumps, which takes some milliseconds. The work
-    /// is to count routes that the dumps did not contain, and to compare the lookup structures of
-    /// the last snapshot with the mirror's routes. Returns the report after the last part, and
-    /// `None` before.
+    /// Performs the next part of the work that follows both dumps. A part takes some milliseconds.
+    /// The work is to count routes that the dumps did not contain, and to compare the lookup
+    /// structures of the last snapshot with the mirror's routes. Returns the report after the last
+    /// part, and `None` before.
     ///
     /// # Errors
     /// If no verification runs, for example because a dump of routes has begun, which ends a

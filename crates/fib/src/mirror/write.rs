@@ -203,7 +203,7 @@ impl Mirror {
         ranges.into_iter().map(|(start, target)| (start, u32::from(target.0))).collect()
     }
 
-    /// Adds the resolved hosts of connected subnets to the ranges of a prefix.
+    /// Returns the ranges of a prefix with the resolved hosts of connected subnets added.
     fn with_hosts<A: AddressBits>(
         &mut self,
         vrf: usize,

@@ -86,7 +86,7 @@ fn after_an_exhaustion_a_new_route_writes_only_its_own_addresses() {
     assert_eq!(written.load(std::sync::atomic::Ordering::Relaxed) - before, 1 << 24);
 }
 
-/// Publishes a change that the test does not check.
+/// Makes a change that the test does not check. Returns the snapshot after it.
 fn mirror_tables(mirror: &mut Mirror) -> std::sync::Arc<ForwardingTables> {
     tell(mirror, &[kernel::neighbour(2, "10.2.200.1", 2, 1)]);
     publish(mirror)

@@ -105,7 +105,7 @@ pub(crate) fn gateway(tables: &ForwardingTables, destination: &str) -> String {
     }
 }
 
-/// Publishes the changes, of which there must be some.
+/// Publishes the changes, of which there must be some. Returns the new snapshot.
 pub(crate) fn publish(mirror: &mut Mirror) -> Arc<ForwardingTables> {
     let tables = mirror.publish().expect("something has changed");
     mirror.write_ipv4();

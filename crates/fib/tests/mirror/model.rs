@@ -171,8 +171,8 @@ impl Kernel {
         vec![message]
     }
 
-    /// When a route is appended, IPv6 combines routes with gateways and the same prefix and metric
-    /// into one route, and announces all its next hops.
+    /// Like [`Self::add`], for IPv6: when a route is appended, the kernel combines routes with
+    /// gateways and the same prefix and metric into one route, and announces all its next hops.
     fn add_v6(&mut self, route: Route, flags: u16) -> Vec<KernelMessage> {
         if flags == kernel::REPLACE {
             self.routes.retain(|other| !other.is_same_key(&route));
@@ -234,7 +234,8 @@ impl Kernel {
         }
     }
 
-    /// Changes the flags of an interface, with all consequences.
+    /// Changes the flags of an interface, with all consequences. Returns the notifications that the
+    /// kernel sends.
     pub(crate) fn set_link(&mut self, ifindex: u32, flags: u32) -> Vec<KernelMessage> {
         let was_up = self.is_up(ifindex);
         self.links.insert(ifindex, flags);
@@ -266,7 +267,8 @@ impl Kernel {
         told
     }
 
-    /// Removes the routes whose next hops are all dead. The kernel announces this only for IPv6.
+    /// Removes the routes whose next hops are all dead. Returns the kernel's notifications, which
+    /// are only about IPv6.
     fn drop_dead(&mut self, ifindex: u32) -> Vec<KernelMessage> {
         let links = self.links.clone();
         let is_dead = |route: &Route| match &route.lead {
@@ -348,7 +350,8 @@ impl Kernel {
         told
     }
 
-    /// Deletes the IPv4 address of a subnet. Removes the routes that prefer it as source, silently.
+    /// Deletes the IPv4 address of a subnet, and removes the routes that prefer it as source.
+    /// Returns the kernel's notification, which is only about the address.
     pub(crate) fn delete_address(&mut self, at: usize) -> Vec<KernelMessage> {
         let subnet = SUBNETS[at];
         self.routes.retain(|route| route.source != Some(subnet.2));

@@ -91,7 +91,8 @@ fn a_slot_must_be_written_on_the_paths_that_reach_its_read_and_on_no_others() {
     let (read, write) = (CbpfInsn::new(LD_MEM, 3), CbpfInsn::new(ST, 3));
     let skip = |k| CbpfInsn::new(JA, k);
     let nothing = CbpfInsn::new(LD_IMM, 0);
-    // In these programs, a path from the second instruction on bypasses the write.
+    // In these programs, one of the two paths that begin at the second instruction bypasses the
+    // write.
     let unwritten = [
         vec![nothing, branch(JEQ, 1, 0, 0), write, read, ACCEPT],
         vec![nothing, branch(JEQ, 0, 1, 0), write, read, ACCEPT],

@@ -67,8 +67,8 @@ impl Dataplane {
         self.egress(self.map.targets(from)[last], frame, crossing, now, outlet)
     }
 
-    /// Runs the output check on a packet that `reass` has reassembled. The verdict decides whether
-    /// the packet's fragments are sent or dropped.
+    /// Runs the output check on a packet that `reass` has reassembled, for each output port.
+    /// Carries out the verdict on each of the packet's fragments.
     pub(super) fn egress_reassembled(
         &mut self,
         (whole, parts): (Vec<u8>, Vec<Vec<u8>>),

@@ -86,7 +86,8 @@ impl Dataplane {
         self.remote.handoffs.push(Handoff { bytes, crossing, owner: home, object: None });
     }
 
-    /// Counts a frame that the shaper has dropped, and removes it from the store.
+    /// Removes a frame that the shaper has dropped from the store. If the frame belongs to another
+    /// dataplane, counts it for [`Self::take_foreign_losses`].
     pub(super) fn count_shaper_drop(&mut self, handle: u32) {
         let home = self.frames.get_mut(handle).owner;
         self.remote.foreign_losses += u64::from(home != self.remote.own_id());

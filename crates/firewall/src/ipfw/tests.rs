@@ -31,7 +31,7 @@
 //! | `-n`, `-p` | `golden::errors`, `between::mistakes_are_told_…` |
 //! | the longest prefix picks the pipe | `lookups::tablearg_is_the_value_of_the_longest_prefix` |
 //! | `atomic` | `lookups::an_atomic_change_…`, `golden::tables` |
-//! | masked look-ups; of a DSCP that was set | `lookups::masked_lookups_…` |
+//! | masked look-ups, also of a DSCP that `setdscp` has set | `lookups::masked_lookups_…` |
 //! | tables that change all the time | `lookups::random_changes_…`, `between::tables_that_change_all_the_time_…` |
 //! | named states | `states::names_tell_states_apart`, `scenarios::names_tell_states_apart` |
 //! | lifetimes | `states::a_udp_state_ends_…` and the following tests, `scenarios::states_end_at_their_times_…` |

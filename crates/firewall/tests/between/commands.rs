@@ -170,7 +170,8 @@ fn icmp_errors_beyond_the_limits_on_their_rate_are_counted() {
     // resolution.
     assert!(site.pings());
     site.ipfw("add 50 unreach host udp from any to any");
-    // `DATAGRAMS` is larger than the number of ICMP errors that one sender gets in a burst.
+    // `DATAGRAMS` is larger than the number of ICMP errors that the firewall sends to one host in a
+    // burst.
     site.lab.left.run(|| {
         let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
         (0..DATAGRAMS).for_each(|_| _ = socket.send_to(b"x", "10.9.0.2:9").unwrap());

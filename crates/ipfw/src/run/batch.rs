@@ -163,8 +163,8 @@ impl Firewall {
     }
 
     /// Runs the packets of a group, whose first frame has the index `first`, through the rules as
-    /// far as their classes decide. Prepares [`ParsedPacket::state`] of each packet without a
-    /// verdict for the rules that follow.
+    /// far as their classes decide. For each packet that then has no verdict, sets
+    /// [`ParsedPacket::state`] so that the packet continues at the rule that it has reached.
     fn run_by_class<F: FrameBatch + ?Sized>(
         &mut self,
         (frames, first): (&mut F, usize),

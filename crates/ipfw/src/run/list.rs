@@ -156,8 +156,8 @@ impl RuleList {
         number
     }
 
-    /// Returns the number of the last rule before the default rule plus `step`, or the number of
-    /// that rule if the sum would be too high.
+    /// Adds `step` to the number of the last rule before the default rule. Returns the sum, or the
+    /// number of that rule if the sum would be too high.
     fn next_number(&self, step: u32) -> RuleNumber {
         let before = self.entries.len().checked_sub(2).map_or(0, |at| self.entries[at].number);
         let next = u32::from(before) + step;

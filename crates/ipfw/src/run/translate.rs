@@ -220,6 +220,7 @@ impl Firewall {
     }
 
     /// Lets the first `nat` instance that has a flow or a redirection for the packet translate it.
+    /// Returns the outcome, which is `Translated` if there is no such instance.
     fn nat_global(&mut self, bytes: &mut [u8], pass: CheckPass, now: u64) -> TranslationOutcome {
         let skips = |settings: &NatConfig| settings.modes.has(slipring_nat::NatMode::SkipGlobal);
         let all = self.translators.nat.values_mut().map(|(_, translator)| translator);

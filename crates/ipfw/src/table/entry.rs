@@ -72,7 +72,7 @@ pub enum TableError {
 }
 
 impl TableError {
-    /// Returns whether a key only existed already or was missing, which `-q` ignores.
+    /// Returns whether the error is an existing or a missing key, which `-q` ignores.
     #[must_use]
     pub const fn is_harmless(&self) -> bool {
         matches!(self, Self::Exists | Self::NotFound)

@@ -75,8 +75,8 @@ impl RateSegments {
         Self { round: kind.round(), kind, now_ns: start_ns }
     }
 
-    /// Skips as many whole periods as the line needs for part of `work`; some work always remains.
-    /// Returns how long these periods take in ns, and the remaining work.
+    /// Skips as many whole periods as `work` fills, such that some work remains. Returns
+    /// how long the skipped periods take in ns, and the remaining work.
     pub(super) fn pass_rounds(&mut self, work: u128) -> (u64, u128) {
         let Some(round) = self.round else { return (0, work) };
         let rounds = work.saturating_sub(1) / round.work;
@@ -175,7 +175,7 @@ impl SegmentSource {
             RateSpec::OrnsteinUhlenbeck { .. } => {
                 Self::OrnsteinUhlenbeck(Box::new(OrnsteinUhlenbeckRate::new(spec, draws, start_ns)))
             }
-            // Lines of the other kinds of rate have no segments, so this list is empty.
+            // Lines with the remaining kinds of rate do not use segments, so this list is empty.
             _ => Self::list(Vec::new(), 1, TraceEnd::Once, start_ns),
         }
     }

@@ -27,8 +27,8 @@ pub struct CorruptSpec {
     /// First byte after the range that may be hit; `None` if the range extends to the end of the
     /// frame.
     pub until_byte: Option<u32>,
-    /// Whether to update IP, TCP, UDP and ICMP checksums that were correct, so that the damage
-    /// reaches the application.
+    /// Whether IP, TCP, UDP and ICMP checksums that were correct are kept correct, so that the
+    /// damage reaches the application.
     pub fix_checksum: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct MangleSpec {
     pub at: u32,
     /// How the bytes are changed.
     pub edit: MangleEdit,
-    /// Whether to update IP, TCP, UDP and ICMP checksums that were correct.
+    /// Whether IP, TCP, UDP and ICMP checksums that were correct are kept correct.
     pub fix_checksum: bool,
 }
 

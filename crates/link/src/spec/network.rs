@@ -201,8 +201,8 @@ impl NetworkSpec {
         }
     }
 
-    /// Repeatedly removes nodes that no link reaches; remaining nodes are on a cycle or downstream
-    /// of a cycle.
+    /// Returns an error if links form a cycle. Repeatedly removes nodes that no link reaches; the
+    /// nodes that remain are on a cycle or downstream of one.
     fn check_circles(&self) -> Result<(), SpecError> {
         let mut feeders = vec![0usize; self.nodes.len()];
         let mut leaving: BTreeMap<LinkSource, Vec<usize>> = BTreeMap::new();

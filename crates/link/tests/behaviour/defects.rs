@@ -52,8 +52,8 @@ fn frames_may_take_longer_than_4_seconds() {
 
 #[test]
 fn tiny_error_rates_are_not_rounded_away() {
-    // 1e-7 per bit is below a resolution of 2^-24 * 8, which is 4.8e-7. Of 10^6 frames of 1000
-    // bits, about 100 are lost.
+    // An emulator whose error rates are multiples of 8 * 2^-24, which is 4.8e-7, would round 1e-7
+    // per bit to 0. Here, about 100 of 10^6 frames of 1000 bits are lost.
     let lost = losses(lossy(LossModel::Ber(1e-7), LossPosition::Pre), 7, 1_000_000);
     let count = lost.iter().filter(|&&lost| lost).count();
     assert!(count.abs_diff(100) < 33, "{count}");

@@ -142,7 +142,8 @@ pub struct DualPi2<H> {
 struct DualPi2Queue {
     queue: SlabQueue,
     /// Sum of the packets' marking probabilities, less 1 for each mark. `drops` is the
-    /// corresponding sum for drops, in the classic queue for drops and marks.
+    /// corresponding sum for drops; in the classic queue, `drops` covers drops and marks, and
+    /// `marks` is not used.
     marks: f64,
     drops: f64,
 }

@@ -2,8 +2,8 @@
 //!
 //! A [`Dist`] is a quantile function: it turns one of 2⁶⁴ equally likely numbers (a draw) into a
 //! time in whole nanoseconds. The draws come from a [`Stream`] or [`Draws`](crate::Draws), where
-//! they are independent, or from a [`Correlated`] process, where they change slowly with time; the
-//! distribution is the same for all.
+//! they are independent, or from a [`Correlated`] process, where they change slowly with time. In
+//! both cases, the times have the same distribution.
 //!
 //! # Guarantees
 //! 1. Times are never negative. The part of a normal law below 0 is never drawn.

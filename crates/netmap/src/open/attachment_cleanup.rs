@@ -40,7 +40,7 @@ impl NicVanishedHandler for AttachmentCleanup {
         // In a separate thread, because the caller is a worker of the attachment and cannot wait
         // for its own end: dropping the attachment waits for its workers, and a commit waits for
         // changes, which may wait for the worker. If no thread can be created, the attachment is
-        // dropped here, and the next commit saves that.
+        // dropped here without waiting for this worker, and the next commit saves that.
         if thread::Builder::new().name("vale-cleanup".to_owned()).spawn(finish).is_err() {
             let port = key.1.clone();
             self.provider.notify(&AdapterEvent::InterfaceGone { uid, port });

@@ -220,7 +220,8 @@ impl PartialFrame {
         rx.clear_marks();
         let Some(view) = port.ring(TxRx::Tx, tx.ring) else { return };
         let count = tx.count + rx.count;
-        // A program that has sent frames of its own in the ring has overwritten the frame.
+        // If `head` has moved, the program has sent frames of its own, and so has overwritten this
+        // frame.
         if view.head() != tx.head || free_slots(view) < count {
             return;
         }

@@ -4,15 +4,15 @@
 //! program, which will poll again by itself, or to an edge-triggered one, which sleeps until it is
 //! notified of something new. Nor can the front tell which of several programs that share a file
 //! has polled. So every poll that has a handle arms the file's [`Waker`], which stays armed until
-//! it has notified the program of *news*: new frames or new free slots. When news notifies
-//! the program depends on the answers to the polls since the waker was armed:
+//! it has notified the program of *news*: new frames or new free slots. How soon the program is
+//! notified depends on the answers to the polls since the waker was armed:
 //!
-//! 1. At least one answer was "not ready": the program sleeps. News notifies it immediately.
+//! 1. At least one answer was "not ready": the program sleeps. It is notified immediately.
 //! 2. All answers were "ready", and the program has used up all slots of the ring that it knew of,
 //!    is not in a poll, and has not polled again by itself since the last delayed notification: the
-//!    program may sleep. News notifies it immediately.
-//! 3. All answers were "ready", in all other cases: news notifies the program after one to two
-//!    ticks, unless a poll for all armed directions has begun by then.
+//!    program may sleep. It is notified immediately.
+//! 3. All answers were "ready", in all other cases: the program is notified after one to two ticks,
+//!    unless a poll for all armed directions has begun by then.
 //!
 //! The third case avoids a notification of a busy program for every batch of its peer. A needless
 //! notification costs a system call, and may wake a program that waits for a reply of this process.

@@ -170,8 +170,8 @@ impl SyncLoop<'_> {
             let synced = self.sync_once(k, state.head, state.cur)?;
             self.csb.set_need_kick(k, true, self.caller)?;
             let now = self.csb.read(k, self.caller)?;
-            // If another thread was syncing the ring, the loop syncs it again: that sync may have
-            // begun before the program's last change.
+            // If another thread was syncing the ring, the loop syncs it again: the other thread may
+            // have begun its sync before the program's last change.
             if (now.head, now.cur) == (state.head, state.cur) && synced != SyncStatus::Busy {
                 return Ok(false);
             }

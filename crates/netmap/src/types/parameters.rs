@@ -169,7 +169,8 @@ impl Parameters {
         }
     }
 
-    /// Returns the layout of a private memory; its parts may be larger.
+    /// Returns the buffer size of a private memory, and the minimum sizes of its ring area and of
+    /// its buffer area.
     pub(crate) fn private_geometry(&self) -> Geometry {
         let (bufs, buf_size) = (self.of(Index::Priv_buf_num), self.of(Index::Priv_buf_size));
         Geometry { ring_bytes: self.private_pools().bytes(), bufs, buf_size }

@@ -79,7 +79,7 @@ pub(crate) fn take(
         if !flags.dry_run {
             taking.unrestored.extend(end_unfinished(host, state, &nic)?);
         }
-        // Giving a card back has changed it.
+        // The card has changed if it was just given back.
         let nic = cards.find(&nic.bdf)?;
         match plan(host, state, nic, &request)? {
             Planned::Plan(plan) => taking.plans.push(*plan),
@@ -119,7 +119,8 @@ fn is_bound(nic: &PciNic) -> bool {
 }
 
 /// If an earlier bind or restore of a card did not end, gives the card back, so that its saved
-/// state is not lost. Returns what could not be restored.
+/// state is not lost. Discards a saved state that is of another card. Returns what could not be
+/// restored.
 fn end_unfinished(
     host: &dyn NicHost,
     state: &StateDir,

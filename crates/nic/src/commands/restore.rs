@@ -204,7 +204,7 @@ fn restore_damaged(
     flags: &RestoreFlags,
 ) -> Result<RestoredNic, Failure> {
     let bdf = &damaged.bdf;
-    // What the kernel does not let this process read may be whole.
+    // A state that the kernel does not let this process read may be undamaged.
     if damaged.error.kind() != io::ErrorKind::InvalidData {
         return Err(unreadable(damaged).into());
     }

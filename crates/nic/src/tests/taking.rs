@@ -134,7 +134,8 @@ fn a_card_that_was_removed_and_found_again_while_it_was_taken_loses_nothing() {
     let host = busy_host();
     let before = host.link("eth1").unwrap();
     bind(&host).unwrap();
-    // The kernel finds a card without an override, and the TAP device has its name.
+    // When the kernel finds the card again, the card has no driver override, and its interface gets
+    // another name, because the TAP device has the former one.
     host.put(&format!("sys/bus/pci/devices/{BDF}/driver_override"), "(null)\n");
     std::fs::remove_file(device_dir(host.root(), BDF).join("driver")).unwrap();
     *host.new_name.borrow_mut() = "eth7".into();

@@ -73,7 +73,7 @@ const fn store_imm_mark(mark: u32) -> BpfInsn {
     store_imm(AccessWidth::Word, BpfReg::R1, SKB_MARK, mark as i32)
 }
 
-/// Builds a tcx program that redirects every frame out of the interface `ifindex`.
+/// Builds a tcx program that makes every frame leave through the interface `ifindex`.
 fn redirect_out(ifindex: u32) -> BpfCode {
     let mut program = Assembler::new();
     program

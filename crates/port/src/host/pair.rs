@@ -143,7 +143,7 @@ pub fn remove_of(process: u32, ifindex: u32) -> io::Result<()> {
 }
 
 /// Removes the hidden pairs of killed processes in this network namespace. The kernel has not
-/// removed these pairs, because the process could not create a namespace for them, or because a
+/// removed these pairs, because their processes could not create a namespace for them, or because a
 /// program to which a daemon lent the queues still holds them.
 ///
 /// # Errors

@@ -44,8 +44,8 @@ pub(super) struct KernelQueue {
 struct KernelInFlight {
     /// For each slot: its length in bytes, and whether a packet ends there.
     slots: Vec<(u32, bool)>,
-    /// The first slot that the device has not returned. The next field, `queued`, is the first slot
-    /// that was not queued.
+    /// The first slot that the device has not returned. The next field, `queued`, is the slot after
+    /// the last queued one.
     done: SlotIdx,
     queued: SlotIdx,
     /// Number of packets in the slots from `done` to `queued`.

@@ -338,8 +338,8 @@ impl FaultDirection {
         while let Some(slots) = self.due_packet(time, ring.avail()) {
             let is_bad = |i: &u32| ring.slot(*i).is_none_or(|slot| !self.is_usable(slot));
             if let Some(bad) = (0..slots).find(is_bad) {
-                // The slots through the bad one are sent empty, so that later packets are sent from
-                // the slots after it.
+                // The slots up to and including the bad one are sent empty, so that later packets
+                // are sent from the slots after it.
                 (0..=bad).for_each(|_| queue(ring, 0, SlotFlags::default()));
                 self.drop_first(slots);
                 counters.dropped(DropCause::TxRefused, 1);
@@ -363,8 +363,8 @@ impl FaultDirection {
             let from = ring.hwtail();
             let to = (0..slots).fold(from, |at, _| ring.next(at));
             if let Some(bad) = ring.slots(from, to).position(|(_, slot)| !self.is_usable(slot)) {
-                // The program gets the slots through the bad one empty, so that later packets go to
-                // the slots after it.
+                // The program gets the slots up to and including the bad one empty, so that later
+                // packets go to the slots after it.
                 let end = (0..=bad).fold(from, |at, _| {
                     ring.set(at, 0, SlotFlags::default());
                     ring.next(at)

@@ -184,10 +184,9 @@ pub(crate) fn advance_slot(slot: SlotIdx, moved: u32, num_slots: u32) -> SlotIdx
 }
 
 /// Calls `enter` for each slot that has a usable buffer, among the driver's `count` slots from slot
-/// `from` on. `enter` returns false if it has the slot's buffer already. Two slots have the same
-/// buffer if a process was killed while it exchanged the buffers of two slots. Then the second slot
-/// gets the buffer that is in no slot: one of the buffers of `coming`, which the kernel has
-/// returned.
+/// `from` on. `enter` returns false if the slot's buffer was entered before. Two slots have the
+/// same buffer if a process was killed while it exchanged their buffers. Then the second slot gets
+/// the buffer that is in no slot: one of the buffers of `coming`, which the kernel has returned.
 pub(crate) fn recover_buffers(
     ring: &mut KernRing,
     from: SlotIdx,

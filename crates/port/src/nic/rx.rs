@@ -38,8 +38,8 @@ pub struct RxSide {
 }
 
 impl RxSide {
-    /// Posts the buffers in the driver's slots to the kernel, except `reserve` of them. In a new
-    /// ring all slots are the driver's.
+    /// Creates the receiving half. Posts the buffers in the driver's slots to the kernel, except
+    /// `reserve` of them. In a new ring all slots are the driver's.
     pub fn start(
         ring: KernRing,
         ends: &mut impl RxDescriptorRings,
@@ -268,7 +268,7 @@ impl RxSide {
 
     /// Takes over a packet that has several buffers or must be segmented. Returns the number of its
     /// descriptors, also if it was dropped. Returns `None` if the packet has to wait: if it is
-    /// incomplete, or if the ring or the reserve has too few buffers for it.
+    /// incomplete, or if the ring has too few free slots or the reserve too few buffers for it.
     #[cold]
     fn take_chain(
         &mut self,
@@ -341,8 +341,8 @@ impl RxSide {
             self.discard(ends, first, parts, DropCause::RxTooLong);
             return true;
         }
-        // The packet waits if the ring or the reserve has too few buffers. The buffers of slots
-        // that the program releases refill the reserve first.
+        // The packet waits if the ring has too few free slots or the reserve too few buffers. The
+        // buffers of slots that the program releases refill the reserve first.
         if slots > self.free_slots || slots > self.reserve.len() as u32 + parts {
             return false;
         }
@@ -431,7 +431,8 @@ impl Drop for RxSide {
             let slot = self.ring.slot(at);
             let buf = buffers.pop().unwrap_or(BufIdx(0));
             if !self.ring.rename(at, Slot { buf, ..slot }) {
-                // No slot was overwritten, so the slots already name these buffers.
+                // The region is private, where no peer overwrites slots. So the slots already name
+                // these buffers.
                 return;
             }
             at = self.ring.next(at);

@@ -460,7 +460,8 @@ impl Drop for TxSide {
             let buf = buffers.next().unwrap_or(BufIdx(0));
             let slot = self.ring.slot(at);
             if !self.ring.rename(at, Slot { buf, ..slot }) {
-                // No slot was overwritten, so the slots already name these buffers.
+                // The region is private, where no peer overwrites slots. So the slots already name
+                // these buffers.
                 return;
             }
             at = self.ring.next(at);

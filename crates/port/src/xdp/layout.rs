@@ -28,8 +28,9 @@ pub(super) struct UmemLayout {
 /// posted address.
 const ADDRESS_BITS: u32 = 48;
 
-/// Returns whether no chunk of the region crosses a page boundary. If a chunk crosses one,
-/// zero-copy is not tried, because the device may not see the two pages as one range.
+/// Returns whether the size of the region's chunks is a power of two. With another size, a chunk
+/// may cross a page boundary. Then zero-copy is not tried, because the device may not see the two
+/// pages as one range.
 pub(super) fn is_aligned(region: &Region) -> bool {
     region.buf_size().is_power_of_two()
 }

@@ -38,7 +38,7 @@ pub(super) fn queue_owner(wanted: BoundQueue) -> QueueOwner {
     }
 }
 
-/// Returns the owner of a queue among the sockets that the kernel has listed.
+/// Returns the owner of a queue, given the sockets that the kernel has listed.
 fn owner_among(
     table: &ProcessTable,
     sockets: &HashMap<u64, BoundQueue>,

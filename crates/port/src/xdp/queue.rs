@@ -170,8 +170,9 @@ impl XdpQueue {
         Ok(())
     }
 
-    /// Asks the kernel for the state of the interface. If the queue is lent, also passes the state
-    /// on to the borrowing program. `syncing` is the direction that the caller has acquired.
+    /// Asks the kernel for the state of the interface, and sends waiting frames if the interface
+    /// has come up. If the queue is lent, also passes the state on to the borrowing program.
+    /// `syncing` is the direction that the caller has acquired.
     #[cold]
     fn probe(&mut self, syncing: Option<SyncDirection>) -> Result<(), RunCause> {
         self.idle_syncs = 0;

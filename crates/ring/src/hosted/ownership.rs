@@ -43,7 +43,8 @@ pub enum HostedSyncError {
     Corrupt,
 }
 
-/// Acquires a half for a sync by the party `client_id`.
+/// Acquires a half for a sync by the party `client_id`. Returns an error if another party is
+/// syncing the half, or if only the host may sync it and the party is not the host.
 #[inline(always)]
 pub(crate) fn acquire<W: SharedWord>(
     owner: &W,

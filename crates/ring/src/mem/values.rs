@@ -66,7 +66,7 @@ impl<'m> MemValues<'m> {
     pub(crate) fn shared(self, buf: BufIdx, len: u32) -> SharedBuf<'m> {
         let len = len.min(self.buf_size) as usize;
         // SAFETY:
-        // - In bounds: `data` has `stride` bytes from there on and `len` is at most that.
+        // - In bounds: `data` returns the address of `stride` bytes, and `len` is at most that.
         // - Mapped: the ring, which holds the region, is borrowed for `'m`.
         unsafe { SharedBuf::new(self.data(buf), len) }
     }

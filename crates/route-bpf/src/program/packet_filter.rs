@@ -25,7 +25,7 @@
 //!    kernel clears them before it runs a filter, so an old token does not survive. If no filter
 //!    runs (no socket, a buffer from the memory reserve, another interface), the bytes have
 //!    arbitrary values from a previous layer. The tokens are random 64-bit numbers for each
-//!    attachment, so they do not match them.
+//!    attachment, so such values do not equal a token.
 //! 3. The heartbeat and the tables are read only by the filter. Changes before the tcx program runs
 //!    do not matter: the router or the kernel takes over between two frames. Both programs run in
 //!    one read-side section of RCU, so a wait for programs covers both, and the egress port in the
@@ -95,7 +95,7 @@ pub(crate) struct InterceptionKeys {
 }
 
 impl InterceptionKeys {
-    /// Marks frames that the tcx program forwards.
+    /// Returns the token of frames that the tcx program forwards.
     const fn direct_token(self) -> u64 {
         !self.token
     }

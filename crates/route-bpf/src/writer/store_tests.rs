@@ -151,8 +151,8 @@ fn replace(prefix: &str, by: u8) -> KernelMessage {
     kernel::via(prefix, &gateway(prefix, by), 2).flagged(kernel::REPLACE)
 }
 
-/// While the kernel gets the packets of a changed route, it may already use the next route. So a
-/// later packet would go by an older route.
+/// If the kernel got the packets of a route while the tables change, it might already send them by
+/// the route after the new one. Later packets, sent by the tables, would then take an older route.
 #[test]
 fn a_changed_route_goes_from_the_old_next_hop_to_the_new_one_and_never_to_the_kernel() {
     let mut router = FollowingRouter::new();

@@ -301,7 +301,7 @@ impl Running {
         self.beating = Some(Beating::start(heartbeat));
     }
 
-    /// Runs code on the router in the namespace of its interfaces.
+    /// Runs `change` on the router in the namespace of its interfaces. Returns its result.
     pub(crate) fn change<R: Send + 'static>(
         &self,
         change: impl FnOnce(&mut BpfRouter) -> R + Send + 'static,

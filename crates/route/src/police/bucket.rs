@@ -1,10 +1,10 @@
 //! A token bucket that several threads may take from at the same time.
 //!
-//! Its state is one word: the time at which the bucket will be full again. A frame moves this time
-//! on by the time in which as many tokens as it takes are added. The frame conforms if the bucket
-//! had enough tokens, that is, if an empty bucket would be full no earlier (the generic cell rate
-//! algorithm, ITU-T I.371). The threads share only this word, and together they admit the rate of
-//! one bucket.
+//! Its state is one word: the time at which the bucket will be full again. A frame that takes
+//! tokens makes this time later, by the time in which as many tokens are added. A frame conforms
+//! and takes tokens if there are enough, that is, if the new time is no later than the time at
+//! which a bucket that is empty now would be full (the generic cell rate algorithm, ITU-T I.371).
+//! The threads share only this word, and together they admit the rate of one bucket.
 //!
 //! Times are in 1/16 ns, so that the time of a frame is exact enough at any rate.
 
@@ -63,7 +63,7 @@ impl SharedBucket {
 }
 
 impl Clone for SharedBucket {
-    /// Returns another bucket, which now has as many tokens.
+    /// Returns a separate bucket that has the same number of tokens at this moment.
     fn clone(&self) -> Self {
         Self { full_at: AtomicU64::new(self.full_at.load(Relaxed)), ..*self }
     }

@@ -57,7 +57,8 @@ impl Policers {
         }
     }
 
-    /// Returns policers with as many tokens, which no other engine shares.
+    /// Returns copies of the policers with the same number of tokens. No other engine shares the
+    /// copies.
     pub(crate) fn detached(&self) -> Self {
         let detach = |policer: &Arc<PortPolicer>| Arc::new(PortPolicer::clone(policer));
         Self(self.0.iter().map(|policer| policer.as_ref().map(detach)).collect())

@@ -333,7 +333,7 @@ fn a_source_in_240_slash_4_gets_no_error() {
     assert_silent(udp("240.0.0.1", "10.55.0.1", 60));
 }
 
-/// netmap-fwd did not limit the errors to one sender.
+/// netmap-fwd did not limit how many errors one sender gets.
 #[test]
 fn errors_to_one_sender_are_limited() {
     let mut engine = engine();

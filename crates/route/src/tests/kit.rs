@@ -218,7 +218,8 @@ impl TableBuilder {
         self.vrf_route(vrf, prefix, TargetAction::Forward(index))
     }
 
-    /// Adds a route with several next hops: the adjacencies take turns in its buckets.
+    /// Adds a route with several next hops: the adjacencies take turns in its buckets. Returns the
+    /// route's target.
     pub(super) fn balance(&mut self, prefix: &str, all: &[AdjacencyIndex]) -> TargetIndex {
         let mut buckets = [all[0]; BUCKETS];
         for (bucket, index) in buckets.iter_mut().zip(all.iter().cycle()) {

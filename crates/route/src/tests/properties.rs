@@ -135,8 +135,8 @@ proptest! {
                 engine.unanswered(&packet, &frame, 0);
             }
         }
-        // The ICMP errors about packets with unanswered next hops may also wait for a neighbour, so
-        // they count as held, too.
+        // The ICMP errors about packets whose next hop has not answered may also wait for a
+        // neighbour, so they count as held, too.
         let waiting = core::iter::from_fn(|| engine.pop())
             .filter(|output| matches!(output, RouteOutput::Hold { .. }))
             .count();

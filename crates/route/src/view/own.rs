@@ -1,4 +1,4 @@
-//! The router's own addresses. Packets from outside must not have these sources.
+//! The router's own addresses. Packets from outside must not have them as their source.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

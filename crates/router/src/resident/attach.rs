@@ -168,7 +168,7 @@ pub(super) fn attach_all(
 }
 
 /// Refuses packet sockets on interfaces whose device joins received packets. A device with XDP does
-/// not, nor does any while the kernel forwards, which switches this off.
+/// not join them, and the kernel makes all devices stop joining while its own forwarding is on.
 fn refuse_any_joined(ifaces: &[Iface]) -> Result<(), Diagnostic> {
     ifaces.iter().try_for_each(|iface| refuse_joined(&iface.name, iface.feature(Feature::Lro)))
 }

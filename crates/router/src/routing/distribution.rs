@@ -25,9 +25,9 @@ impl Routing {
         }
     }
 
-    /// Tells these threads that the IPv4 table entries (cells) of a snapshot are written. Only then
-    /// do subinterfaces answer requests for the MAC addresses of new addresses, because a host
-    /// sends packets as soon as it has an answer.
+    /// Tells the threads of [`Self::distribute`] that the IPv4 table entries (cells) of a snapshot
+    /// are written. Only then do subinterfaces answer requests for the MAC addresses of new
+    /// addresses, because a host sends packets as soon as it has an answer.
     pub(super) fn tell_of_cells(&self, tables: &Arc<ForwardingTables>) {
         for worker in &self.workers {
             let tables = Arc::clone(tables);

@@ -12,8 +12,8 @@ pub(crate) struct SubinterfaceFigures {
     /// Number of neighbours in any state.
     pub(crate) neighbours: usize,
     pub(crate) waiting: usize,
-    /// Frames that the queues of a thread of subinterfaces have lost. Those of a socket count at the
-    /// first subinterface of its interface.
+    /// Frames that the queues of a thread of subinterfaces have lost. Those of a socket count at
+    /// the first subinterface of its interface.
     pub(crate) lost: Vec<(DropCause, u64)>,
 }
 

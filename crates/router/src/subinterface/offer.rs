@@ -21,7 +21,8 @@ pub(crate) struct SubinterfaceOffer {
 /// The document of an offer.
 #[derive(Serialize, Deserialize)]
 pub(super) struct OfferDocument {
-    /// The index of each parent, and the rings of its sockets: frame size, frames per block, blocks.
+    /// The index of each parent, and the rings of its sockets: frame size, frames per block,
+    /// blocks.
     pub(super) wires: Vec<(u32, Vec<[u32; 3]>)>,
     /// The name of each subinterface, and the number of its device's queues.
     pub(super) devices: Vec<(String, usize)>,
@@ -56,7 +57,8 @@ impl SubinterfaceOffer {
         });
     }
 
-    /// The name of a parent that has had another number of receive queues; `None` if there is none.
+    /// The name of a parent whose number of receive queues differs from its number of sockets;
+    /// `None` if there is none.
     pub(crate) fn changed_parent<'o>(&self, own: &'o [OwnSubinterface]) -> Option<&'o str> {
         let has_changed = |it: &&OwnSubinterface| {
             let of = self.wires.iter().find(|(ifindex, _)| *ifindex == it.parent.index);

@@ -37,8 +37,8 @@ pub(crate) struct OpenSubinterfaces {
 
 impl OpenSubinterfaces {
     /// Creates the devices of subinterfaces, and opens the interfaces that carry or may get their
-    /// packets, unless `offer` contains them. `priorities` contains the priorities of tagged frames,
-    /// indexed by the class selector of the DSCP. With `waits`, frames are taken only after
+    /// packets, unless `offer` contains them. `priorities` contains the priorities of tagged
+    /// frames, indexed by the class selector of the DSCP. With `waits`, frames are taken only after
     /// [`SubinterfaceHandle::begin`].
     ///
     /// # Errors
@@ -151,7 +151,7 @@ pub(super) fn link_of(
     SubinterfaceLink::new(MacAddr(own.parent.mac), settings.limits(LIMITS), seed)
 }
 
-/// Opens the socket of an interface. It receives only the frames of the interface's VLANs.
+/// Opens the sockets of an interface. They receive only the frames of the interface's VLANs.
 pub(super) fn open_wire(
     iface: &Iface,
     own: &[OwnSubinterface],
@@ -163,7 +163,7 @@ pub(super) fn open_wire(
         slots: SLOTS,
         shared: true,
         // NICs drop frames of VLANs and multicast groups that the kernel has not joined, so the
-        // socket is promiscuous.
+        // sockets make the interface promiscuous.
         promiscuous: !ids.is_empty(),
         vlan_ids: Some(ids),
         ..OpenOptions::default()
@@ -180,8 +180,8 @@ pub(super) fn open_wire(
     Ok(OpenedPort { port: port.map_err(refused)?, is_inherited })
 }
 
-/// Opens the device of a subinterface, with this many queues. A device of the offer keeps those that
-/// it has.
+/// Opens the device of a subinterface, with this many queues. A device of the offer keeps the
+/// queues that it has.
 pub(super) fn open_tap(
     own: &OwnSubinterface,
     queues: u32,

@@ -23,8 +23,8 @@ use crate::resident::policy;
 pub(crate) struct SubinterfacePorts {
     pub(crate) handle: SubinterfaceHandle,
     pub(crate) shared: Arc<SharedSubinterfaces>,
-    /// Sockets that receive the tagged frames of each parent. They have one queue for each receive
-    /// queue of the parent.
+    /// The sockets that receive the tagged frames of each parent: one for each receive queue of the
+    /// parent.
     pub(crate) wires: Vec<SubinterfaceWire>,
     /// The device of each subinterface. It has at least one queue for each worker.
     pub(crate) taps: Vec<Port>,
@@ -34,7 +34,7 @@ pub(crate) struct SubinterfacePorts {
     pub(crate) priorities: [u8; 8],
 }
 
-/// A socket that receives the tagged frames of an interface.
+/// The sockets that receive the tagged frames of an interface.
 pub(crate) struct SubinterfaceWire {
     /// The kernel's index of the interface.
     pub(crate) ifindex: u32,

@@ -372,8 +372,8 @@ impl SubinterfaceProcessor {
     }
 }
 
-/// Whether the engine's decision about a live frame can be carried out here. The egress must not be
-/// left to the kernel, and the next hop must be known or be a neighbour of a subinterface. The
+/// Whether a frame that has no verdict after the lookup can be sent from here. The egress must not
+/// be left to the kernel, and the next hop must be known or be a neighbour of a subinterface. The
 /// kernel resolves all other next hops.
 fn can_send(
     engine: &RouteEngine,

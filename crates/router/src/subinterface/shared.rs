@@ -123,7 +123,8 @@ impl SharedSubinterfaces {
     }
 
     /// Returns the number of the subinterface at which a frame of interface `parent` arrived;
-    /// `None` if it has tags of none. The filters of sockets check the outer tag alone.
+    /// `None` if its tags are those of no subinterface. The filters of sockets check the outer tag
+    /// alone.
     pub(crate) fn number_of(&self, parent: u32, frame: &[u8]) -> Option<usize> {
         let (tags, _) = tags::parse(frame)?;
         self.all.iter().position(|it| (it.parent, it.tags) == (parent, tags))

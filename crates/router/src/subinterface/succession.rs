@@ -9,13 +9,13 @@
 //!     ends: what only it has, ends with it                 opens the gates, forwards what waited
 //! ```
 //!
-//! A device lasts as long as a process has a descriptor of one of its queues. From the offer on both
-//! routers have, so whichever of them goes on, the device stays, with its addresses and routes. The
-//! socket of a parent keeps it promiscuous in the same way.
+//! A device lasts as long as a process has a descriptor of one of its queues. From the offer on,
+//! both routers have one. So whichever of them goes on, the device stays, with its addresses and
+//! routes. The sockets of a parent keep it promiscuous in the same way.
 //!
-//! A packet that waits for a neighbour moves as the frame that arrived. Errors of the router itself
-//! that wait do not move. The predecessor keeps its copies until its end, in case that the takeover
-//! fails.
+//! A packet that waits for a neighbour moves as the frame that arrived. Waiting packets that the
+//! router itself has made, such as ICMP errors, do not move. The predecessor keeps its copies until
+//! its end, in case that the takeover fails.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -41,7 +41,8 @@ use crate::queue_gate::QueueGate;
 /// The state of the subinterfaces with which a successor continues.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SubinterfaceState {
-    /// Where the queues of each parent were left: index of the parent, number of the queue, position.
+    /// Where the queues of each parent were left: index of the parent, number of the queue,
+    /// position.
     wires: Vec<(u32, usize, u32)>,
     /// Where the queues of each device were left: name of the subinterface, number of the queue,
     /// position.
@@ -88,13 +89,13 @@ impl SubinterfaceHandle {
         Ok((serde_json::to_value(document)?, sockets))
     }
 
-    /// Lets no more frames in.
+    /// Closes all gates, so that this router takes no more frames.
     pub(crate) fn close_gates(&self) {
         self.gates.iter().for_each(|of| of.gate.close());
         self.wake();
     }
 
-    /// Goes on after [`Self::close_gates`].
+    /// Opens the gates again after [`Self::close_gates`].
     pub(crate) fn reopen_gates(&self) {
         self.gates.iter().for_each(|of| of.gate.reopen());
         self.wake();
@@ -161,7 +162,7 @@ impl SubinterfaceHandle {
         let gates: Vec<_> = gates.collect();
         // These come first, so that no packet that waits in a queue overtakes them.
         for HandedPacket { ifindex, thread, frame } in state.waiting {
-            // Otherwise, it is from an interface that this router does not have.
+            // Packets from interfaces that this router does not have are dropped.
             if let Some(port) = ifindexes.iter().position(|of| *of == ifindex) {
                 let packet = (FibPortIndex(port as u16), frame);
                 match self.thread {

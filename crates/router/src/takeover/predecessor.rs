@@ -48,11 +48,12 @@ impl RoutePlan {
         Ok(Some(RunningPredecessor { client, subinterfaces, engine }))
     }
 
-    /// With `--io auto`, chooses the engine of the running router, so that one of them may have
-    /// policers and the other one not. Returns whether this router would have chosen another one.
+    /// With `--io auto`, chooses the engine of the running router, so that a takeover is possible
+    /// even if only one of the two routers has policers. Returns whether this router would have
+    /// chosen another engine without a takeover.
     ///
     /// # Errors
-    /// If that engine has no policers, and this router has some.
+    /// If the running router's engine does not support policers, and this router has some.
     pub(crate) fn keep_engine(
         &mut self,
         running: Option<&RunningPredecessor>,
@@ -60,7 +61,7 @@ impl RoutePlan {
         let Some((io, has_threads)) = running.and_then(|running| running.engine) else {
             return Ok(false);
         };
-        // Otherwise, the running router says what differs.
+        // In these cases, the running router refuses a different engine, and says what differs.
         if self.asked_io != IoChoice::Auto || self.rules.is_some() {
             return Ok(false);
         }

@@ -89,8 +89,8 @@ impl TakeoverService {
         Self { plan, routing, rules, own, phase: Mutex::default(), is_over: Condvar::new() }
     }
 
-    /// What a router needs to know before it requests a takeover: the subinterfaces that this router
-    /// has made, its engine, and whether its threads forward.
+    /// What a router needs to know before it requests a takeover: the subinterfaces that this
+    /// router has made, its engine, and whether its threads forward.
     pub(crate) fn query(&self) -> Value {
         let own = self.own.iter().flat_map(|own| &own.devices).map(|it| &it.name);
         json!({

@@ -1,8 +1,8 @@
 //! Counts the frames that a worker had received, and that it has not taken when it ends.
 //!
-//! Before the end, programs leave everything to the kernel, and workers have a second for what they
-//! had received. So this is for workers that were too slow, or that have lost a port, and for the
-//! sockets and devices of subinterfaces, at which frames still arrive.
+//! Before the end, programs leave everything to the kernel, and workers have a second to process
+//! what they had received. So this is for workers that were too slow, or that have lost a port, and
+//! for the sockets and devices of subinterfaces, at which frames still arrive.
 //!
 //! | queue | its frames count as |
 //! |---|---|

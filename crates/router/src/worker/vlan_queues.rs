@@ -1,6 +1,6 @@
 //! The queues of subinterfaces, distributed over workers. Each worker receives and sends with one
-//! queue of each parent interface and one of each TAP device. Further queues of a parent or a device
-//! only receive.
+//! queue of each parent interface and one of each TAP device. Further queues of a parent or a
+//! device only receive.
 
 use std::sync::Arc;
 

@@ -119,7 +119,7 @@ impl RuleStage {
         }
     }
 
-    /// Checks one frame.
+    /// Checks one frame, and carries out the verdict.
     pub(super) fn check(
         &mut self,
         engine: &mut RouteEngine,

@@ -87,7 +87,8 @@ impl DedupProcessor {
 }
 
 impl FrameProcessor for DedupProcessor {
-    /// Checks the frames of one input; returns the number of their slots.
+    /// Takes frames of one input. Drops duplicates; forwards the others or, in hold mode, keeps
+    /// them in the window. Returns the number of slots that were taken.
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, clock: &impl Clock) -> u32 {
         let Self { dedup, options, window_outputs, scratch, .. } = self;
         let time = clock.now();

@@ -36,7 +36,7 @@ fn judge(interface: &str, moderation: &InterruptModeration) -> Vec<Finding> {
     of_hardware.into_iter().chain(kernel(interface, moderation)).collect()
 }
 
-/// Describes the hardware's moderation, if the driver reports it.
+/// Describes the hardware's moderation, which the driver has reported.
 fn hardware(interface: &str, coalescing: &Coalescing) -> Finding {
     const CHECK_NAME: &str = "moderation";
     let Coalescing { rx_usecs, rx_frames, adaptive_rx } = *coalescing;

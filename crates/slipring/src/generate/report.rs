@@ -15,7 +15,8 @@ use super::shared_stats::{GenFigures, ReceiveFigures, SharedGenStats};
 #[derive(Debug, Serialize)]
 pub(super) struct GenReportExtra {
     function: &'static str,
-    /// Frames that the port has sent, or frames received, since the start of the run.
+    /// If the run sends, frames that the port has sent; otherwise frames received. Counted from the
+    /// start of the run.
     packets: u64,
     bytes: u64,
     batches: u64,

@@ -142,7 +142,7 @@ fn unreachable(name: &PortName) -> Diagnostic {
     Diagnostic::of(&error).with_help(format!("name it on the netmap device: kernel:{plain}"))
 }
 
-/// Returns whether the two names are the two ends of one pipe.
+/// Returns whether both names are ends of the same pipe.
 fn is_same_pipe(one: &PortName, other: &PortName) -> bool {
     let (Some(end), Some(other_end)) = (&one.pipe, &other.pipe) else { return false };
     let same_parent =

@@ -69,8 +69,8 @@ impl ReplayPlayer {
         Ok(Self { network, feed, entering: taken, carrier })
     }
 
-    /// Reports every frame to `log` from now on; the first frame arrives at `start_ns` on its
-    /// clock.
+    /// Reports every frame to `log` from now on; the first frame arrives at `start_ns` on the
+    /// clock of the log.
     pub(super) fn log(&mut self, log: LogTap, start_ns: Nanos) {
         self.carrier.log = Some(ReplayLog { tap: log, start_ns });
     }

@@ -168,7 +168,7 @@ fn bind(cpu: u32) -> std::io::Result<()> {
 struct ReplaySender {
     queue: Box<dyn Queue>,
     player: ReplayPlayer,
-    /// Time at which the first frame is due.
+    /// Time 0 of the player, at which the first frame enters the network.
     start: Nanos,
     burst: BurstLimit,
     max_len: usize,

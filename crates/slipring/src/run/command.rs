@@ -202,11 +202,11 @@ fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<()
 /// Replaces `/etc/resolv.conf` by a file with the contents `text`, in this thread's own mount
 /// namespace.
 ///
-/// The file is in its own tmpfs, which has no other reference after this function returns, so it
-/// needs no cleanup. (A removed file would need none either, but in a nested run nothing could be
-/// mounted over it.) The tmpfs is mounted over `/etc` in this thread's mount namespace, so only
-/// this thread sees it. A directory in `/tmp` would not do, because it could belong to another
-/// user.
+/// The file is in a tmpfs of its own. After this function returns, only the mount of the file over
+/// `/etc/resolv.conf` refers to this tmpfs, so it needs no cleanup. (A removed file would need none
+/// either, but in a nested run nothing could be mounted over it.) Before that, the tmpfs is mounted
+/// over `/etc` in this thread's mount namespace, so only this thread sees it. A directory in `/tmp`
+/// would not do, because it could belong to another user.
 fn replace(text: &str) -> io::Result<()> {
     // Opened before `/etc` is covered. Symbolic links are followed, so this is the file that
     // programs read.

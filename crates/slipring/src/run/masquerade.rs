@@ -12,7 +12,7 @@
 //! ```
 //! Formats: linux/netfilter/nf_tables.h, linux/netfilter/nfnetlink.h.
 //!
-//! Not for filtering. If another forward chain drops a packet, it is still dropped.
+//! Not for filtering: packets that a forward chain of another table drops are still dropped.
 
 use std::io;
 use std::net::IpAddr;

@@ -135,8 +135,8 @@ impl<'r> Stream<'r> {
         self.given_up += Self::WINDOW;
     }
 
-    /// Waits until all datagrams except those given up, and then a fence, have arrived. If the
-    /// fence arrives and other datagrams do not, gives up after 5 seconds.
+    /// Waits until all datagrams have arrived, except those given up, and then one more packet, the
+    /// fence. If the fence has arrived and other datagrams have not, gives up after 5 seconds.
     fn end(&mut self) {
         let fence = Packet::udp(v4().a, v4().b, b"the last one");
         let expected = fence.forwarded();

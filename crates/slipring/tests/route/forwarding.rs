@@ -130,8 +130,8 @@ fn header_checksums_stay_valid_where_the_sum_wraps(setup: Setup) {
             .with(|packet| packet.id = id)
             .hops(2 + id as u8 % 9)
     };
-    // In steps of 128, 512 identifications have all values of the upper byte, and so have their
-    // checksums.
+    // The 512 identifications, from 0 in steps of 128, have all values of the upper byte. So have
+    // their checksums.
     for block in 0..8 {
         let packets: Vec<_> = (0..64).map(|i| numbered((block * 64 + i) * 128)).collect();
         rig.forwards(&packets);

@@ -99,7 +99,8 @@ fn what_is_to_leave_by_an_interface_that_is_left_to_the_kernel_is_counted_once(s
 fn assert_all_counted(rig: &Rig, before: [[u64; 2]; 2], sent: [u64; 2]) {
     for (at, now) in [rig.a.sent(), rig.b.sent()].into_iter().enumerate() {
         let ifname = ["e0", "e1"][at];
-        // A repeated fence may still be in flight, so the counters are read until they agree.
+        // A repeated fence (see `rig`) may still be in flight, so the counters are read until they
+        // agree.
         eventually(&format!("the count of all frames at {ifname}"), || {
             let counted: u64 = counted(rig, ifname).iter().sum();
             let counted = counted - before[at].iter().sum::<u64>();

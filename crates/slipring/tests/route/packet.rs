@@ -12,7 +12,7 @@ pub(crate) const ICMP6: u8 = 58;
 pub(crate) const HOP_BY_HOP: u8 = 0;
 pub(crate) const FRAGMENT: u8 = 44;
 
-/// IPv4 flags, with the fragment offset in the low 13 bits.
+/// IPv4 flags, in the 16-bit field whose low 13 bits are the fragment offset.
 pub(crate) const DF: u16 = 0x4000;
 pub(crate) const MF: u16 = 0x2000;
 

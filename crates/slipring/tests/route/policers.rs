@@ -63,7 +63,8 @@ fn packets_beyond_the_rate_are_dropped_and_counted(setup: Setup) {
 }
 
 fn packets_beyond_the_rate_are_marked_and_counted(setup: Setup) {
-    // The new DSCP is that of fences, so fences look the same within and beyond the rate.
+    // The new DSCP is 0. Fences (see `rig`) are sent with this DSCP, so they look the same within
+    // and beyond the rate.
     let rig = with_policer(setup, "burst = '2000B'\nexceed_dscp = 0");
     for net in families() {
         let before = counted(&rig)[1];

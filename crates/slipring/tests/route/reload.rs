@@ -20,7 +20,7 @@ crate::instances! {
     a_router_without_files_has_nothing_to_read_again
 }
 
-/// A router with rules in a file. The rules admit fences.
+/// A router with rules in a file. The rules admit fences (see `rig`).
 struct ReloadRig {
     rig: Rig,
     rules: PathBuf,

@@ -41,8 +41,8 @@ crate::instances! {
     a_denied_packet_is_dropped_and_others_are_forwarded
 }
 
-/// A rule that admits port 9, which fences and other plain packets use. Every list of rules
-/// contains it.
+/// A rule that admits port 9, which fences (see `rig`) and other plain packets use. Every list of
+/// rules contains it.
 const PLAIN: &str = "add 10 allow ip from any to any 9";
 
 /// A router with these rules.

@@ -90,7 +90,7 @@ fn resident_kib(pid: u32) -> u64 {
     line.trim().strip_suffix("kB").unwrap().trim().parse().unwrap()
 }
 
-/// Asks until the tables agree with the kernel's.
+/// Waits until the router finds no difference between its tables and the kernel's.
 fn agrees_with_the_kernel(rig: &Rig) {
     rig.until(|| {
         let answer = rig.ask(&["fib", "verify"]);

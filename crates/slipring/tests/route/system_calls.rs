@@ -51,7 +51,7 @@ fn a_bad_packet_in_a_batch_costs_no_system_call(setup: Setup) {
     }
 }
 
-/// Returns the smaller count of each call. Calls that only one side has are left out.
+/// Returns the smaller of the two counts of each call. Calls that have only one count are left out.
 fn smallest(all: Calls, of: Calls) -> Calls {
     let smaller = |(name, count): (String, u32)| {
         let count = count.min(*of.get(&name)?);
@@ -61,7 +61,7 @@ fn smallest(all: Calls, of: Calls) -> Calls {
 }
 
 /// Sends frames that the router finds in its queue all at once. Returns the system calls, except
-/// waits, that its worker makes for them and for the fences.
+/// waits, that its worker makes for them and for the fences (see `rig`).
 fn calls(rig: &Rig, program: &Program, frames: &[Frame]) -> Calls {
     let pid = program.pid().to_string();
     let words = ["-f", "-e", "trace=!ppoll,epoll_pwait2", "-e", "signal=none", "-p", &pid];

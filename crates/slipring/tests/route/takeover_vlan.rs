@@ -139,7 +139,8 @@ impl<'r> VlanStream<'r> {
         self.flow_until("a stream", |stream| stream.sent >= end);
     }
 
-    /// Waits until all have arrived, and asserts that none has arrived twice.
+    /// Waits until all datagrams have arrived, except as many as were given up. Asserts that none
+    /// has arrived twice.
     #[track_caller]
     fn each_has_arrived_once(&mut self) {
         let start = Instant::now();
@@ -167,8 +168,8 @@ fn take_over(running: Program, next: Program, stream: &mut VlanStream<'_>) -> Pr
     next
 }
 
-/// What `ip` shows of the device: its index, addresses and routes, and how often its parent was made
-/// promiscuous.
+/// What `ip` shows of the device: its index, addresses and routes, and how often its parent was
+/// made promiscuous.
 fn device(rig: &Rig) -> String {
     let link = rig.router.ip("-o -d link show dev e1.100");
     let parent = rig.router.ip("-o -d link show dev e1");
@@ -380,8 +381,9 @@ fn after_the_end_of_a_killed_router_no_device_stays_without_a_router(setup: Setu
     rig.take_program().stop(Signal::INT).well();
 }
 
-/// Takes the part of a router that takes over, up to the step at which the running one has stopped.
-/// It stops until the connection is closed, or goes on at once if programs are missing.
+/// Acts as a router that takes over, up to the step at which the running router has stopped.
+/// Returns the connection. The running router stays stopped until the connection is closed. If it
+/// needs BPF programs, which this function does not send, it goes on immediately.
 fn stop_by_takeover(rig: &Rig, running: &Program) -> UnixStream {
     let (lines, answer) = send(rig, running, &request_of(rig, 1)).unwrap();
     assert!(answer["ok"].is_object(), "{answer}");
@@ -390,7 +392,8 @@ fn stop_by_takeover(rig: &Rig, running: &Program) -> UnixStream {
     let offer = hear(&mut stream);
     assert_eq!(offer["step"], "offer");
     assert_eq!(offer["subinterfaces"]["devices"], json!([["e1.100", 1], ["e1.200.7", 1]]));
-    // The descriptors come with a byte each. They are closed unread.
+    // Each descriptor comes with one byte. Only the bytes are read, so the kernel closes the
+    // descriptors.
     let count = |of: &Value| of.as_array().map_or(0, Vec::len);
     let rings = |of: &Value| of.as_array().map_or(0, |of| of.iter().map(|it| count(&it[1])).sum());
     let of_engine = offer["engine"]["interfaces"].as_array();
@@ -462,7 +465,8 @@ impl VlanFlood<'_> {
         }
     }
 
-    /// Waits until all have arrived, or were counted as dropped. Returns how many were dropped.
+    /// Waits until each packet has arrived or was counted as dropped. Returns how many were
+    /// dropped.
     fn end(mut self) -> u64 {
         eventually("the arrival or loss of all", || {
             self.collect();

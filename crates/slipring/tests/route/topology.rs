@@ -132,7 +132,8 @@ impl Setup {
     /// Adds the link of C.
     pub(crate) fn with_c(mut self) -> Self {
         self.c = link(&self.router, "e2", 5, 1);
-        // Fences cross only the links of A and B, so the carrier of this link is waited for here.
+        // The start of the rig waits until packets cross the links of A and B. The carrier of C's
+        // link is waited for here.
         self.router.wait_for_carrier("e2");
         self.c.iter().for_each(|c| c.namespace.wait_for_carrier("e0"));
         self
@@ -295,9 +296,9 @@ pub(crate) fn start(
     Some(with_priority(router, || Program::launch(router, command)))
 }
 
-/// Calls `start`, which starts a process in the namespace, and gives this process a high priority
-/// if that is permitted. The reason is that a router that does not run for 100 ms on a busy machine
-/// leaves its packets to the kernel.
+/// Calls `start`, which starts a process in the namespace, and gives the started process a high
+/// priority if that is permitted. The reason is that a router that does not run for 100 ms on a
+/// busy machine leaves its packets to the kernel.
 fn with_priority<T>(namespace: &Namespace, start: impl FnOnce() -> T) -> T {
     // Without permission for this, more checks have to be repeated.
     let set = |nice| namespace.run(move || setpriority_process(None, nice)).unwrap_or_default();

@@ -26,7 +26,7 @@ crate::instances! {
     a_state_admits_answers_from_a_vlan_whichever_thread_receives_them
 }
 
-/// A rule that admits the port of fences and of the rig's own packets.
+/// A rule that admits port 9, which fences (see `rig`) and the rig's other packets use.
 const PLAIN: &str = "add 10 allow ip from any to any 9";
 
 /// A router with both VLANs and these rules.

@@ -156,7 +156,8 @@ fn age_is_given_for_new_frames_only_and_never_negative() {
     assert_eq!(tracker.report().total.ahead_of_clock, 1);
 }
 
-/// Generates frame numbers near a rising maximum, with jumps of about the length of the window.
+/// Generates frame numbers with small steps up and down, and with jumps of up to 9000, which is
+/// more than the window.
 fn arrivals() -> impl Strategy<Value = Vec<u64>> {
     let step = prop_oneof![
         8 => -5i64..8,

@@ -21,8 +21,8 @@ pub(super) const WINDOW_BITS: u64 = 8192;
 const WINDOW_WORDS: usize = (WINDOW_BITS / 64) as usize;
 
 /// Upper limit of a stream's numbers, which continue beyond the 48 bits of a stamp. At 10⁹ frames
-/// per second, it is reached after a year.
-/// Without a limit, jumps in forged stamps could make the counters overflow.
+/// per second, it is reached after a year. Without a limit, jumps in forged stamps could make the
+/// counters overflow.
 const MAX_NUMBER: u64 = 1 << 55;
 
 /// How an arriving sequence number is classified.

@@ -101,7 +101,7 @@ impl Ring {
         self.memory.store(index, at, Ordering::Release).unwrap();
     }
 
-    /// Kicks the port if it wants to be notified of the last chain. Returns whether it did.
+    /// Kicks the port if it wants to be notified of the last chain. Returns whether it was kicked.
     pub(crate) fn tell(&self) -> bool {
         fence(Ordering::SeqCst);
         let at = GuestAddress(self.used().0 + 4 + 8 * u64::from(self.size));

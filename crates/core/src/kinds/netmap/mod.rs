@@ -85,7 +85,8 @@ impl PortDriver for NetmapDriver {
     }
 }
 
-/// The card's own name, if the interface is the TAP device of a card that is bound to vfio-pci.
+/// If the interface is the TAP device of a card that is bound to vfio-pci, returns the name
+/// `vfio:PCI` of the card.
 fn card(request: &PortRequest<'_>) -> Option<PortName> {
     let name = taken::card_of(request.bare_name())?;
     let rings = match request.queue() {

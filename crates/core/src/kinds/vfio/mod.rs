@@ -82,10 +82,10 @@ fn settings_dirs(options: &OpenOptions) -> Vec<PathBuf> {
     own.into_iter().chain([PathBuf::from(SYSTEM_RUN_DIR)]).collect()
 }
 
-/// Returns the settings that were saved for a card since `slipring nic bind` took it during the
-/// boot `boot_id`, or, if another program took it, since that boot. Root's settings, in the last
-/// directory, are the base; the settings of a user are added to them and override them. Directories
-/// that are not trusted are ignored.
+/// Returns the settings that were saved for a card in its present [`TakenPeriod`]: since
+/// `slipring nic bind` took it in the current boot (`boot_id`), or in all of this boot if another
+/// program took it. Root's settings, in the last directory, are the base; the settings of a user
+/// are added to them and override them. Directories that are not trusted are ignored.
 ///
 /// # Errors
 /// If a trusted directory or its file cannot be read: without the settings, the link may not work.
@@ -115,7 +115,7 @@ fn kept_settings(
     Ok(settings)
 }
 
-/// Returns the advice to discard the settings of a card in a directory.
+/// Returns an advice for the user: the command that discards the settings of a card in `dir`.
 fn forget(dir: &Path, address: &str) -> String {
     match dir.starts_with(SYSTEM_RUN_DIR) {
         true => format!("forget the settings: sudo slipring nic set {address} --reset"),
@@ -142,7 +142,7 @@ fn closed_dir(dir: &Path, error: &io::Error) -> OpenCause {
     OpenCause::Card { reason, help: Some(help) }
 }
 
-/// Returns the identifier of the machine's present start; empty if the kernel does not tell it.
+/// Returns the kernel's ID of the current boot; empty if it cannot be read.
 fn boot_id() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()

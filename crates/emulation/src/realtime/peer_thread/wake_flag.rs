@@ -29,8 +29,9 @@ pub(super) enum WakeReason {
 }
 
 impl<F: SharedFlag> WakeFlag<F> {
-    /// Announces that the thread is about to sleep. If `news` then returns true, revokes the
-    /// announcement and returns false: the thread must not sleep.
+    /// Announces that the thread is about to sleep. Then calls `news`, which returns whether there
+    /// is something to do. If so, revokes the announcement and returns false: the thread must not
+    /// sleep.
     pub(super) fn may_sleep(&self, starved: bool, news: impl FnOnce() -> bool) -> bool {
         self.wants_frames.store_relaxed(true);
         self.wants_chunks.store_relaxed(starved);

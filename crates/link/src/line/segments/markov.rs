@@ -3,9 +3,10 @@
 //! The times in states are exponentially distributed, so the chain is memoryless: the future
 //! depends only on the current state. Time is cut into spans. The state at the beginning of a span
 //! is called a *point*. Points are drawn from the exact probabilities. The points 1, 2, 4, 8, … are
-//! drawn given the point at half their number. Every other point is drawn given two points at equal
-//! distances before and after it, as the drawing shows. Within a span, paths of the chain are drawn
-//! until one ends in the state in which the next span begins (or [`MAX_TRIED_CHANGES`] is reached).
+//! drawn given the point at half their number, rounded down. Every other point is drawn given two
+//! points at equal distances before and after it, as the drawing shows. Within a span, paths of the
+//! chain are drawn until one ends in the state in which the next span begins (or
+//! [`MAX_TRIED_CHANGES`] is reached).
 //! So the path does not depend on earlier queries, contains only transitions that the weights
 //! allow, and costs the same after any pause.
 //!

@@ -75,8 +75,8 @@ impl Account {
 
 const FIELDS: [Ecn; 4] = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
 
-/// The time in ns that passes, the arriving packets as (flow, length, index of the ECN field), and
-/// the number of packets to dequeue.
+/// The time in ns that passes, the arriving packets as (flow, length, index of the ECN field in
+/// `FIELDS`), and the number of packets to dequeue.
 type Step = (u64, std::vec::Vec<(u32, u32, usize)>, usize);
 
 fn step() -> impl Strategy<Value = Step> {

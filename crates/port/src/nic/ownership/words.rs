@@ -149,9 +149,9 @@ pub(crate) enum ClientClaim {
     /// The direction belongs to the program until it calls [`release_by_client`].
     Claimed,
     /// The program must ask the host for the sync: only the host may sync the direction, the queue
-    /// is no longer lent to this program, or another party has claimed the direction. It is not
-    /// enough that this party syncs: it may have read `head` before the program's last change, and
-    /// the host may claim a direction without a sync.
+    /// is no longer lent to this program, or another party has claimed the direction. The sync of
+    /// that other party is not enough: it may have read `head` before the program's last change,
+    /// and the host may claim a direction without a sync.
     ByHost,
 }
 

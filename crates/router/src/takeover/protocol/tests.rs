@@ -91,7 +91,7 @@ impl Predecessor for Running<'_> {
     }
 }
 
-/// Returns the devices of a successor that goes on.
+/// Executes the successor's side. Returns the devices that it has got, if it does not end at `end`.
 fn successor(mut channel: Channel, end: NewEnd, takers: &Takers) -> io::Result<Vec<OwnedFd>> {
     let ended = |step: NewEnd| match end == step {
         true => Err(io::Error::other("this router ends")),
@@ -110,7 +110,8 @@ fn successor(mut channel: Channel, end: NewEnd, takers: &Takers) -> io::Result<V
     Ok(devices)
 }
 
-/// Returns the result, which of the routers takes frames, and which of them has the device.
+/// Runs a takeover. Returns its result, whether the old and the new router take frames, and whether
+/// the old and the new router have the device.
 fn run(fault: OldFault, end: NewEnd) -> (HandedOver, (bool, bool), (bool, bool)) {
     let takers = Takers::default();
     takers.old.store(true, Ordering::SeqCst);
@@ -132,8 +133,8 @@ fn run(fault: OldFault, end: NewEnd) -> (HandedOver, (bool, bool), (bool, bool))
     (handed, takers.both(), has)
 }
 
-/// Whether a process has a descriptor of the other end. If none should have, waits for the copies of
-/// programs that other tests start, which have all descriptors for a moment.
+/// Whether a process has a descriptor of the other end. If none should have one, waits for up to 10
+/// s, because a program that another test starts has copies of all descriptors for a moment.
 fn is_held(end: &UnixStream, should_be: bool) -> bool {
     let mut fds = [PollFd::new(end, PollFlags::IN)];
     let limit = Timespec { tv_sec: if should_be { 0 } else { 10 }, tv_nsec: 0 };
