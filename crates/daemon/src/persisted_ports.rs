@@ -63,7 +63,7 @@ fn choose_namespace(
                     .to_owned(),
             ),
             ..refusal(
-                format!("{} network namespaces have a port {name} of user {owner}", offsets.len()),
+                format!("{} network namespaces have a port {name} of user {owner}", namespaces.len()),
                 "none of them is yours".to_owned(),
             )
         }),
