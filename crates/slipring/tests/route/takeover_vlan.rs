@@ -474,7 +474,7 @@ impl VlanFlood<'_> {
             let dropped = row["dropped"].as_object().unwrap().values();
             let lost: u64 = dropped.map(|count| count.as_u64().unwrap()).sum();
             let (sent, arrived) = (self.sent, self.arrived.len() as u64);
-            assert!(arrived + lost <= sent, "{sent} sent, {arrived} arrived, {lost} lost");
+            assert!(arrived + lost <= sent, "{sent} sent, {arrived} arrived, {lost} lost: {row:#}");
             (arrived + lost == sent).then_some(lost)
         })
     }
