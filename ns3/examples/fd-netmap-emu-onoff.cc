@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Measures throughput between a simulated node and a server: iperf, nc, or this example.
+// Measures the throughput of UDP or TCP between a simulated node and a peer, which may be a program
+// such as iperf or nc, or a second run of this example.
 //
 //   simulated client 10.0.1.11 --- veth0 ======= veth1 --- server 10.0.1.2, port 8000
 //

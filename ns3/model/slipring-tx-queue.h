@@ -132,9 +132,9 @@ class SlipringTxQueue
     uint32_t m_unsynced;      //!< frames published after the last sync
     uint64_t m_inflightBytes; //!< bytes in flight
     uint64_t m_inflightFrames; //!< frames in flight
-    /// For each slot in flight, oldest first: the frame's length in its last slot, else 0. Slots
-    /// that were already in flight when the port was opened have 0, too, because their frames are
-    /// not counted here.
+    /// For each slot in flight, oldest first: the length of the whole frame if the slot is the
+    /// frame's last one, and 0 otherwise. Slots that were already in flight when the port was opened
+    /// have 0, too, because their frames are not counted here.
     std::deque<uint32_t> m_lengths;
 };
 

@@ -1,4 +1,5 @@
-//! The destination of selected frames: text lines, JSON objects, a capture file, or only a counter.
+//! The destination of selected frames: text lines or JSON objects, a capture file, or both. If there
+//! is neither, frames are only counted (`run.rs`).
 
 use std::ops::ControlFlow;
 

@@ -200,7 +200,7 @@ fn authenticate(
     ))
 }
 
-/// Returns the header `Host`; `None` if there is not exactly one.
+/// Returns the header `Host`; `None` if there is not exactly one, or if it is not printable ASCII.
 fn host(headers: &HeaderMap) -> Option<&str> {
     let mut all = headers.get_all(header::HOST).iter();
     let only = all.next().filter(|_| all.next().is_none())?;

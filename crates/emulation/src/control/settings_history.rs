@@ -261,7 +261,8 @@ impl SettingsHistory {
 
     /// Returns the kept versions in order of time. For each: its number, its time since the start
     /// of the run, whether it has begun, its changes including those of inheriting links, and the
-    /// time at which it was undone or cancelled, if it was.
+    /// time at which it was undone or cancelled, if it was. The oldest version has no changes if
+    /// the one before it is not kept.
     pub(super) fn history(&self) -> Value {
         let held = self.state();
         let mut versions = self.version_list(&held.timeline, now());

@@ -1,4 +1,5 @@
-//! Tests ipfw's documented behaviour from outside: rules and frames in, verdicts and counters out.
+//! Tests of the firewall. Most of them give it rules and frames, and check verdicts, counters and
+//! other output against ipfw's documented behaviour.
 
 mod commands;
 mod control;

@@ -24,8 +24,9 @@ pub fn control(
     let mut head = [0; NmreqHeader::SIZE];
     NmreqHeader { nr_options: 0, nr_body, ..*header }.write_to(&mut head);
     // SAFETY:
-    // - `head` has as many bytes as NIOCCTRL reads and writes. It points to `body`, which is as
-    //   long as any request may be and has no options. Both are exclusive to this call.
+    // - `head` has as many bytes as NIOCCTRL reads and writes. It has no options, and its `nr_body`
+    //   is 0 or points to `body`, which is as long as any request may be. Both are exclusive to this
+    //   call.
     // - Both may hold any bytes afterwards.
     unsafe { ioctl(device, NIOCCTRL, head.as_mut_ptr().cast()) }?;
     NmreqHeader::read_from(&head).ok_or_else(|| io::ErrorKind::InvalidData.into())

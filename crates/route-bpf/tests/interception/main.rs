@@ -144,8 +144,9 @@ impl Numbered {
     }
 }
 
-/// Switches between router and kernel at any moment while datagrams are in flight. With `direct`,
-/// also between the sockets and the tcx program.
+/// Checks that each datagram arrives once, although the kernel takes over from the router while
+/// datagrams are in flight, and the router from the kernel afterwards. With `direct`, the sockets
+/// and the tcx program also take over from each other.
 fn each_frame_arrives_once(extra: &str, queues: u16, direct: bool) {
     let (net, router) = intercepted!(extra, queues);
     // If tcpdump is installed, it opens other packet sockets, one before the engine's sockets and
