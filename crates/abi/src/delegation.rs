@@ -143,8 +143,8 @@ pub struct DelegatedQueueLayout {
     pub flags: u32,
 }
 
-/// Flag of a queue: the frames come from the kernel's network stack, so their checksums may be
-/// incomplete.
+/// Flag of a queue: the frames may come from a kernel (this one, or another one of the same host)
+/// and not from hardware, so their checksums may be incomplete.
 pub const DELEGATED_SOFTWARE: u32 = 1;
 /// Flag of a queue: the kernel does not copy frames between its own memory and the buffers.
 pub const DELEGATED_ZERO_COPY: u32 = 2;

@@ -84,8 +84,8 @@ pub struct OpenOptions {
     /// Whether a `packet:` port sends past the interface's queueing discipline.
     pub qdisc_bypass: bool,
     /// Whether a `packet:` port with all queues, and with [`Self::qdisc_bypass`], sends by AF_XDP
-    /// sockets if the kernel permits that, which costs less. No other AF_XDP socket can then use
-    /// the queues.
+    /// sockets if these can be used for the interface, which costs less. No other AF_XDP socket can
+    /// then use the queues.
     pub sends_by_xdp: bool,
     /// Socket filters (`SO_ATTACH_BPF`), one for each receive queue of a `packet:` port, which
     /// decide which frames the port receives. The port must be [`Self::shared`] and have all

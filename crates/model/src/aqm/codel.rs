@@ -117,8 +117,8 @@ impl CoDel {
         &self.spec
     }
 
-    /// Returns the count whose square root divides the interval between drops; `None` outside the
-    /// drop state.
+    /// Returns the count of the control law: the time between drops is the configured interval
+    /// divided by the square root of the count. `None` outside the drop state.
     #[must_use]
     pub fn drop_count(&self) -> Option<u32> {
         self.dropping.then_some(self.count)
