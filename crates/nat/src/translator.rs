@@ -314,16 +314,14 @@ impl Translator {
         }
     }
 
-    /// Returns the inside end of the new flow that an incoming packet creates; `None` if the packet
-    /// must pass unchanged.
+    /// Returns the inside end of an incoming packet's new flow; `None` if it passes unchanged.
     fn inside_of(
         &mut self,
         seen: &PacketContext,
         scope: NatScope,
     ) -> Result<Option<NatEndpoint>, NatDropReason> {
         let own = self.address();
-        // An instance that is configured with neither an address nor an interface accepts packets
-        // for any address, until the caller sets an address.
+        // Without an address, as long as none is set, packets for any address are accepted.
         let takes_any = self.config.outside == OutsideAddress::None;
         let own = own.or_else(|| takes_any.then_some(seen.near.address));
         let find = |addresses| {
@@ -343,8 +341,7 @@ impl Translator {
         }
     }
 
-    /// Returns the outside end of the new flow that an outgoing packet creates; `None` if the
-    /// packet must pass unchanged.
+    /// Returns the outside end of an outgoing packet's new flow; `None` if it passes unchanged.
     fn outside_of(
         &mut self,
         seen: &PacketContext,

@@ -118,8 +118,7 @@ impl<H: Copy> Dummynet<H> {
     ///   overtakes another one of its link.
     /// - New limits and losses apply to arriving packets. If only parameters of AQM change, AQM
     ///   keeps its state. If another algorithm is chosen, it starts without state.
-    /// - If weights change with WF2Q+ or RR, queues keep their order; a queue's new weight applies
-    ///   from its next packet (RR: its next turn). With QFQ, it applies immediately.
+    /// - A new weight applies from the queue's next packet (RR: next turn; QFQ: immediately).
     /// - If the scheduler changes, the waiting packets leave first, in the order of the old
     ///   scheduler, or in the order of their arrival if that was flow queueing.
     /// - If the mask changes, the old dynamic queues and pipes are emptied in parallel with the new
