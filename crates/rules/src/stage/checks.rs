@@ -164,12 +164,8 @@ impl RuleStage {
             RuleVerdict::Pipe(_) | RuleVerdict::Queue(_) if self.explained.is_some() => {
                 self.leave_pipe_at_once(engine, batch, frames, at, crossing, now_ns);
             }
-            RuleVerdict::Pipe(number) => {
-                let target = (ShaperTarget::Pipe as fn(u16) -> ShaperTarget, number);
-                self.shape(engine, batch, (&frames[at], at), target, crossing, now_ns);
-            }
-            RuleVerdict::Queue(number) => {
-                let target = (ShaperTarget::Queue as fn(u16) -> ShaperTarget, number);
+            RuleVerdict::Pipe(_) | RuleVerdict::Queue(_) => {
+                let target = shaper_target(&verdict);
                 self.shape(engine, batch, (&frames[at], at), target, crossing, now_ns);
             }
             RuleVerdict::Held => self.hold_fragment(engine, batch, at),
@@ -248,6 +244,16 @@ impl RuleStage {
             engine.withhold(batch, at, RouteDropCause::Rules);
         }
     }
+}
+
+/// Returns the pipe or queue that a verdict names; `None` if there can be no such one.
+pub(super) fn shaper_target(verdict: &RuleVerdict) -> Option<ShaperTarget> {
+    let (target, number): (fn(u16) -> ShaperTarget, _) = match verdict {
+        RuleVerdict::Pipe(number) => (ShaperTarget::Pipe, number),
+        RuleVerdict::Queue(number) => (ShaperTarget::Queue, number),
+        _ => return None,
+    };
+    u16::try_from(*number).ok().map(target)
 }
 
 /// Returns the address of a next hop that a router can send to.

@@ -10,7 +10,7 @@ use slipring_route::{
 };
 use slipring_wire::frame::TagSpec;
 
-use super::checks::{is_live, next_hop_address};
+use super::checks::{is_live, next_hop_address, shaper_target};
 use super::{PuntedFrame, RuleStage};
 use crate::shaped::flow_of;
 
@@ -77,11 +77,11 @@ impl RuleStage {
         engine: &mut RouteEngine,
         batch: &mut RouteBatch,
         (frame, at): (&RouteFrame<'_>, usize),
-        (target, number): (fn(u16) -> ShaperTarget, u32),
+        target: Option<ShaperTarget>,
         crossing: PacketMetadata,
         now_ns: u64,
     ) {
-        let Some(number) = u16::try_from(number).ok().filter(|_| is_live(batch, at)) else {
+        let Some(target) = target.filter(|_| is_live(batch, at)) else {
             return self.drop(engine, batch, at);
         };
         engine.settle(batch, at, RouteVerdict::Delayed);
@@ -95,7 +95,7 @@ impl RuleStage {
             goes_on_in_rules: self.firewall.continues_after_shaper(),
             next_hop: None,
         };
-        self.submit(frame, target(number), now_ns);
+        self.submit(frame, target, now_ns);
     }
 
     fn submit(&mut self, frame: ResumedFrame, target: ShaperTarget, now_ns: u64) {
@@ -188,18 +188,13 @@ impl RuleStage {
         batch: &RouteBatch,
         at: usize,
     ) -> Option<ReleasedPath> {
-        let wait = |target: fn(u16) -> ShaperTarget, number: &u32| {
-            Some(ReleasedPath::Wait(target(u16::try_from(*number).ok()?)))
-        };
         match verdict {
             RuleVerdict::Accept => Some(ReleasedPath::Continue(None)),
             _ if !is_live(batch, at) => None,
             RuleVerdict::Forward(hop) => {
                 next_hop_address(hop).map(|address| ReleasedPath::Continue(Some(address)))
             }
-            RuleVerdict::Pipe(number) => wait(ShaperTarget::Pipe, number),
-            RuleVerdict::Queue(number) => wait(ShaperTarget::Queue, number),
-            _ => None,
+            _ => shaper_target(verdict).map(ReleasedPath::Wait),
         }
     }
 
