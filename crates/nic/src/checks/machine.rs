@@ -23,9 +23,9 @@ pub(super) fn examine(host: &dyn NicHost, nic: &PciNic, request: &BindRequest) -
     if nic.group.is_some() {
         results.extend([siblings(root, nic, &request.bdfs), remapping(root)]);
     }
-    results.extend([module(root), virtual_functions(nic), holders(root, nic)]);
+    results.extend(modules(root));
+    results.extend([virtual_functions(nic), holders(root, nic)]);
     results.extend(memory_lock(host, request.uid));
-    results.extend(lockdown(root));
     results
 }
 
@@ -133,24 +133,52 @@ fn remaps_interrupts(interrupts: &str) -> Option<bool> {
     (has("IO-APIC") || has("PCI-MSI")).then_some(false)
 }
 
-fn module(root: &Path) -> CardCheck {
-    const CHECK: &str = "module";
-    let missing: Vec<_> = [
+/// Checks that VFIO is loaded. A kernel in lockdown permits VFIO, because the IOMMU confines the
+/// card, but loads no module without a signature.
+fn modules(root: &Path) -> Vec<CardCheck> {
+    let missing = missing_modules(root);
+    let names = missing.join(" ");
+    match (missing.is_empty(), lockdown(root)) {
+        (true, None) => vec![CardCheck::ok("module", "vfio-pci is loaded")],
+        (true, Some(mode)) => vec![
+            CardCheck::ok("module", "vfio-pci is loaded"),
+            CardCheck::ok("lockdown", format!("{mode}: allows VFIO, which the IOMMU confines")),
+        ],
+        (false, None) => vec![CardCheck::bad(
+            "module",
+            Verdict::Machine,
+            format!("the kernel has no {} loaded", missing.join(" and no ")),
+            format!("modprobe -a {names}"),
+        )],
+        (false, Some(mode)) => vec![CardCheck::bad(
+            "lockdown",
+            Verdict::Machine,
+            format!("{mode}: the kernel loads only signed modules, and has no {} loaded", missing.join(" and no ")),
+            format!(
+                "modprobe -a {names}; the modules of a distribution's own kernel are signed, and those of \
+                 another kernel need a key that `mokutil --list-enrolled` shows"
+            ),
+        )],
+    }
+}
+
+/// Returns the modules of VFIO that the kernel has not loaded.
+fn missing_modules(root: &Path) -> Vec<&'static str> {
+    [
         ("vfio-pci", sysfs::driver_dir(root, VFIO_DRIVER).exists()),
         ("vfio_iommu_type1", root.join("sys/module/vfio_iommu_type1").exists()),
     ]
     .into_iter()
     .filter_map(|(module, is_there)| (!is_there).then_some(module))
-    .collect();
-    if missing.is_empty() {
-        return CardCheck::ok(CHECK, "vfio-pci is loaded");
-    }
-    CardCheck::bad(
-        CHECK,
-        Verdict::Machine,
-        format!("the kernel has no {} loaded", missing.join(" and no ")),
-        format!("modprobe -a {}", missing.join(" ")),
-    )
+    .collect()
+}
+
+/// Returns the kernel's lockdown mode, `integrity` or `confidentiality`; `None` if it is off.
+fn lockdown(root: &Path) -> Option<String> {
+    let text = sysfs::read(&root.join("sys/kernel/security/lockdown"))?;
+    let mode =
+        text.split_ascii_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))?;
+    (mode != "none").then(|| mode.to_owned())
 }
 
 fn virtual_functions(nic: &PciNic) -> CardCheck {
@@ -208,16 +236,6 @@ fn memory_lock(host: &dyn NicHost, uid: Option<u32>) -> Option<CardCheck> {
             ),
         ),
         _ => CardCheck::ok(CHECK, "enough for a port"),
-    })
-}
-
-/// Reports the kernel's lockdown mode, which does not restrict VFIO; `None` if it is off.
-fn lockdown(root: &Path) -> Option<CardCheck> {
-    let text = sysfs::read(&root.join("sys/kernel/security/lockdown"))?;
-    let mode =
-        text.split_ascii_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))?;
-    (mode != "none").then(|| {
-        CardCheck::ok("lockdown", format!("{mode}: allows VFIO, which the IOMMU confines"))
     })
 }
 

@@ -124,13 +124,17 @@ fn a_user_who_may_lock_too_little_memory_is_told_how_to_get_more() {
 }
 
 #[test]
-fn lockdown_is_told_and_no_obstacle() {
+fn lockdown_is_told_and_refuses_what_it_keeps_from_being_loaded() {
     let host = MadeUpHost::new();
     host.put("sys/kernel/security/lockdown", "none [integrity] confidentiality\n");
     let plan = plan(&host, &BindRequest::default());
     let told = plan.checks.iter().find(|check| check.check == "lockdown").unwrap();
     assert_eq!(told.verdict, Verdict::Ok);
     assert!(told.finding.contains("integrity"), "{}", told.finding);
+    fs::remove_dir_all(host.path("sys/module/vfio_iommu_type1")).unwrap();
+    machine_refuses(&host, "integrity: the kernel loads only signed modules", "mokutil");
+    host.put("sys/kernel/security/lockdown", "[none] integrity confidentiality\n");
+    machine_refuses(&host, "no vfio_iommu_type1 loaded", "modprobe -a vfio_iommu_type1");
 }
 
 #[test]
