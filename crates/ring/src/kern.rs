@@ -111,6 +111,7 @@ impl KernRing {
     pub(crate) fn resumed(mem: RingMem, hwcur: SlotIdx, hwtail: SlotIdx) -> Self {
         let within = |i: SlotIdx| if i < mem.num_slots() { i } else { 0 };
         let hwcur = within(hwcur);
+        mem.hwcur().store(hwcur, Ordering::Relaxed);
         Self { hwcur, hwtail: within(hwtail), released: hwcur, mem }
     }
 
@@ -149,7 +150,8 @@ impl KernRing {
     pub fn resync(&mut self, hwcur: SlotIdx, hwtail: SlotIdx) -> bool {
         let possible = hwcur.max(hwtail) < self.mem.num_slots();
         if possible {
-            (self.hwcur, self.hwtail) = (hwcur, hwtail);
+            self.complete_to(hwcur);
+            self.hwtail = hwtail;
         }
         possible
     }

@@ -128,6 +128,18 @@ fn a_ring_is_foreign_to_who_has_not_laid_it_out() {
     assert!(theirs.is_foreign() && !made.kern.is_foreign() && !ours.kern.is_foreign());
     assert!(theirs.resync(3, ROOM) && !theirs.resync(SLOTS, 0) && !theirs.resync(0, SLOTS));
     assert_eq!((theirs.hwcur(), theirs.hwtail()), (3, ROOM));
+    assert_eq!(theirs.view().hwcur(), 3);
+}
+
+#[test]
+fn observers_of_a_resumed_ring_see_where_its_driver_goes_on() {
+    let region = shared_region(2048);
+    let mut made = RingHalves::<Rx>::create(&region, 0, SLOTS).unwrap();
+    made.kern.set_tail(ROOM);
+    made.kern.view().store_head_cur(2, 2);
+    let again = Region::attach(region.fd().try_clone_to_owned().unwrap()).unwrap();
+    let resumed = KernRing::resume(&again, made.app.offset(), SLOTS).unwrap();
+    assert_eq!((resumed.hwcur(), resumed.hwtail(), resumed.view().hwcur()), (2, ROOM, 2));
 }
 
 #[test]
