@@ -1,7 +1,7 @@
 //! Models of the protocols of this crate. Loom explores every interleaving with up to three
-//! preemptions and every value that the memory model allows. Nearly every model also runs with one
-//! mistake, such as a weaker memory ordering, and must then fail: a model that cannot fail proves
-//! nothing.
+//! preemptions, and for each load every value stored before that the memory model allows; no load
+//! returns a value that is stored later. Nearly every model also runs with one mistake, such as a
+//! weaker memory ordering, and must then fail: a model that cannot fail proves nothing.
 
 mod halves;
 

@@ -1,5 +1,6 @@
-//! Runs models with loom, which explores all interleavings with a limited number of interruptions,
-//! and all values that the memory model allows.
+//! Runs models with loom, which explores all interleavings with a limited number of preemptions,
+//! and for each load all values stored before that the memory model allows. No load returns a value
+//! that is stored later.
 //!
 //! A model is a closure that starts threads with `loom::thread`, shares atomics of `loom::sync`,
 //! and asserts. The code under test accesses its words through a trait. So it runs with loom's

@@ -66,9 +66,10 @@ pub(super) enum PathTable {
 /// The source of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathFeed {
-    /// An XDP program on live frames: the first hop has no socket buffers.
+    /// An XDP program in a test run with live frames (`BPF_PROG_TEST_RUN`): frames reach the
+    /// ingress interface as XDP frames, without socket buffers.
     LiveFrames,
-    /// A packet socket: the first hop has socket buffers.
+    /// A packet socket: frames reach the ingress interface as socket buffers.
     Socket,
     /// A packet socket that sends at a rate which a thread on another CPU can follow.
     PacedSocket,

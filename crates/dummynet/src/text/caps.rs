@@ -19,8 +19,8 @@ impl QueueCaps {
     /// No limits, for commands whose values another program checks.
     pub const NONE: Self = Self { slots: u32::MAX, bytes: u32::MAX };
 
-    /// Returns these limits, changed as setting the sysctl `name` to `value` would change them. The
-    /// name may be given with or without its prefix. Other sysctls change nothing.
+    /// Returns these limits with `value`, unchecked, for the one that the sysctl `name` sets. Only
+    /// the part of the name after its last dot counts. Other sysctls change nothing.
     #[must_use]
     pub fn with_sysctl(mut self, name: &str, value: u32) -> Self {
         match name.rsplit('.').next() {

@@ -91,7 +91,7 @@ pub(super) struct DemoNamespaces {
     pub(super) right: Netns,
 }
 
-/// All objects of the sandbox.
+/// The sandbox's namespaces, and how it was built. [`Self::build`] returns its ports separately.
 #[derive(Debug)]
 pub(super) struct DemoSandbox {
     pub(super) privilege: SandboxPrivilege,

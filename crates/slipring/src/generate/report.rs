@@ -193,7 +193,7 @@ pub(super) fn summary(
     text + &drops(ports)
 }
 
-/// Formats a line for each cause of lost frames.
+/// Formats the lost frames: a line for each port and each cause.
 pub(super) fn drops(ports: &[PortReport]) -> String {
     let causes =
         ports.iter().flat_map(|port| port.drops.iter().map(move |drop| (&port.name, drop)));
