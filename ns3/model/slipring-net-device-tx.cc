@@ -174,18 +174,36 @@ SlipringNetDevice::ScheduleFlush(Time delay)
     {
         m_flushPending = true;
         m_flushTime = when;
-        ScheduleMember(delay, &SlipringNetDevice::FlushIfDue);
+        ScheduleFlushEvent();
+    }
+}
+
+void
+SlipringNetDevice::ScheduleFlushEvent()
+{
+    if (m_flushTime < m_flushEventTime)
+    {
+        m_flushEventTime = m_flushTime;
+        ScheduleMember(m_flushTime - Simulator::Now(), &SlipringNetDevice::FlushIfDue);
     }
 }
 
 void
 SlipringNetDevice::FlushIfDue()
 {
-    // Since this event was scheduled, TxBurst frames may have caused a flush. Frames that were
-    // published after it wait for an event of their own.
+    if (Simulator::Now() >= m_flushEventTime)
+    {
+        m_flushEventTime = Time::Max();
+    }
+    // Since this event was scheduled, TxBurst frames may have caused a flush, and frames that were
+    // published after it are due later.
     if (m_flushPending && Simulator::Now() >= m_flushTime)
     {
         Flush();
+    }
+    else if (m_flushPending)
+    {
+        ScheduleFlushEvent();
     }
 }
 

@@ -313,7 +313,10 @@ class SlipringNetDevice : public FdNetDevice
     /// Sends published frames, serves the port, and schedules the next periodic service.
     void ServePeriod();
 
-    /// Sends published frames, if their flush is due.
+    /// Schedules FlushIfDue for m_flushTime, unless an event for that time or an earlier one exists.
+    void ScheduleFlushEvent();
+
+    /// Sends published frames, if their flush is due; if it is not, schedules this again.
     void FlushIfDue();
 
     /// Sends published frames.
@@ -546,7 +549,7 @@ class SlipringNetDevice : public FdNetDevice
     bool m_receives{true};        //!< whether the rx rings are read
     bool m_linkUp{false};         //!< whether the link is up
     bool m_servicePending{false}; //!< whether Service is scheduled
-    bool m_flushPending{false};   //!< whether Flush is scheduled
+    bool m_flushPending{false};   //!< whether published frames wait for a Flush at m_flushTime
     bool m_stallPending{false};   //!< whether CheckStall is scheduled
     bool m_periodPending{false};  //!< whether ServePeriod is scheduled
     bool m_armed{false};          //!< whether the poll thread waits
@@ -559,6 +562,8 @@ class SlipringNetDevice : public FdNetDevice
     int m_linkFd{-1};             //!< descriptor of link changes
     SlipringDropReason m_refusal{SlipringDropReason::TX_LINK_DOWN}; //!< why Write last refused a frame
     Time m_flushTime;             //!< when the pending flush is due
+    /// When the earliest scheduled FlushIfDue runs; Time::Max() if none is scheduled
+    Time m_flushEventTime{Time::Max()};
     Time m_rxTime;                //!< when the current burst was received
     EventId m_startDevice;        //!< start of the device
     EventId m_stopDevice;         //!< stop of the device

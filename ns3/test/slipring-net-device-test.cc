@@ -254,6 +254,41 @@ class FlushTest : public TestCase
     }
 };
 
+/// The bursts of one instant share the event that sends the frames which are left
+class FlushEventTest : public TestCase
+{
+  public:
+    FlushEventTest()
+        : TestCase("BurstsOfOneInstantShareTheEventThatFlushesTheRest")
+    {
+    }
+
+  private:
+    void DoRun() override
+    {
+        constexpr uint32_t BURSTS = 100;
+        constexpr uint32_t FRAMES = 8 * BURSTS + 1;
+        PipeEnds pipe;
+        RawPort peer(pipe.first);
+        SlipringNetDeviceHelper helper(pipe.second);
+        helper.SetAttribute("TxBurst", UintegerValue(8));
+        Ptr<NetDevice> device = helper.Install(CreateObject<Node>()).Get(0);
+        uint32_t received = 0;
+        Simulator::Schedule(Seconds(1), [&]() {
+            for (uint32_t i = 0; i < FRAMES; i++)
+            {
+                SendPayload(device, MakeFrame(60, i));
+                received += peer.ReceiveAll();
+            }
+            NS_TEST_EXPECT_MSG_EQ(received, FRAMES - 1, "frames of whole bursts");
+        });
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_EQ(peer.ReceiveAll(), 1, "the frame that was left");
+        NS_TEST_EXPECT_MSG_LT(Simulator::GetEventCount(), BURSTS, "events");
+        Simulator::Destroy();
+    }
+};
+
 /// The counters of the device equal those of libslipring at the other end, and are printed
 class CountersTest : public TestCase
 {
@@ -556,6 +591,7 @@ class SlipringNetDeviceTestSuite : public TestSuite
         AddTestCase(new TracesTest, SLIPRING_TEST_QUICK);
         AddTestCase(new BatchTest, SLIPRING_TEST_QUICK);
         AddTestCase(new FlushTest, SLIPRING_TEST_QUICK);
+        AddTestCase(new FlushEventTest, SLIPRING_TEST_QUICK);
         AddTestCase(new CountersTest, SLIPRING_TEST_QUICK);
         AddTestCase(new StallTest, SLIPRING_TEST_QUICK);
         AddTestCase(new TimestampTest, SLIPRING_TEST_QUICK);
