@@ -103,15 +103,15 @@ main(int argc, char** argv)
     applications.Stop(stop);
     Sampler sampler;
     sampler.Start(device, interval);
-    EndOnSignals();
     Simulator::Stop(stop);
-    Simulator::Run();
+    RunUntilSignal();
     if (serverMode)
     {
         const uint64_t bytes = DynamicCast<PacketSink>(applications.Get(0))->GetTotalRx();
         std::cout << "received " << bytes << " bytes";
         if (stamped)
         {
+            ages.End();
             std::cout << ", " << ages;
         }
         std::cout << std::endl;

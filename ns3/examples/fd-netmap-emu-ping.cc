@@ -49,9 +49,8 @@ main(int argc, char** argv)
     }
     Sampler sampler;
     sampler.Start(device, Seconds(options.interval));
-    EndOnSignals();
     Simulator::Stop(stop);
-    Simulator::Run();
+    RunUntilSignal();
     sampler.Print();
     pinger.Print();
     PrintDevice(device);

@@ -147,7 +147,6 @@ main(int argc, char** argv)
         std::cerr << drain << ": " << peer.Error() << std::endl;
         return 1;
     }
-    EndOnSignals();
     Simulator::ScheduleWithContext(node->GetId(),
                                    MilliSeconds(100),
                                    &Run,
@@ -156,7 +155,7 @@ main(int argc, char** argv)
                                    mode,
                                    size,
                                    options.duration);
-    Simulator::Run();
+    RunUntilSignal();
     PrintDevice(device);
     Simulator::Destroy();
     return 0;

@@ -47,9 +47,8 @@ main(int argc, char** argv)
     }
     Sampler sampler;
     sampler.Start(second, Seconds(options.interval));
-    EndOnSignals();
     Simulator::Stop(stop);
-    Simulator::Run();
+    RunUntilSignal();
     sampler.Print();
     pinger.Print();
     PrintDevice(first);

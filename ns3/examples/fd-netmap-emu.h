@@ -19,13 +19,18 @@
 #include "ns3/slipring-net-device.h"
 #include "ns3/traffic-control-module.h"
 
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <iostream>
 #include <string>
-
-#include <sys/resource.h>
+#include <thread>
 
 namespace emu
 {
@@ -43,31 +48,52 @@ CpuSeconds()
 }
 
 /// Set by SIGINT and SIGTERM.
-inline volatile std::sig_atomic_t g_interrupted = 0;
+inline std::atomic<bool> g_interrupted{false};
 
-/// After a signal, ends the simulation within 10 ms of simulated time, so that captures are
-/// complete.
+/// An eventfd that SIGINT, SIGTERM and the end of the simulation write to
+inline int g_endFd = -1;
+
 inline void
-StopIfInterrupted()
+WriteEnd()
 {
-    if (g_interrupted)
-    {
-        std::cout << "interrupted at " << Simulator::Now().As(Time::S) << std::endl;
-        Simulator::Stop();
-        return;
-    }
-    Simulator::Schedule(MilliSeconds(10), &StopIfInterrupted);
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(g_endFd, &one, sizeof(one));
 }
 
-/// Makes SIGINT and SIGTERM end the simulation as the end of its duration does.
+/// Waits for a signal or the end of the simulation. After a signal, ends the simulation.
 inline void
-EndOnSignals()
+AwaitEnd()
 {
+    uint64_t count = 0;
+    while (read(g_endFd, &count, sizeof(count)) < 0 && errno == EINTR)
+    {
+    }
+    if (g_interrupted)
+    {
+        Simulator::ScheduleWithContext(Simulator::NO_CONTEXT, Time(0), [] {
+            std::cout << "interrupted at " << Simulator::Now().As(Time::S) << std::endl;
+            Simulator::Stop();
+        });
+    }
+}
+
+/// Runs the simulation. SIGINT and SIGTERM end it as the end of its duration does, so that captures
+/// are complete.
+inline void
+RunUntilSignal()
+{
+    g_endFd = eventfd(0, EFD_CLOEXEC);
     for (int signal : {SIGINT, SIGTERM})
     {
-        std::signal(signal, [](int) { g_interrupted = 1; });
+        std::signal(signal, [](int) {
+            g_interrupted = true;
+            WriteEnd();
+        });
     }
-    Simulator::Schedule(Time(0), &StopIfInterrupted);
+    std::thread waiter(&AwaitEnd);
+    Simulator::Run();
+    WriteEnd();
+    waiter.join();
 }
 
 /// Options of all four examples. The name is not Options, because ns-3.48 has a type of that name.

@@ -57,10 +57,9 @@ main(int argc, char** argv)
     }
     Sampler sampler;
     sampler.Start(device, Seconds(1));
-    EndOnSignals();
     Simulator::Stop(Seconds(duration));
-    std::cout << "ready" << std::endl;
-    Simulator::Run();
+    Simulator::Schedule(Time(0), [] { std::cout << "ready" << std::endl; });
+    RunUntilSignal();
     sampler.Print();
     pinger.Print();
     PrintDevice(device);
