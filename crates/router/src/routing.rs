@@ -98,8 +98,8 @@ pub(crate) struct Routing {
     current: Option<Arc<ForwardingTables>>,
     /// Whether the programs' maps contain all of `current`. If not, it is applied again.
     is_applied: bool,
-    /// Wakes the main thread: when the first snapshot is in use, when the tables are complete
-    /// again, when interfaces must be probed, when addresses have changed, and when it has
+    /// Wakes the main thread: when the first snapshot is in use, when the tables are complete or
+    /// applied again, when interfaces must be probed, when addresses have changed, and when it has
     /// something to report to the user.
     ready: Arc<Doorbell>,
     settle_at: Nanos,
@@ -389,6 +389,7 @@ impl Routing {
         let local = self.mirror.local_addresses();
         // The workers get the snapshot before the programs: see the third invariant of `worker.rs`.
         self.distribute(tables, &local);
+        let had_failed = !self.is_applied;
         self.is_applied = self.engine.apply(tables).is_ok();
         // The entries (cells) of the IPv4 tables are written after the programs have the targets.
         // If a cell led to a target that the programs do not have, they would leave packets to the
@@ -404,7 +405,8 @@ impl Routing {
             self.counters.failed += 1;
             self.publish_at = Some(time + self.settings.coalesce_ns);
         }
-        if self.counters.published == 1 || !self.unprobed.is_empty() {
+        let is_current_again = had_failed && self.is_applied;
+        if is_current_again || self.counters.published == 1 || !self.unprobed.is_empty() {
             self.ready.ring();
         }
         self.engine.set_local(&local);
