@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <ctime>
@@ -21,8 +22,9 @@ namespace emu
 {
 
 /**
- * The ages of packets at their delivery. The first 8 bytes of a packet are the time of the steady
- * clock at which it was sent.
+ * The ages of packets at their delivery. A packet begins with times of the steady clock: when it was
+ * sent, when its burst began, and when the last bursts began in which the machine stopped the source.
+ * Packets of such bursts are left out: they waited in the source.
  *
  * \verbatim
    sent                                                       delivered
@@ -38,8 +40,14 @@ class PacketAges
     /// Records a packet that is delivered now.
     void Note(ns3::Ptr<const ns3::Packet> packet, const ns3::Address&)
     {
-        int64_t sent = 0;
-        packet->CopyData(reinterpret_cast<uint8_t*>(&sent), sizeof(sent));
+        Times times;
+        packet->CopyData(reinterpret_cast<uint8_t*>(&times), sizeof(times));
+        const int64_t sent = times.sent;
+        if (times.burst != m_burst.start)
+        {
+            EndBurst(times.interrupted);
+            m_burst.start = times.burst;
+        }
         const Delivery now = Now();
         while (!m_deliveries.empty() && m_deliveries.front().time <= sent)
         {
@@ -47,9 +55,16 @@ class PacketAges
             m_deliveries.pop_front();
         }
         m_mostAhead = std::max(m_mostAhead, m_deliveries.size());
-        m_oldest = std::max(m_oldest, now.time - sent);
-        m_oldestRunning = std::max(m_oldestRunning, now.time - sent - (now.preempted - m_before.preempted));
+        m_burst.packets++;
+        m_burst.oldest = std::max(m_burst.oldest, now.time - sent);
+        m_burst.oldestRunning = std::max(m_burst.oldestRunning, now.time - sent - (now.preempted - m_before.preempted));
         m_deliveries.push_back(now);
+    }
+
+    /// Ends the last burst, which nothing says was interrupted.
+    void End()
+    {
+        EndBurst({});
     }
 
     friend std::ostream& operator<<(std::ostream& os, const PacketAges& ages)
@@ -57,7 +72,7 @@ class PacketAges
         return os << "the oldest packet after " << ages.m_oldest / 1e6 << " ms, while the simulator ran after "
                   << ages.m_oldestRunning / 1e6 << " ms, the longest queue " << ages.m_mostAhead
                   << " packets, the longest pause " << ages.m_pause / 1e6 << " ms, the longest stop "
-                  << ages.m_stop / 1e6 << " ms";
+                  << ages.m_stop / 1e6 << " ms, " << ages.m_leftOut << " packets left out";
     }
 
   private:
@@ -67,6 +82,38 @@ class PacketAges
         int64_t time{0};      //!< when, by the steady clock, in ns
         int64_t preempted{0}; //!< how long the thread could not run until then, in ns
     };
+
+    /// The times at the start of a packet, in ns
+    struct Times
+    {
+        int64_t sent{0};                      //!< when it was sent
+        int64_t burst{0};                     //!< when its burst began
+        std::array<int64_t, 8> interrupted{}; //!< when the last interrupted bursts began; 0 for none
+    };
+
+    /// The packets of one burst of the source
+    struct Burst
+    {
+        int64_t start{0};         //!< when it began
+        uint64_t packets{0};      //!< number of those delivered so far
+        int64_t oldest{0};        //!< the highest age
+        int64_t oldestRunning{0}; //!< the highest age, without the time for which the thread could not run
+    };
+
+    /// Counts the packets of the burst so far, unless it was interrupted.
+    void EndBurst(const std::array<int64_t, 8>& interrupted)
+    {
+        if (std::find(interrupted.begin(), interrupted.end(), m_burst.start) != interrupted.end())
+        {
+            m_leftOut += m_burst.packets;
+        }
+        else
+        {
+            m_oldest = std::max(m_oldest, m_burst.oldest);
+            m_oldestRunning = std::max(m_oldestRunning, m_burst.oldestRunning);
+        }
+        m_burst = Burst();
+    }
 
     /// What the kernel says about the simulator's thread
     struct Schedule
@@ -123,6 +170,8 @@ class PacketAges
     Schedule m_schedule;               //!< what the kernel said last
     int64_t m_read{0};                 //!< when
     int64_t m_preempted{0};            //!< how long the thread could not run, so far
+    Burst m_burst;                     //!< the burst of the last packet
+    uint64_t m_leftOut{0};             //!< number of packets of interrupted bursts
     int64_t m_oldest{0};               //!< the highest age
     int64_t m_oldestRunning{0};        //!< the highest age, without the time for which the thread could not run
     int64_t m_pause{0};                //!< the longest time between two packets

@@ -8,10 +8,11 @@
 #
 # EXAMPLES names the directory of the programs (default: that of `make ns3`). Needs root, or user
 # namespaces; ip, ethtool, and iperf3 for tc. SINK=iperf starts `iperf -s` for onoff instead of a sink of its own;
-# SOURCE="PACKETS-PER-SECOND SECONDS BYTES" sends UDP to the node 10.0.1.11 instead.
+# SOURCE="PACKETS-PER-SECOND SECONDS BYTES" sends UDP to the node 10.0.1.11 instead. PRIORITY=1 runs the
+# example at this real-time priority, on the last CPU.
 set -euo pipefail
 
-[ $# -gt 0 ] || { sed -n '3,12s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${NS3_EXAMPLE_SANDBOX:-}" != 1 ]; then
     root=()
@@ -107,9 +108,15 @@ case $name in
            ip netns exec peer2 ip route add default via 10.0.2.1
            start ip netns exec peer2 iperf3 --server --forceflush ;;
 esac
+command=("$program")
+if [ -n "${PRIORITY:-}" ]; then
+    # A CPU without the source: a program at real-time priority takes all of its CPU's time.
+    last=$(taskset --cpu-list --pid $$ | sed 's/.*[^0-9]//')
+    command=(chrt --fifo "$PRIORITY" taskset --cpu-list "$last" "$program")
+fi
 status=0
 if [ "$name" = tc ]; then
-    "$program" "$@" &
+    "${command[@]}" "$@" &
     example=$!
     trap 'kill -INT $example 2> /dev/null' INT TERM
     # The client tries again until the simulated router forwards.
@@ -119,7 +126,7 @@ if [ "$name" = tc ]; then
 else
     # If this script gets a signal, the example gets it too: the example ends and prints its
     # results.
-    "$program" "$@" &
+    "${command[@]}" "$@" &
     example=$!
     trap 'kill -INT $example 2> /dev/null' INT TERM
     wait $example || { trap - INT TERM; wait $example || status=$?; }

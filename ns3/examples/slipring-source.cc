@@ -2,7 +2,10 @@
 //
 // Sends UDP to port 8000 of a host at a constant rate, from a port of slipring: the load behind
 // `make ns3-figures`. Starts with the first frame that arrives, which says that the host is there.
-// The first 8 bytes of each payload are the steady clock in ns, in the machine's order of bytes.
+// Each payload begins with times of the steady clock in ns, in the machine's order of bytes: when the
+// frame was stamped, when the burst began that it belongs to, and when the last eight interrupted
+// bursts began, in any order. A burst is interrupted if this program is not ready for the next one
+// after a millisecond, because the machine stopped it.
 //
 //   slipring-source PORT ADDRESS PACKETS-PER-SECOND SECONDS BYTES
 
@@ -11,6 +14,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -26,6 +30,10 @@ using Clock = std::chrono::steady_clock;
 
 /// Maximum number of frames that are stamped and queued for one sync
 constexpr uint64_t BURST = 16;
+
+/// A burst that takes longer was interrupted: its frames are older without being late in the
+/// receiver
+constexpr std::chrono::milliseconds INTERRUPTED(1);
 
 /// Lengths of the headers, in bytes
 constexpr std::size_t ETHERNET = 14;
@@ -58,26 +66,41 @@ Checksum(uint32_t sum)
     return ~(sum + (sum >> 16)) & 0xffff;
 }
 
-/// Frames with the time in their payload
+/// The times at the start of a payload, in ns
+struct Times
+{
+    int64_t stamped{0};                   //!< of the frame
+    int64_t burst{0};                     //!< start of its burst
+    std::array<int64_t, 8> interrupted{}; //!< starts of interrupted bursts
+};
+
+int64_t
+Now()
+{
+    return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+}
+
+/// Frames with times in their payload
 struct Frames
 {
     std::vector<uint8_t> frame; //!< the next frame
     uint32_t sum{0};            //!< sum of its pseudo header and UDP header without the checksum
+    Times times;                //!< of the next frame
 
-    /// Writes the time and the checksum.
+    /// Writes the times and the checksum.
     void Stamp()
     {
-        const int64_t ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+        times.stamped = Now();
         uint8_t* udp = frame.data() + ETHERNET + IP;
-        std::memcpy(udp + UDP, &ns, sizeof(ns));
-        const std::size_t checksum = Checksum(Sum(udp + UDP, sizeof(ns), sum));
+        std::memcpy(udp + UDP, &times, sizeof(times));
+        const std::size_t checksum = Checksum(Sum(udp + UDP, sizeof(times), sum));
         // 0 would say that there is no checksum.
         Put16(udp + 6, checksum == 0 ? 0xffff : checksum);
     }
 };
 
 /// Builds the frames: UDP from 10.0.1.2 to \p address, sent to the broadcast MAC address. The
-/// payload after the time is zero.
+/// payload after the times is zero.
 Frames
 MakeFrames(const char* address, std::size_t size)
 {
@@ -125,7 +148,7 @@ Queue(slipring_port* port, Frames& frames, uint64_t count)
 int
 main(int argc, char** argv)
 {
-    if (argc != 6 || std::strtoul(argv[5], nullptr, 10) < ETHERNET + IP + UDP + 8)
+    if (argc != 6 || std::strtoul(argv[5], nullptr, 10) < ETHERNET + IP + UDP + sizeof(Times))
     {
         std::cerr << "slipring-source PORT ADDRESS PACKETS-PER-SECOND SECONDS BYTES" << std::endl;
         return 2;
@@ -146,9 +169,7 @@ main(int argc, char** argv)
     const auto start = Clock::now();
     uint64_t sent = 0;
     std::chrono::duration<double> elapsed(0);
-    // The longest time between the stamps of a burst and the end of its sync: if the machine stops
-    // this program meanwhile, packets are older without being late in the receiver.
-    std::chrono::duration<double, std::milli> longest(0);
+    uint64_t interrupted = 0;
     for (; elapsed < length; elapsed = Clock::now() - start)
     {
         const auto target = static_cast<uint64_t>(elapsed.count() * rate);
@@ -156,10 +177,14 @@ main(int argc, char** argv)
         // include time in the ring of the source.
         if (slipring_drain(port, 0) == 0)
         {
-            const auto stamped = Clock::now();
+            const int64_t now = Now();
+            if (sent > 0 && std::chrono::nanoseconds(now - frames.times.burst) > INTERRUPTED)
+            {
+                frames.times.interrupted[interrupted++ % frames.times.interrupted.size()] = frames.times.burst;
+            }
+            frames.times.burst = now;
             sent += Queue(port, frames, std::min(target - std::min(sent, target), BURST));
             slipring_tx_sync(port, 0);
-            longest = std::max<decltype(longest)>(longest, Clock::now() - stamped);
         }
         if (sent >= target)
         {
@@ -168,7 +193,7 @@ main(int argc, char** argv)
     }
     slipring_drain(port, -1);
     std::cout << "source sent " << sent << " frames in " << elapsed.count()
-              << " s, a burst of them in " << longest.count() << " ms at most" << std::endl;
+              << " s, and was interrupted in " << interrupted << " bursts" << std::endl;
     slipring_close(port);
     return 0;
 }

@@ -67,22 +67,31 @@ struct SchedulingAttributes
 };
 
 /**
- * Asks the scheduler for short time slices for this thread. Since Linux 6.12, a thread that wakes
- * does not wait for the end of the running thread's slice if its own slice is shorter.
+ * Asks the scheduler to run this thread soon when it wakes, also while the simulator's thread takes
+ * all of the CPU. Since Linux 6.12, a thread that wakes does not wait for the end of the running
+ * thread's slice if its own slice is shorter. A thread with a real-time priority, inherited from the
+ * simulator's, needs a higher one.
  */
 void
-RequestShortSlices()
+RequestShortWaits()
 {
     // The shortest slice that Linux gives
     constexpr uint64_t SLICE_NS = 100000;
     SchedulingAttributes scheduling{};
-    long status = syscall(SYS_sched_getattr, 0, &scheduling, sizeof(scheduling), 0);
-    if (status == 0 && scheduling.policy == SCHED_OTHER)
+    if (syscall(SYS_sched_getattr, 0, &scheduling, sizeof(scheduling), 0) != 0)
+    {
+        return;
+    }
+    if (scheduling.policy == SCHED_OTHER)
     {
         scheduling.runtime = SLICE_NS;
-        // Without short slices, the thread only runs later.
-        syscall(SYS_sched_setattr, 0, &scheduling, 0);
     }
+    else if (scheduling.policy == SCHED_FIFO || scheduling.policy == SCHED_RR)
+    {
+        scheduling.priority++;
+    }
+    // If this fails, the thread only runs later.
+    syscall(SYS_sched_setattr, 0, &scheduling, 0);
 }
 
 } // namespace
@@ -182,7 +191,7 @@ SlipringPoller::WakePort()
 void
 SlipringPoller::Run()
 {
-    RequestShortSlices();
+    RequestShortWaits();
     while (!m_stop)
     {
         epoll_event event{};

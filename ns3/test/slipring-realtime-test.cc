@@ -15,7 +15,12 @@
 #include "ns3/test.h"
 #include "ns3/uinteger.h"
 
+#include <sched.h>
+#include <unistd.h>
+
+#include <filesystem>
 #include <functional>
+#include <iostream>
 #include <set>
 #include <thread>
 #include <vector>
@@ -431,6 +436,56 @@ class PromptTest : public FlushTest
     }
 };
 
+/// The poll thread wakes a simulator of real-time priority that has the CPU
+class PriorityTest : public RealtimeTest
+{
+  public:
+    PriorityTest()
+        : RealtimeTest("ThePollThreadRunsBeforeASimulatorOfRealTimePriority")
+    {
+    }
+
+  private:
+    static constexpr int PRIORITY = 1; //!< of the simulator
+    bool m_found{false};               //!< whether a thread has the next higher priority
+
+    void Look()
+    {
+        for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+        {
+            sched_param scheduling{};
+            sched_getparam(std::stoi(task.path().filename()), &scheduling);
+            m_found = m_found || scheduling.sched_priority == PRIORITY + 1;
+        }
+        if (m_found)
+        {
+            Simulator::Stop();
+            return;
+        }
+        Simulator::Schedule(MilliSeconds(1), &PriorityTest::Look, this);
+    }
+
+    void Realtime() override
+    {
+        sched_param scheduling{};
+        scheduling.sched_priority = PRIORITY;
+        if (sched_setscheduler(0, SCHED_FIFO, &scheduling) != 0)
+        {
+            std::cout << "skipped: this process may not have a real-time priority" << std::endl;
+            return;
+        }
+        PipeEnds pipe;
+        RawPort peer(pipe.first);
+        MakeDevice(pipe.second);
+        Simulator::Schedule(MilliSeconds(1), &PriorityTest::Look, this);
+        Simulator::Stop(Seconds(10));
+        Simulator::Run();
+        scheduling.sched_priority = 0;
+        sched_setscheduler(0, SCHED_OTHER, &scheduling);
+        NS_TEST_EXPECT_MSG_EQ(m_found, true, "a thread with a higher priority than the simulator");
+    }
+};
+
 /// Frames for which byte queue limits stop the queue leave immediately
 class LimitedTest : public FlushTest
 {
@@ -522,6 +577,7 @@ class SlipringRealtimeTestSuite : public TestSuite
         AddTestCase(new PromptTest, SLIPRING_TEST_QUICK);
         AddTestCase(new LimitedTest, SLIPRING_TEST_QUICK);
         AddTestCase(new BusyTest, SLIPRING_TEST_QUICK);
+        AddTestCase(new PriorityTest, SLIPRING_TEST_QUICK);
     }
 };
 

@@ -26,8 +26,8 @@ DEVICES = {OURS: "", STOCK: " --netmapMode=false"}
 PAYLOAD = 1400
 # What the source offers, up to more than the capacity. The last rate follows the capacity that these show.
 OFFERED_KPPS = [50, 100, 150, 200, 300, 500]
-# A run in which the machine has stopped the simulator, or the source while it sent, for longer at once is measured again.
-# If all tries were stopped, the one with the shortest stop counts.
+# A run in which the machine has stopped the simulator for longer at once is measured again. If all tries were stopped, the
+# one with the shortest stop counts.
 MOST_STOP_MS, TRIES = 1, 10
 QUEUES = [(qdisc, bql) for qdisc in ("PfifoFast", "FqCoDel") for bql in (False, True)]
 
@@ -113,7 +113,7 @@ def measure_rtt(runs):
 def measure_idle(runs):
     for turn in range(ROUNDS):
         for device, words in DEVICES.items():
-            text = runs.run(f"ping --duration=4 --background=0bps --ping=false{words}")
+            text = runs.run(f"ping --duration=8 --interval=8 --background=0bps --ping=false{words}")
             runs.note("idle", device, turn, "CPU %", cpu_percent(text))
 
 
@@ -129,25 +129,27 @@ def measure_receiving(runs):
     highest = math.ceil(3.15 * capacity / 50) * 50
     for turn, device in itertools.product(range(ROUNDS), DEVICES):
         measure_rate(runs, turn, highest, device)
+        if device == OURS and subprocess.run(["chrt", "--fifo", "1", "true"], stderr=subprocess.DEVNULL).returncode == 0:
+            measure_rate(runs, turn, highest, device, "1")
 
 
-def least_stopped_run(runs, kpps, device):
+def least_stopped_run(runs, kpps, device, priority):
     """Returns the output of the run that counts, its longest stop in ms, and the number of tries."""
     words = f"onoff --serverMode=true --stamped=true --server=10.0.1.11 --client=10.0.1.2 --duration=2 --packetSize={PAYLOAD}"
     best = None
     # The stock device has a thread of its own for each packet, which stops the simulator, too.
     for tries in range(1, 2 if device == STOCK else TRIES + 1):
-        text = runs.run(words + DEVICES[device], SOURCE=f"{kpps * 1000} 1 {PAYLOAD + 42}")
-        stop = max(number(r"the longest stop", text), number(r"a burst of them in", text))
+        text = runs.run(words + DEVICES[device], SOURCE=f"{kpps * 1000} 1 {PAYLOAD + 42}", PRIORITY=priority)
+        stop = number(r"the longest stop", text)
         best = min(best or (stop, text), (stop, text))
         if stop <= MOST_STOP_MS:
             break
     return best[1], best[0], tries
 
 
-def measure_rate(runs, turn, kpps, device):
+def measure_rate(runs, turn, kpps, device, priority=""):
     """Notes what a node receives from a program that sends for a second."""
-    text, stop, tries = least_stopped_run(runs, kpps, device)
+    text, stop, tries = least_stopped_run(runs, kpps, device, priority)
     seconds = number(r"source sent \d+ frames in", text)
     offered, delivered = number(r"source sent", text), number(r"\nreceived", text) / PAYLOAD
     values = {"offered kpps": offered / seconds / 1000, "delivered kpps": delivered / seconds / 1000,
@@ -156,13 +158,14 @@ def measure_rate(runs, turn, kpps, device):
     values["oldest while running ms"] = number(r"while the simulator ran after", text)
     values["longest queue"] = number(r"the longest queue", text)
     values["longest pause ms"] = number(r"the longest pause", text)
-    values["longest stop ms"] = number(r"the longest stop", text)
-    values["longest stop of simulator or source ms"], values["tries"] = stop, tries
+    values["longest stop ms"], values["tries"] = stop, tries
+    values["left out frames"] = number(r"the longest stop [\d.e+-]+ ms,", text)
     if device == OURS:
         values["ring slots"] = number(r"\bslots=", text)
         values["dropped frames"] = sum(float(n) for n in re.findall(r"(?:port_drops|drop_rx_\w+)=(\d+)", text))
+    subject = f"{device}, real-time priority" if priority else device
     for metric, value in values.items():
-        runs.note(f"receive at {kpps} kpps", device, turn, metric, value)
+        runs.note(f"receive at {kpps} kpps", subject, turn, metric, value)
 
 
 def queue_name(qdisc, bql):

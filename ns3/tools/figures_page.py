@@ -16,6 +16,7 @@ from pathlib import Path
 from figures_svg import Picture, draw_bars
 
 OURS, STOCK, NONE = "SlipringNetDevice", "FdNetDevice", "no device"
+PRIORITY = f"{OURS}, real-time priority"
 COLOURS = {OURS: "#1f6f8b", STOCK: "#d1495b"}
 QUEUE_COLOURS = ["#d1495b", "#1f6f8b", "#e9a23b", "#3a8f5c"]
 # Frames that slipring-source stamps before it sends them.
@@ -131,14 +132,23 @@ def receiving_goals(figures):
     offered, delivered, dropped = (sum(values(f"{metric} frames")) for metric in ("offered", "delivered", "dropped"))
     missing = offered - delivered - dropped
     yield "the same: offered = delivered + counted drops, to 0.1 %", f"{missing:.0f} of {offered:.0f} frames missing", abs(missing) <= offered / 1000
-    bound = values("ring slots")[0] / statistics.median(values("delivered kpps"))
-    oldest, pause = max(values("oldest ms")), max(values("longest pause ms"))
-    yield "the same: no packet older than the ring ÷ the capacity", \
-        f"oldest {oldest:.2f} ms, ring {bound:.2f} ms; no packet was processed for up to {pause:.2f} ms", oldest <= bound
-    running, stops = values("oldest while running ms"), values("longest stop ms")
-    yield "the same, without the time in which the machine stopped the simulator", \
-        f"oldest {max(running):.2f} ms, ring {bound:.2f} ms" + (f"; the longest stop {max(stops):.2f} ms" if stops else ""), max(running) <= bound
-    yield f"the same: no packet waits for more others than the ring has slots, and {BURST} that the source sends at once", *longest_queue(values)
+    aged = "no packet older than the ring ÷ the capacity"
+    yield f"the same: {aged} at that time, so that no packet waits for more others than the ring has slots, and {BURST} that the source sends at once", \
+        *longest_queue(values)
+    aged += " on average"
+    yield f"the same, the simulator at real-time priority: {aged}", *oldest_packet(figures, name, PRIORITY, "oldest ms")
+    yield f"the same, at the ordinary priority: {aged}", *oldest_packet(figures, name, OURS, "oldest ms")
+    yield f"the same, without the time in which the machine stopped the simulator: {aged}", *oldest_packet(figures, name, OURS, "oldest while running ms")
+
+
+def oldest_packet(figures, name, subject, metric):
+    """Returns the oldest packet in words, of the run that is the nearest to its ring ÷ its capacity or the farthest above that, and whether it is below."""
+    values = lambda metric: figures.values(name, subject, metric)
+    if not values(metric):
+        return "not measured", None
+    bounds = [slots / kpps for slots, kpps in zip(values("ring slots"), values("delivered kpps"))]
+    _, oldest, bound, stop = max((oldest / bound, oldest, bound, stop) for oldest, bound, stop in zip(values(metric), bounds, values("longest stop ms")))
+    return f"{oldest:.2f} ms, ring {bound:.2f} ms; the longest stop {stop:.2f} ms", oldest <= bound
 
 
 def longest_queue(values):
@@ -193,13 +203,12 @@ PICTURES = {
 
 
 def repeats(figures):
-    """Returns a sentence on how often runs of reception were repeated; none for figures of the time before that."""
-    value = lambda metric: [row["value"] for row in figures.rows if (row["subject"], row["metric"]) == (OURS, metric)]
-    tries, stopped = value("tries"), sum(stop > 1 for stop in value("longest stop of simulator or source ms"))
-    if not tries:
-        return ""
-    return f"A run in which {OURS} receives, and the machine stops the simulator or the source's sending for more than 1 ms at once, is repeated, ten " \
-        f"tries at most: {len(tries)} runs took {sum(tries):.0f} tries, and for {stopped}, the try with the shortest such stop counts. "
+    """Returns sentences on how often runs of reception were repeated, and on packets that were left out."""
+    values = lambda metric: [row["value"] for row in figures.rows if row["subject"] in (OURS, PRIORITY) and row["metric"] == metric]
+    tries, stopped = values("tries"), sum(stop > 1 for stop in values("longest stop ms"))
+    return f"A run in which {OURS} receives, and the machine stops the simulator for more than 1 ms at once, is repeated, ten tries at most: {len(tries)} runs " \
+        f"took {sum(tries):.0f} tries, and for {stopped}, the try with the shortest such stop counts. Ages leave out {sum(values('left out frames')):.0f} packets, " \
+        f"of {sum(values('delivered frames')):.0f}: the machine stopped the source between their stamps and the end of sending. "
 
 
 def page(figures):
@@ -211,8 +220,9 @@ def page(figures):
              "the two devices in the same round. ``make ns3-figures`` measures again and writes this page. ``figures/figures.csv`` has each number.", "",
              "A packet's age is the time from the source to the application. It is at most the ring ÷ the capacity if no more packets are delivered while it "
              "waits than the ring has slots, and if the simulator runs meanwhile. The scheduler, and the host of a virtual machine, stop the simulator for "
-             f"milliseconds now and then; an age *without that time* is told, too. {repeats(figures)}The capacity is a mean: while packets take longer than that, "
-             "for example because of the caches, they are older. After the ring was full, the device keeps a quarter of it free until less arrives, and drops "
+             f"milliseconds now and then; an age *without that time* is told, too. The scheduler does not stop a simulator at real-time priority on a "
+             f"CPU of its own (``chrt --fifo 1 taskset --cpu-list 1 PROGRAM``); its ages come first. {repeats(figures)}While packets take longer than on average, "
+             "for example because of the caches, they are older than the ring ÷ the mean capacity. After the ring was full, the device keeps a quarter of it free until less arrives, and drops "
              "the oldest packets for that (``RxDropOldest``).", "",
              "The device's *share* of a packet's CPU time is the time of the whole program, divided by the packets, less the same of a program whose device "
              "discards each packet (``fd-netmap-emu-onoff --discard=true``). In the sender's time, veth also runs the kernel of the receiver, as far as the "
