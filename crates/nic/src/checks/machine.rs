@@ -153,7 +153,10 @@ fn modules(root: &Path) -> Vec<CardCheck> {
         (false, Some(mode)) => vec![CardCheck::bad(
             "lockdown",
             Verdict::Machine,
-            format!("{mode}: the kernel loads only signed modules, and has no {} loaded", missing.join(" and no ")),
+            format!(
+                "the kernel has no {} loaded, and loads only signed modules (lockdown: {mode})",
+                missing.join(" and no ")
+            ),
             format!(
                 "modprobe -a {names}; the modules of a distribution's own kernel are signed, and those of \
                  another kernel need a key that `mokutil --list-enrolled` shows"

@@ -132,7 +132,7 @@ fn lockdown_is_told_and_refuses_what_it_keeps_from_being_loaded() {
     assert_eq!(told.verdict, Verdict::Ok);
     assert!(told.finding.contains("integrity"), "{}", told.finding);
     fs::remove_dir_all(host.path("sys/module/vfio_iommu_type1")).unwrap();
-    machine_refuses(&host, "integrity: the kernel loads only signed modules", "mokutil");
+    machine_refuses(&host, "loads only signed modules (lockdown: integrity)", "mokutil");
     host.put("sys/kernel/security/lockdown", "[none] integrity confidentiality\n");
     machine_refuses(&host, "no vfio_iommu_type1 loaded", "modprobe -a vfio_iommu_type1");
 }
