@@ -270,6 +270,19 @@ SlipringNetDevice::SyncRx(uint32_t number)
 }
 
 bool
+SlipringNetDevice::HasReceived()
+{
+    for (uint32_t i = 0; m_running && i < m_queues.size(); i++)
+    {
+        if (SyncRx(i) && m_queues[i].rx.HasFrame())
+        {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
 SlipringNetDevice::SyncRx()
 {
     for (uint32_t i = 0; i < m_queues.size(); i++)

@@ -199,11 +199,27 @@ SlipringNetDevice::FlushIfDue()
     // published after it are due later.
     if (m_flushPending && Simulator::Now() >= m_flushTime)
     {
-        Flush();
+        FlushAndReceive();
     }
     else if (m_flushPending)
     {
         ScheduleFlushEvent();
+    }
+}
+
+void
+SlipringNetDevice::FlushAndReceive()
+{
+    const bool wasArmed = m_armed;
+    EndWait();
+    Flush();
+    if (wasArmed && HasReceived())
+    {
+        ScheduleService();
+    }
+    else if (wasArmed)
+    {
+        Wait();
     }
 }
 

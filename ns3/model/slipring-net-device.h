@@ -323,6 +323,12 @@ class SlipringNetDevice : public FdNetDevice
     void Flush();
 
     /**
+     * Sends published frames, and looks for received ones. If the peer of a veth interface answers
+     * while the frames are sent, the poll thread does not wait for the answer, and need not wake.
+     */
+    void FlushAndReceive();
+
+    /**
      * \param number number of the queue
      * \return whether frames have to leave its ring
      */
@@ -349,6 +355,12 @@ class SlipringNetDevice : public FdNetDevice
      * \return false if the port has failed, or a callback has stopped the device
      */
     bool SyncRx();
+
+    /**
+     * Syncs the rx rings.
+     * \return whether a frame is there
+     */
+    bool HasReceived();
 
     /**
      * Syncs an rx ring.

@@ -70,7 +70,7 @@ struct SchedulingAttributes
  * Asks the scheduler to run this thread soon when it wakes, also while the simulator's thread takes
  * all of the CPU. Since Linux 6.12, a thread that wakes does not wait for the end of the running
  * thread's slice if its own slice is shorter. A thread with a real-time priority, inherited from the
- * simulator's, needs a higher one.
+ * simulator's, needs a higher one, which takes CAP_SYS_NICE or a higher RLIMIT_RTPRIO.
  */
 void
 RequestShortWaits()
@@ -90,7 +90,7 @@ RequestShortWaits()
     {
         scheduling.priority++;
     }
-    // If this fails, the thread only runs later.
+    // If this fails, the thread runs later; at a real-time priority, when the simulator sleeps.
     syscall(SYS_sched_setattr, 0, &scheduling, 0);
 }
 

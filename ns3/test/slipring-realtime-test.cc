@@ -19,9 +19,12 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -436,12 +439,72 @@ class PromptTest : public FlushTest
     }
 };
 
-/// The poll thread wakes a simulator of real-time priority that has the CPU
+/// An answer that arrives while frames are sent is received without the poll thread
+class AnswerTest : public RealtimeTest
+{
+  public:
+    AnswerTest()
+        : RealtimeTest("AnAnswerDuringTheSendNeedsNoWakeUp")
+    {
+    }
+
+  private:
+    static constexpr uint32_t FRAMES = 100; //!< frames to send, with an answer to each
+    std::unique_ptr<RawPort> m_peer;        //!< the other end of the pipe
+
+    /// \return how often the other threads of this process have waited
+    static uint64_t CountWaits()
+    {
+        uint64_t waits = 0;
+        for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+        {
+            std::ifstream status(task.path() / "status");
+            std::string line;
+            while (task.path().filename() != std::to_string(getpid()) && std::getline(status, line))
+            {
+                const std::string name = "voluntary_ctxt_switches:";
+                waits += line.rfind(name, 0) == 0 ? std::stoull(line.substr(name.size())) : 0;
+            }
+        }
+        return waits;
+    }
+
+    void Answer(uint32_t, uint32_t frames)
+    {
+        m_peer->ReceiveAll();
+        for (uint32_t i = 0; i < frames; i++)
+        {
+            m_peer->Send(MakeFrame(60, i));
+        }
+    }
+
+    void Realtime() override
+    {
+        PipeEnds pipe;
+        m_peer = std::make_unique<RawPort>(pipe.first);
+        Ptr<SlipringNetDevice> device = MakeDevice(pipe.second);
+        Received received;
+        received.Connect(device);
+        device->TraceConnectWithoutContext("TxSync", MakeCallback(&AnswerTest::Answer, this));
+        for (uint32_t i = 0; i < FRAMES; i++)
+        {
+            Simulator::Schedule(MilliSeconds(10 + i), [device, i]() { SendPayload(device, MakeFrame(60, i)); });
+        }
+        uint64_t before = 0;
+        Simulator::Schedule(MilliSeconds(9), [&before]() { before = CountWaits(); });
+        Simulator::Stop(MilliSeconds(20 + FRAMES));
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_EQ(received.frames.size(), FRAMES, "answers");
+        NS_TEST_EXPECT_MSG_LT(CountWaits() - before, FRAMES / 2, "how often other threads waited");
+    }
+};
+
+/// The poll thread has a higher priority than a simulator of real-time priority
 class PriorityTest : public RealtimeTest
 {
   public:
     PriorityTest()
-        : RealtimeTest("ThePollThreadRunsBeforeASimulatorOfRealTimePriority")
+        : RealtimeTest("ThePollThreadHasAHigherPriorityThanARealTimeSimulator")
     {
     }
 
@@ -468,12 +531,14 @@ class PriorityTest : public RealtimeTest
     void Realtime() override
     {
         sched_param scheduling{};
-        scheduling.sched_priority = PRIORITY;
+        scheduling.sched_priority = PRIORITY + 1; // the poll thread's
         if (sched_setscheduler(0, SCHED_FIFO, &scheduling) != 0)
         {
-            std::cout << "skipped: this process may not have a real-time priority" << std::endl;
+            std::cout << "skipped: this process may not have a real-time priority of 2" << std::endl;
             return;
         }
+        scheduling.sched_priority = PRIORITY;
+        sched_setscheduler(0, SCHED_FIFO, &scheduling);
         PipeEnds pipe;
         RawPort peer(pipe.first);
         MakeDevice(pipe.second);
@@ -577,6 +642,7 @@ class SlipringRealtimeTestSuite : public TestSuite
         AddTestCase(new PromptTest, SLIPRING_TEST_QUICK);
         AddTestCase(new LimitedTest, SLIPRING_TEST_QUICK);
         AddTestCase(new BusyTest, SLIPRING_TEST_QUICK);
+        AddTestCase(new AnswerTest, SLIPRING_TEST_QUICK);
         AddTestCase(new PriorityTest, SLIPRING_TEST_QUICK);
     }
 };
