@@ -19,18 +19,16 @@
 #include "ns3/slipring-net-device.h"
 #include "ns3/traffic-control-module.h"
 
-#include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <iostream>
+#include <map>
 #include <string>
-#include <thread>
+#include <vector>
 
 namespace emu
 {
@@ -50,50 +48,35 @@ CpuSeconds()
 /// Set by SIGINT and SIGTERM.
 inline std::atomic<bool> g_interrupted{false};
 
-/// An eventfd that SIGINT, SIGTERM and the end of the simulation write to
-inline int g_endFd = -1;
-
+/// After a signal, ends the simulation within 100 ms of simulated time, so that captures are
+/// complete. An event from another thread would come too late for a simulator that is behind the
+/// clock: it would have the time of the clock.
 inline void
-WriteEnd()
+StopIfInterrupted()
 {
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(g_endFd, &one, sizeof(one));
-}
-
-/// Waits for a signal or the end of the simulation. After a signal, ends the simulation.
-inline void
-AwaitEnd()
-{
-    uint64_t count = 0;
-    while (read(g_endFd, &count, sizeof(count)) < 0 && errno == EINTR)
-    {
-    }
     if (g_interrupted)
     {
-        Simulator::ScheduleWithContext(Simulator::NO_CONTEXT, Time(0), [] {
-            std::cout << "interrupted at " << Simulator::Now().As(Time::S) << std::endl;
-            Simulator::Stop();
-        });
+        std::cout << "interrupted at " << Simulator::Now().As(Time::S) << std::endl;
+        Simulator::Stop();
+        return;
     }
+    Simulator::Schedule(MilliSeconds(100), &StopIfInterrupted);
 }
 
-/// Runs the simulation. SIGINT and SIGTERM end it as the end of its duration does, so that captures
-/// are complete.
+/// Runs the simulation. SIGINT and SIGTERM end it as the end of its duration does; a second signal
+/// ends the program.
 inline void
 RunUntilSignal()
 {
-    g_endFd = eventfd(0, EFD_CLOEXEC);
     for (int signal : {SIGINT, SIGTERM})
     {
-        std::signal(signal, [](int) {
+        std::signal(signal, [](int number) {
             g_interrupted = true;
-            WriteEnd();
+            std::signal(number, SIG_DFL);
         });
     }
-    std::thread waiter(&AwaitEnd);
+    Simulator::Schedule(Time(0), &StopIfInterrupted);
     Simulator::Run();
-    WriteEnd();
-    waiter.join();
 }
 
 /// Options of all four examples. The name is not Options, because ns-3.48 has a type of that name.
@@ -260,6 +243,9 @@ class Pinger
         node->AddApplication(application);
         application->TraceConnectWithoutContext("Rtt", MakeCallback(&Pinger::Reply, this));
         m_remote = remote;
+        m_interval = interval;
+        m_stop = stop;
+        Simulator::Schedule(MilliSeconds(100), &Pinger::NoteClock, this);
         const int64_t ns = interval.GetNanoSeconds();
         m_expected = ((stop - MilliSeconds(100)).GetNanoSeconds() + ns - 1) / ns;
     }
@@ -271,18 +257,24 @@ class Pinger
         {
             return;
         }
-        std::sort(m_rtts.begin(), m_rtts.end());
         std::cout << "ping " << m_remote << ": " << m_expected << " due, " << m_rtts.size()
                   << " answered";
-        if (!m_rtts.empty())
-        {
-            std::cout << ", rtt min/median/p99/max = " << Quantile(0) << "/" << Quantile(0.5) << "/"
-                      << Quantile(0.99) << "/" << Quantile(1) << " ms";
-        }
+        PrintQuantiles("rtt", m_rtts);
+        PrintQuantiles("without the simulator's lag", m_clockRtts);
         std::cout << std::endl;
     }
 
   private:
+    /// Notes the clock before the ping that is due now: the simulator may be late.
+    void NoteClock()
+    {
+        m_sent[Simulator::Now()] = std::chrono::steady_clock::now();
+        if (Simulator::Now() + m_interval < m_stop)
+        {
+            Simulator::Schedule(m_interval, &Pinger::NoteClock, this);
+        }
+    }
+
 #if SLIPRING_NS3_MINOR >= 38
     void Reply(uint16_t, Time rtt)
 #else
@@ -292,16 +284,38 @@ class Pinger
         m_rtts.push_back(rtt.GetNanoSeconds() / 1e6);
         std::cout << "reply " << m_rtts.size() << " from " << m_remote << ": " << m_rtts.back()
                   << " ms" << std::endl;
+        auto sent = m_sent.find(Simulator::Now() - rtt);
+        if (sent != m_sent.end())
+        {
+            const std::chrono::duration<double, std::milli> elapsed =
+                std::chrono::steady_clock::now() - sent->second;
+            m_clockRtts.push_back(elapsed.count());
+            m_sent.erase(m_sent.begin(), ++sent);
+        }
     }
 
-    double Quantile(double share) const
+    static void PrintQuantiles(const char* what, std::vector<double>& values)
     {
-        return m_rtts[static_cast<std::size_t>(share * (m_rtts.size() - 1))];
+        if (values.empty())
+        {
+            return;
+        }
+        std::sort(values.begin(), values.end());
+        const auto quantile = [&](double share) {
+            return values[static_cast<std::size_t>(share * (values.size() - 1))];
+        };
+        std::cout << ", " << what << " min/median/p99/max = " << quantile(0) << "/" << quantile(0.5)
+                  << "/" << quantile(0.99) << "/" << quantile(1) << " ms";
     }
 
     std::string m_remote;
+    Time m_interval;
+    Time m_stop;
     uint64_t m_expected{0};
-    std::vector<double> m_rtts;
+    std::vector<double> m_rtts;      //!< in simulated time, in ms
+    std::vector<double> m_clockRtts; //!< by the clock, in ms
+    /// The clock at each ping without a reply, by simulated time
+    std::map<Time, std::chrono::steady_clock::time_point> m_sent;
 };
 
 /// A value over time: the latest, and the largest since the last sample.
