@@ -9,7 +9,7 @@
 # EXAMPLES names the directory of the programs (default: that of `make ns3`). Needs root, or user
 # namespaces; ip, ethtool, and iperf3 for tc. SINK=iperf starts `iperf -s` for onoff instead of a sink of its own;
 # SOURCE="PACKETS-PER-SECOND SECONDS BYTES" sends UDP to the node 10.0.1.11 instead. PRIORITY=1 runs the
-# example at this real-time priority, on the last CPU.
+# example at this real-time priority, on the last CPU; needs two CPUs, and CAP_SYS_NICE or `ulimit -r 2`.
 set -euo pipefail
 
 [ $# -gt 0 ] || { sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 2; }
@@ -112,6 +112,7 @@ command=("$program")
 if [ -n "${PRIORITY:-}" ]; then
     # A CPU without the source: a program at real-time priority takes all of its CPU's time.
     last=$(taskset --cpu-list --pid $$ | sed 's/.*[^0-9]//')
+    [ "$(nproc)" -gt 1 ] || { echo "run.sh: PRIORITY needs a second CPU, because the example takes all of one; try it without" >&2; exit 2; }
     command=(chrt --fifo "$PRIORITY" taskset --cpu-list "$last" "$program")
 fi
 status=0

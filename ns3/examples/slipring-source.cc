@@ -4,8 +4,8 @@
 // `make ns3-figures`. Starts with the first frame that arrives, which says that the host is there.
 // Each payload begins with times of the steady clock in ns, in the machine's order of bytes: when the
 // frame was stamped, when the burst began that it belongs to, and when the last eight interrupted
-// bursts began, in any order. A burst is interrupted if this program is not ready for the next one
-// after a millisecond, because the machine stopped it.
+// bursts began, in any order. A burst is interrupted if its frames have not left after a
+// millisecond, because the machine stopped this program.
 //
 //   slipring-source PORT ADDRESS PACKETS-PER-SECOND SECONDS BYTES
 
@@ -86,6 +86,7 @@ struct Frames
     std::vector<uint8_t> frame; //!< the next frame
     uint32_t sum{0};            //!< sum of its pseudo header and UDP header without the checksum
     Times times;                //!< of the next frame
+    uint64_t interruptions{0};  //!< number of interrupted bursts
 
     /// Writes the times and the checksum.
     void Stamp()
@@ -143,6 +144,22 @@ Queue(slipring_port* port, Frames& frames, uint64_t count)
     return queued;
 }
 
+/// Sends up to \p count frames. Returns when they have left, so that the age of the next frames does
+/// not include time in the ring of the source. \return how many
+uint64_t
+SendBurst(slipring_port* port, Frames& frames, uint64_t count)
+{
+    Times& times = frames.times;
+    times.burst = Now();
+    const uint64_t queued = Queue(port, frames, count);
+    slipring_drain(port, -1);
+    if (queued > 0 && std::chrono::nanoseconds(Now() - times.burst) > INTERRUPTED)
+    {
+        times.interrupted[frames.interruptions++ % times.interrupted.size()] = times.burst;
+    }
+    return queued;
+}
+
 } // namespace
 
 int
@@ -169,31 +186,17 @@ main(int argc, char** argv)
     const auto start = Clock::now();
     uint64_t sent = 0;
     std::chrono::duration<double> elapsed(0);
-    uint64_t interrupted = 0;
     for (; elapsed < length; elapsed = Clock::now() - start)
     {
         const auto target = static_cast<uint64_t>(elapsed.count() * rate);
-        // The next frames are stamped only after these have left, so that their age does not
-        // include time in the ring of the source.
-        if (slipring_drain(port, 0) == 0)
-        {
-            const int64_t now = Now();
-            if (sent > 0 && std::chrono::nanoseconds(now - frames.times.burst) > INTERRUPTED)
-            {
-                frames.times.interrupted[interrupted++ % frames.times.interrupted.size()] = frames.times.burst;
-            }
-            frames.times.burst = now;
-            sent += Queue(port, frames, std::min(target - std::min(sent, target), BURST));
-            slipring_tx_sync(port, 0);
-        }
+        sent += SendBurst(port, frames, std::min(target - std::min(sent, target), BURST));
         if (sent >= target)
         {
             std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
     }
-    slipring_drain(port, -1);
     std::cout << "source sent " << sent << " frames in " << elapsed.count()
-              << " s, and was interrupted in " << interrupted << " bursts" << std::endl;
+              << " s, and was interrupted in " << frames.interruptions << " bursts" << std::endl;
     slipring_close(port);
     return 0;
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Measures the device beside ns-3's stock FdNetDevice: figures.py RUN.SH PROGRAMS FIGURES.CSV [GROUP...]
 
-Runs the examples over veth, the two devices in turn, each run 5 s at most; 5 minutes in all, or more on a busy machine.
+Runs the examples over veth, the two devices in turn, each run 8 s at most; 5 minutes in all, or more on a busy machine.
 Writes one line for each number. figures_page.py draws them. Nothing else should run meanwhile: the load average is noted
 before and after. With groups (udp, tcp, rtt, idle, receiving, queues, writing), measures only those, and keeps the other
 lines of the file.
@@ -102,9 +102,10 @@ def measure_rtt(runs):
     for turn in range(ROUNDS):
         for device, words in DEVICES.items():
             text = runs.run(f"ping --duration=4 --background=0bps --pingInterval=0.02{words}")
-            least, median, p99, _ = re.search(r"max = ([\d.e-]+)/([\d.e-]+)/([\d.e-]+)/([\d.e-]+) ms", text).groups()
+            least, median, p99, _ = re.search(r"rtt min/median/p99/max = ([\d.e-]+)/([\d.e-]+)/([\d.e-]+)/([\d.e-]+) ms", text).groups()
             for metric, value in (("min µs", least), ("median µs", median), ("p99 µs", p99)):
                 runs.note("RTT", device, turn, metric, float(value) * 1000)
+            runs.note("RTT", device, turn, "median without lag µs", number(r"lag min/median/p99/max = [\d.e-]+/", text) * 1000)
             runs.note("50 pings/s", device, turn, "due", number(r"ping [\d.]+:", text))
             runs.note("50 pings/s", device, turn, "answered", number(r"\d+ due,", text))
             runs.note("50 pings/s", device, turn, "CPU %", cpu_percent(text))

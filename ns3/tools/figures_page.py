@@ -132,10 +132,8 @@ def receiving_goals(figures):
     offered, delivered, dropped = (sum(values(f"{metric} frames")) for metric in ("offered", "delivered", "dropped"))
     missing = offered - delivered - dropped
     yield "the same: offered = delivered + counted drops, to 0.1 %", f"{missing:.0f} of {offered:.0f} frames missing", abs(missing) <= offered / 1000
-    aged = "no packet older than the ring ÷ the capacity"
-    yield f"the same: {aged} at that time, so that no packet waits for more others than the ring has slots, and {BURST} that the source sends at once", \
-        *longest_queue(values)
-    aged += " on average"
+    aged = "no packet older than the ring ÷ the mean capacity"
+    yield f"the same: no packet waits for more others than the ring has slots, and {BURST} that the source sends at once", *longest_queue(values)
     yield f"the same, the simulator at real-time priority: {aged}", *oldest_packet(figures, name, PRIORITY, "oldest ms")
     yield f"the same, at the ordinary priority: {aged}", *oldest_packet(figures, name, OURS, "oldest ms")
     yield f"the same, without the time in which the machine stopped the simulator: {aged}", *oldest_packet(figures, name, OURS, "oldest while running ms")
@@ -144,11 +142,12 @@ def receiving_goals(figures):
 def oldest_packet(figures, name, subject, metric):
     """Returns the oldest packet in words, of the run that is the nearest to its ring ÷ its capacity or the farthest above that, and whether it is below."""
     values = lambda metric: figures.values(name, subject, metric)
-    if not values(metric):
+    if not values(metric) or not values("longest stop ms"):
         return "not measured", None
+    times = min(offered / delivered for offered, delivered in zip(values("offered kpps"), values("delivered kpps")))
     bounds = [slots / kpps for slots, kpps in zip(values("ring slots"), values("delivered kpps"))]
     _, oldest, bound, stop = max((oldest / bound, oldest, bound, stop) for oldest, bound, stop in zip(values(metric), bounds, values("longest stop ms")))
-    return f"{oldest:.2f} ms, ring {bound:.2f} ms; the longest stop {stop:.2f} ms", oldest <= bound
+    return f"{oldest:.2f} ms, ring {bound:.2f} ms; the longest stop {stop:.2f} ms; {times:.1f} × the capacity at least", oldest <= bound if times >= 3 else None
 
 
 def longest_queue(values):
@@ -165,7 +164,7 @@ def comparisons(figures):
     ours, stock = figures.shares(OURS), figures.shares(STOCK)
     ratio = statistics.median(a / b for a, b in zip(ours, stock))
     yield "UDP send, CPU µs per packet: the device's share", in_range(ours), in_range(stock), f"{ratio:.2f}"
-    yield from compare(figures, ("TCP send", "Mbit/s"), ("RTT", "min µs"), ("RTT", "median µs"), ("RTT", "p99 µs"),
+    yield from compare(figures, ("TCP send", "Mbit/s"), ("RTT", "median without lag µs"), ("RTT", "min µs"), ("RTT", "median µs"), ("RTT", "p99 µs"),
                        ("idle", "CPU %"), ("50 pings/s", "CPU %"))
     yield from compare(figures, *((name, metric) for name in figures.rates() for metric in ("offered kpps", "delivered kpps", "oldest ms")))
 
@@ -204,11 +203,12 @@ PICTURES = {
 
 def repeats(figures):
     """Returns sentences on how often runs of reception were repeated, and on packets that were left out."""
-    values = lambda metric: [row["value"] for row in figures.rows if row["subject"] in (OURS, PRIORITY) and row["metric"] == metric]
+    values = lambda metric, subjects=(OURS, PRIORITY): [row["value"] for row in figures.rows if row["subject"] in subjects and row["metric"] == metric]
+    left_out = lambda *subjects: f"{sum(values('left out frames', subjects)):.0f} of {sum(values('delivered frames', subjects)):.0f}"
     tries, stopped = values("tries"), sum(stop > 1 for stop in values("longest stop ms"))
     return f"A run in which {OURS} receives, and the machine stops the simulator for more than 1 ms at once, is repeated, ten tries at most: {len(tries)} runs " \
-        f"took {sum(tries):.0f} tries, and for {stopped}, the try with the shortest such stop counts. Ages leave out {sum(values('left out frames')):.0f} packets, " \
-        f"of {sum(values('delivered frames')):.0f}: the machine stopped the source between their stamps and the end of sending. "
+        f"took {sum(tries):.0f} tries, and for {stopped}, the try with the shortest such stop counts. Ages leave out packets that the machine " \
+        f"kept in the source for more than a millisecond, by stopping it: {left_out(OURS, PRIORITY)} of {OURS}, and {left_out(STOCK)} of {STOCK}. "
 
 
 def page(figures):
@@ -220,9 +220,10 @@ def page(figures):
              "the two devices in the same round. ``make ns3-figures`` measures again and writes this page. ``figures/figures.csv`` has each number.", "",
              "A packet's age is the time from the source to the application. It is at most the ring ÷ the capacity if no more packets are delivered while it "
              "waits than the ring has slots, and if the simulator runs meanwhile. The scheduler, and the host of a virtual machine, stop the simulator for "
-             f"milliseconds now and then; an age *without that time* is told, too. The scheduler does not stop a simulator at real-time priority on a "
-             f"CPU of its own (``chrt --fifo 1 taskset --cpu-list 1 PROGRAM``); its ages come first. {repeats(figures)}While packets take longer than on average, "
-             "for example because of the caches, they are older than the ring ÷ the mean capacity. After the ring was full, the device keeps a quarter of it free until less arrives, and drops "
+             "milliseconds now and then; an age *without that time* is told, too. The scheduler lets a simulator at real-time priority run on a CPU of its own "
+             "(``chrt --fifo 1 taskset --cpu-list 1 PROGRAM``), as here for a second of load; under load for longer, Linux keeps 50 ms of each second for "
+             f"other threads that wait for that CPU. {repeats(figures)}While packets take longer than on average, for example because of the caches, they are "
+             "older than the ring ÷ the mean capacity. After the ring was full, the device keeps a quarter of it free until less arrives, and drops "
              "the oldest packets for that (``RxDropOldest``).", "",
              "The device's *share* of a packet's CPU time is the time of the whole program, divided by the packets, less the same of a program whose device "
              "discards each packet (``fd-netmap-emu-onoff --discard=true``). In the sender's time, veth also runs the kernel of the receiver, as far as the "
