@@ -137,8 +137,7 @@ fn observers_of_a_resumed_ring_see_where_its_driver_goes_on() {
     let mut made = RingHalves::<Rx>::create(&region, 0, SLOTS).unwrap();
     made.kern.set_tail(ROOM);
     made.kern.view().store_head_cur(2, 2);
-    let again = Region::attach(region.fd().try_clone_to_owned().unwrap()).unwrap();
-    let resumed = KernRing::resume(&again, made.app.offset(), SLOTS).unwrap();
+    let resumed = RingHalves::<Rx>::resume_existing(&made.kern.view()).kern;
     assert_eq!((resumed.hwcur(), resumed.hwtail(), resumed.view().hwcur()), (2, ROOM, 2));
 }
 
