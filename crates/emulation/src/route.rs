@@ -106,8 +106,8 @@ const IP_FORWARD_PATH: &str = "/proc/sys/net/ipv4/ip_forward";
 const HOST_FORWARDS_WARNING: &str = "this host forwards as well and sees what a packet: port sees, so \
     frames would pass twice: sysctl -w net.ipv4.ip_forward=0, or take netmap: ports";
 
-/// Returns whether a port is a network interface of this host, so that its link may lead to other
-/// hosts.
+/// Returns whether a port is a network interface of this host, opened by `netmap:`, `xdp:` or
+/// `packet:` and without host rings: only its link is behind the port, and may lead to other hosts.
 fn has_hosts(port: &PortName) -> bool {
     port.kind.has(kind::HOST_RINGS)
         && port.pipe.is_none()

@@ -164,7 +164,8 @@ fn give_to_driver(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the card's interface, then a little longer because udev may rename it, and returns it.
+/// Waits for the card's interface, and returns it: at once if it has its saved name, otherwise not
+/// before [`RENAME_TIMEOUT`] from the call, because udev may rename it.
 fn wait_for_interface(
     host: &dyn NicHost,
     saved: &SavedNic,

@@ -3,8 +3,8 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// Formats a rate like C's `%7.3f`, followed by a unit. The result has 14 characters, or more if
-/// the rounded number is at least 1000.
+/// Formats a rate like C's `%7.3f`, followed by a unit; formats 0 as `unlimited`. The result has 14
+/// characters, or more if the rounded number is at least 1000.
 pub(super) fn rate(bits_per_sec: u64) -> String {
     let (scale, unit) = match bits_per_sec {
         0 => return "unlimited     ".into(),
